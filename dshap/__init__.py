@@ -8,18 +8,18 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dshap.errors import DshapError
+from dshap.core.errors import DshapError
 
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
     from dshap.api import choose_background, explain, fit, fit_path, mse_v, prepare
-    from dshap.attributors.given import BaseAttributor as Attributor
+    from dshap.attributors.base import BaseAttributor as Attributor
     from dshap.attributors.linear import linear_transform
+    from dshap.core.images import image_players, image_rows
     from dshap.cube import open_cube
     from dshap.designs.coalitions import BaseDesign as Design
-    from dshap.explainer import Explainer
-    from dshap.images import image_players, image_rows
-    from dshap.prepared import open_prepared
+    from dshap.run.prepared import open_prepared
+    from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
 
 __version__ = "0.2.0"
@@ -49,19 +49,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Attributor": "dshap.attributors.given:BaseAttributor",
+    "Attributor": "dshap.attributors.base:BaseAttributor",
     "Design": "dshap.designs.coalitions:BaseDesign",
-    "Explainer": "dshap.explainer",
+    "Explainer": "dshap.shap_compat",
     "choose_background": "dshap.api",
     "explain": "dshap.api",
     "fit": "dshap.api",
     "fit_path": "dshap.api",
-    "image_players": "dshap.images",
-    "image_rows": "dshap.images",
+    "image_players": "dshap.core.images",
+    "image_rows": "dshap.core.images",
     "linear_transform": "dshap.attributors.linear",
     "mse_v": "dshap.api",
     "open_cube": "dshap.cube",
-    "open_prepared": "dshap.prepared",
+    "open_prepared": "dshap.run.prepared",
     "prepare": "dshap.api",
     "ValueFunction": "dshap.values.base:PredictedValue",
 }

@@ -8,17 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dshap.abilities import is_of_texts
-from dshap.checks import Choice, checked
+from dshap.core.capabilities import is_of_texts
+from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
+from dshap.core.options import MISSING_POLICIES
+from dshap.core.rules import Choice, checked
+from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import CubeLayout, empty_cube, is_running, open_cube, read_job
 from dshap.engine import format_bytes
-from dshap.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.models import KernelModel
-from dshap.options import MISSING_POLICIES
 from dshap.predictors.times import times_of
-from dshap.prepared import Prepared
-from dshap.quality import Quality
-from dshap.run import (
+from dshap.run.explanation import (
     Explanation,
     fit_model,
     fit_models,
@@ -27,11 +26,12 @@ from dshap.run import (
     open_held_out,
     prepare_value,
 )
-from dshap.session import Session, open_session
+from dshap.run.prepared import Prepared
+from dshap.run.quality import Quality
+from dshap.run.session import Session, open_session
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
-from dshap.types import Design, Explained, RowReader
 from dshap.values import Background
 from dshap.values.trees import as_value
 
@@ -104,8 +104,8 @@ def explain(
     progress : show rate and time left, on standard error or in one line of a notebook; None: on a
         terminal and in a notebook
     **options
-        Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, interactions, units, tiles,
-        memory_limit); unknown names are refused.  ``interactions=True`` adds `interaction
+        Fields of `dshap.core.options.RunOptions` (missing, dtype, keep_rows, interactions, units,
+        tiles, memory_limit); unknown names are refused.  ``interactions=True`` adds `interaction
         (instance, feature, feature_other, output)`: half the Shapley interaction index of each
         pair, main effects on the diagonal, rows summing to the attribution (designs exact and
         kriging; `Trees` without a background).  A model that answers differently when it is asked
@@ -189,7 +189,7 @@ def prepare(
         and where all is there computes nothing
     client, progress : as in `explain`
     **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of
-        `dshap.options.RunOptions`
+        `dshap.core.options.RunOptions`
 
     Returns
     -------

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from dshap.errors import DamagedError, DshapError, InputError, LockedError, unknown_name
-from dshap.printing import dated, one_line, printable
-from dshap.user_code import raised_by_import
+from dshap.core.errors import DamagedError, DshapError, InputError, LockedError, unknown_name
+from dshap.core.printing import dated, one_line, printable
+from dshap.core.user_code import raised_by_import
 
 if TYPE_CHECKING:
     from dshap.cube import CubeStatus, Damage
@@ -268,8 +268,8 @@ def run(
     quiet: bool,
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
+    from dshap.core.options import RULES
     from dshap.jobs import load_job, run_job
-    from dshap.options import RULES
     from dshap.report import require_matplotlib
 
     if wait_s is not None:
@@ -419,7 +419,7 @@ def _status_line(status: CubeStatus) -> str:
 
 def _store(given: str) -> Path:
     """The absolute path of the store that a command is about; an InputError where it is no path."""
-    from dshap.checks import as_path
+    from dshap.core.rules import as_path
 
     return as_path("STORE", given)
 

@@ -65,7 +65,7 @@ def allocator_of_the_system() -> None:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`explain` and its like not on a cluster that another test may have left as the current
     one."""
-    monkeypatch.setattr("dshap.session.current_client", lambda: None)
+    monkeypatch.setattr("dshap.run.session.current_client", lambda: None)
 
 
 @pytest.fixture

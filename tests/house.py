@@ -25,9 +25,12 @@ def files() -> list[Path]:
 
 
 def members(protocol: str) -> int:
-    """Members of a protocol of `types.py` or `abilities.py`, those of the protocols that it extends
-    counted."""
-    trees = (ast.parse((PACKAGE / name).read_text()) for name in ("types.py", "abilities.py"))
+    """Members of a protocol of `core/types.py` or `core/capabilities.py`, those of the protocols
+    that it extends counted."""
+    trees = (
+        ast.parse((PACKAGE / name).read_text())
+        for name in ("core/types.py", "core/capabilities.py")
+    )
     classes = {
         node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
     }
@@ -118,7 +121,7 @@ def circles(with_typing: bool = False) -> int:
     return sum(name in reaches(name) for name in graph)
 
 
-FACE = {"", "api", "attributors", "cli", "designs", "jobs", "report", "run", "steps", "way"}
+FACE = {"", "api", "attributors", "cli", "designs", "jobs", "report", "run"}
 """Rooms that may import designs."""
 
 

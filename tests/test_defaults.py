@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap.attributors.choice import choose
-from dshap.blocks import Status
-from dshap.designs.kriging_design import KrigingDesign
+from dshap.core.blocks import Status
+from dshap.core.records import FloatArray
+from dshap.designs.kriging.design import KrigingDesign
 from dshap.designs.permutation import PermutationDesign
-from dshap.records import FloatArray
 from dshap.values import Marginal
 
 N = 4

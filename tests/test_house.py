@@ -34,7 +34,7 @@ BOUNDS = {
 @pytest.fixture(scope="module")
 def numbers() -> dict[str, int]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dshap.session.current_client", lambda: None)
+        patch.setattr("dshap.run.session.current_client", lambda: None)
         return measured()
 
 

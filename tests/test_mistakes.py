@@ -28,8 +28,9 @@ from sklearn.tree import DecisionTreeRegressor
 import dshap
 from dshap import designs, kernels, models, values
 from dshap.cli import cli
+from dshap.core.errors import DshapError, InputError, unknown_name
+from dshap.core.options import RunOptions
 from dshap.cube import create_store
-from dshap.errors import DshapError, InputError, unknown_name
 from dshap.kernels import (
     RBF,
     Categorical,
@@ -47,7 +48,6 @@ from dshap.models import (
     KernelRidge,
     ShapleyPenalty,
 )
-from dshap.options import RunOptions
 from tests.jobs.job_files import changed, small_table, write_job
 
 RNG = np.random.default_rng(0)

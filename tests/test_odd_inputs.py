@@ -8,8 +8,8 @@ import pytest
 
 import dshap
 from dshap import designs
+from dshap.core.errors import DshapError, InputError
 from dshap.designs.shapley_kernel import ConstrainedSolution
-from dshap.errors import DshapError, InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.values import ConditionalRegression, Copula, Gaussian, LinearGaussian, Marginal

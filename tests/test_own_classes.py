@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.blocks import CoalitionBlock, DesignInfo, Groups
-from dshap.errors import InputError
+from dshap.core.blocks import CoalitionBlock, DesignInfo, Groups
+from dshap.core.errors import InputError
 from dshap.values import Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

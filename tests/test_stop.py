@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dshap
+from dshap.core.errors import FailedBlocksError
 from dshap.engine import checked_client
-from dshap.errors import FailedBlocksError
 from dshap.values import Marginal
 
 ROWS, TILE = 400, 10

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.ensemble import RandomForestRegressor
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.values import ConditionalRegression, Marginal, Trees

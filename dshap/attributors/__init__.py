@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dshap.abilities import DirectSums, held_coalitions, rounds_of
 from dshap.attributors.contraction import (
     Contraction,
     DirectContraction,
@@ -13,7 +12,8 @@ from dshap.attributors.contraction import (
 )
 from dshap.attributors.game import Game
 from dshap.attributors.rounds import RoundsAttributor
-from dshap.types import Attributor
+from dshap.core.capabilities import DirectSums, held_coalitions, rounds_of
+from dshap.core.types import Attributor
 
 __all__ = ["Game", "attributor_of"]
 

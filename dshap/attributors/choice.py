@@ -9,7 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap import designs
-from dshap.abilities import (
+from dshap.attributors.closed_form import ClosedForm, PairedForm
+from dshap.attributors.linear import Linear
+from dshap.attributors.quadrature import Quadrature
+from dshap.attributors.trees import TreeForm
+from dshap.core.blocks import N_ENDS, DesignInfo
+from dshap.core.capabilities import (
     Interactions,
     Work,
     is_of_texts,
@@ -19,20 +24,15 @@ from dshap.abilities import (
     refuse_lacking,
     sample_size,
 )
-from dshap.attributors.closed_form import ClosedForm, PairedForm
-from dshap.attributors.linear import Linear
-from dshap.attributors.quadrature import Quadrature
-from dshap.attributors.trees import TreeForm
-from dshap.blocks import N_ENDS, DesignInfo
-from dshap.designs.graph_design import OfChains
-from dshap.errors import InputError, shown, unknown_name
-from dshap.options import RunOptions
-from dshap.records import JSON, Cost, State
-from dshap.types import Design, Explained, GivenAttributor, ValueFunction, replaced
+from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.options import RunOptions
+from dshap.core.records import JSON, Cost, State
+from dshap.core.types import Design, Explained, GivenAttributor, ValueFunction, replaced
+from dshap.core.vocabulary import Vocabulary
+from dshap.designs.on_graphs.design import OfChains
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
 from dshap.values.trees import Trees
-from dshap.vocabulary import Vocabulary
 
 __all__ = [
     "DESIGN_NAMES",

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dshap.attributors.game import Found, Instances, check_additivity
-from dshap.blocks import Attribution, RowBlock
-from dshap.records import JSON, Cost, FloatArray, Moments, State
+from dshap.core.blocks import Attribution, RowBlock
+from dshap.core.records import JSON, Cost, FloatArray, Moments, State
 
 __all__ = [
     "Checked",

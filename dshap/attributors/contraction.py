@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dshap.abilities import ValuesAtOnce, interactions_of
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
 from dshap.attributors.game import OF_COALITION, Found, Game, Started, check_additivity
-from dshap.blocks import EMPTY, FULL, N_ENDS, REASONS, Attribution, CoalitionBlock, Scored
+from dshap.core.blocks import EMPTY, FULL, N_ENDS, REASONS, Attribution, CoalitionBlock, Scored
+from dshap.core.capabilities import ValuesAtOnce, interactions_of
+from dshap.core.records import BoolArray, FloatArray, Moments, State
+from dshap.core.types import Design
 from dshap.designs.jackknife import N_REPLICATES
-from dshap.records import BoolArray, FloatArray, Moments, State
-from dshap.types import Design
 
 __all__ = [
     "N_REPLICATES",

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import Attribution, Status
-from dshap.errors import PredictError
-from dshap.records import BoolArray, FloatArray
+from dshap.core.blocks import Attribution, Status
+from dshap.core.errors import PredictError
+from dshap.core.records import BoolArray, FloatArray
 
 __all__ = [
     "RowsError",

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import EstimatedBase, LearnsFromData, StreamsData
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
 from dshap.attributors.unmet import ranges_of, with_floor
-from dshap.blocks import EMPTY, FULL, Attribution, Status
-from dshap.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
-from dshap.types import Design, Explained, RecordStore, RowReader, ValueFunction
+from dshap.core.blocks import EMPTY, FULL, Attribution, Status
+from dshap.core.capabilities import EstimatedBase, LearnsFromData, StreamsData
+from dshap.core.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
+from dshap.core.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
 __all__ = [
     "EstimatedGame",

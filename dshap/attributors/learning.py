@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
 from dshap.attributors.contraction import asked_often
 from dshap.attributors.failing import Spared, is_of_rows
 from dshap.attributors.game import Game, LearnedGame, first_tiles
 from dshap.attributors.rounds import forecast
-from dshap.blocks import RowBlock
-from dshap.errors import DshapError
-from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
-from dshap.rows import chosen_rows
-from dshap.types import Design, Predictor
+from dshap.core.blocks import RowBlock
+from dshap.core.capabilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
+from dshap.core.errors import DshapError
+from dshap.core.records import BoolArray, FloatArray, Moments, Record, Stacked, State
+from dshap.core.rows import chosen_rows
+from dshap.core.types import Design, Predictor
 
 __all__ = [
     "BaseValue",

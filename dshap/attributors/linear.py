@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.attributors.closed_form import Checked, ClosedForm
-from dshap.blocks import EMPTY, FULL
-from dshap.checks import checked, finite_array
+from dshap.core.blocks import EMPTY, FULL
+from dshap.core.players import Players
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import checked, finite_array
+from dshap.core.types import Design
 from dshap.designs import exact, permutation
-from dshap.players import Players
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.types import Design
 from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
 from dshap.values.normal import SUM_ROWS, NormalTable
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.product_games import exact_nodes
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "NodeCount",

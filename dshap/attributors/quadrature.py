@@ -20,6 +20,7 @@ from dshap.attributors.nodes import (
     rest_angle,
     rest_factor,
 )
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.loops.member_sums import subset_sum_bytes, subset_sums
 from dshap.loops.product_games import (
     exact_nodes,
@@ -29,7 +30,6 @@ from dshap.loops.product_games import (
     product_game_values,
 )
 from dshap.predictors.expansion import Expansion
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
 from dshap.values.interventional import KernelInterventional
 from dshap.values.subset_table import SubsetTable

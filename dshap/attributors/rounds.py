@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from dshap.abilities import interactions_of, rounds_of
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.failing import Spared, kept_rows
 from dshap.attributors.game import Found, Game, Started, rows_off
 from dshap.attributors.unmet import with_floor
-from dshap.blocks import EMPTY, FULL, ROUNDING, Attribution, jackknife_errors, relative_errors
-from dshap.records import FloatArray
-from dshap.types import Design
+from dshap.core.blocks import EMPTY, FULL, ROUNDING, Attribution, jackknife_errors, relative_errors
+from dshap.core.capabilities import interactions_of, rounds_of
+from dshap.core.records import FloatArray
+from dshap.core.types import Design
 
 __all__ = ["RoundsAttributor", "forecast"]
 

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import OfTexts, Pilot, Work, is_of_texts
 from dshap.attributors.choice import Chosen, choose, sampled
 from dshap.attributors.contraction import Contraction
 from dshap.attributors.failing import is_of_rows, text_of
 from dshap.attributors.game import Game, Instances
-from dshap.blocks import N_ENDS, Attribution, Status
+from dshap.core.blocks import N_ENDS, Attribution, Status
+from dshap.core.capabilities import OfTexts, Pilot, Work, is_of_texts
+from dshap.core.errors import InputError
+from dshap.core.options import RunOptions
+from dshap.core.records import FloatArray
+from dshap.core.rows import spans
+from dshap.core.types import Design, Explained
+from dshap.core.vocabulary import Vocabulary
 from dshap.designs.by_length import DesignByLength
-from dshap.designs.graph_design import GraphDesign, OfChains
-from dshap.errors import InputError
-from dshap.options import RunOptions
+from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.predictors.token_function import by_length
-from dshap.records import FloatArray
-from dshap.rows import spans
-from dshap.types import Design, Explained
-from dshap.vocabulary import Vocabulary
 
 __all__ = ["ChosenOfTexts", "TextAttributor", "choose_of_texts", "design_of_texts"]
 

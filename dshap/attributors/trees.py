@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.attributors.closed_form import Checked, PairedForm
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import Cost, FloatArray, Moments, State
 from dshap.predictors.tree_libraries import LightGBMTrees
 from dshap.predictors.tree_model import TOLERANCE, asked, made_up, reach_of, refuse_gap
 from dshap.predictors.tree_shap import LightGBMPairs, ThroughShap
-from dshap.records import Cost, FloatArray, Moments, State
 from dshap.values.trees import Trees
 
 __all__ = ["TreeForm"]

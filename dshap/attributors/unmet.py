@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dshap.blocks import EMPTY, FULL, ROUNDING, jackknife_errors
-from dshap.records import BoolArray, FloatArray
-from dshap.types import Link
+from dshap.core.blocks import EMPTY, FULL, ROUNDING, jackknife_errors
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.types import Link
 
 __all__ = ["ranges_of", "with_floor"]
 

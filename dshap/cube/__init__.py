@@ -9,15 +9,6 @@ from dshap.cube.arrays import (
     renew_cube,
 )
 from dshap.cube.blocks import FinishedBlock, finished_blocks
-from dshap.cube.created import (
-    CONTAINER,
-    PREPARED,
-    has_copy,
-    holds_run,
-    is_finished,
-    mark_finished,
-    refuse_altered,
-)
 from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.layout import TEXT, CubeLayout
@@ -33,6 +24,15 @@ from dshap.cube.reader import (
     open_cube,
     read_notes,
     row_key,
+)
+from dshap.cube.reference_copy import (
+    CONTAINER,
+    PREPARED,
+    has_copy,
+    holds_run,
+    is_finished,
+    mark_finished,
+    refuse_altered,
 )
 from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube
 from dshap.cube.workspace import Workspace, check_place, is_running

@@ -15,8 +15,8 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from dshap.blocks import Status
-from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy, states_of
+from dshap.core.blocks import Status
+from dshap.core.errors import StoreMismatchError
 from dshap.cube.disk import (
     clear_private_folders,
     make_folder,
@@ -26,8 +26,8 @@ from dshap.cube.disk import (
     true_path,
 )
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
+from dshap.cube.reference_copy import CONTAINER, has_copy, keep_copy, renew_copy, states_of
 from dshap.cube.summary import STATISTICS
-from dshap.errors import StoreMismatchError
 
 __all__ = [
     "CODECS",

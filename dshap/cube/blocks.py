@@ -11,11 +11,11 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from dshap.cube.created import receipts_of
+from dshap.core.records import FloatArray
 from dshap.cube.layout import decoded, reading
 from dshap.cube.reader import kept_arrays, key_arrays
+from dshap.cube.reference_copy import receipts_of
 from dshap.cube.writer import lost_files
-from dshap.records import FloatArray
 
 __all__ = ["FinishedBlock", "finished_blocks"]
 

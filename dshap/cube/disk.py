@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 
 __all__ = [
     "clear_private_folders",

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.errors import DamagedError
+from dshap.core.records import Record
 from dshap.cube.disk import read_file, remove_file, write_new
-from dshap.errors import DamagedError
-from dshap.records import Record
 
 __all__ = ["CreateOnlyFolder", "ReceiptFolder", "StateFolder"]
 

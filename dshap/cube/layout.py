@@ -13,10 +13,10 @@ from typing import Any
 import zarr
 from numpy.typing import NDArray
 
-from dshap.cube.created import has_copy
-from dshap.errors import DamagedError, DshapError, InputError
-from dshap.user_code import raised_by_import
-from dshap.vocabulary import Vocabulary
+from dshap.core.errors import DamagedError, DshapError, InputError
+from dshap.core.user_code import raised_by_import
+from dshap.core.vocabulary import Vocabulary
+from dshap.cube.reference_copy import has_copy
 
 __all__ = ["TEXT", "TIME_UNITS", "CubeLayout", "decoded", "dims_of", "reading", "refuse_foreign"]
 

@@ -15,10 +15,13 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from dshap.blocks import Status
-from dshap.checks import as_path, checked
+from dshap.core.blocks import Status
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import as_path, checked
 from dshap.cube.arrays import read_run
-from dshap.cube.created import (
+from dshap.cube.layout import decoded, reading, refuse_foreign
+from dshap.cube.reference_copy import (
     CONTAINER,
     failures_of,
     has_copy,
@@ -26,11 +29,8 @@ from dshap.cube.created import (
     receipts_of,
     refuse_altered,
 )
-from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
-from dshap.errors import InputError
-from dshap.records import FloatArray
 
 __all__ = [
     "CubeStatus",

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dshap.blocks import Attribution, jackknife_errors
-from dshap.records import FloatArray
+from dshap.core.blocks import Attribution, jackknife_errors
+from dshap.core.records import FloatArray
 
 __all__ = ["STATISTICS", "Estimate", "block_sums", "estimates", "split_magnitude"]
 

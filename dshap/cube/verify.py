@@ -14,8 +14,13 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.core.errors import UncheckableError
+from dshap.core.records import digest_of
 from dshap.cube.arrays import read_job, read_run
-from dshap.cube.created import (
+from dshap.cube.disk import remove_file
+from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
+from dshap.cube.layout import dims_of
+from dshap.cube.reference_copy import (
     CONTAINER,
     COPY,
     FINISHED,
@@ -36,12 +41,7 @@ from dshap.cube.created import (
     restore_files,
     states_of,
 )
-from dshap.cube.disk import remove_file
-from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
-from dshap.cube.layout import dims_of
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
-from dshap.errors import UncheckableError
-from dshap.records import digest_of
 
 __all__ = ["Damage", "is_left", "repair", "store_parts", "verify_cube"]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dshap.checks import OF_STORES, name_fault
+from dshap.core.errors import DshapError, InputError, LockedError
+from dshap.core.printing import LONGEST_LABEL, shortened
+from dshap.core.rules import OF_STORES, name_fault
 from dshap.cube.disk import true_path
-from dshap.errors import DshapError, InputError, LockedError
-from dshap.printing import LONGEST_LABEL, shortened
 
 __all__ = ["Workspace", "check_place", "is_running"]
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.blocks import Attribution, RowBlock, Status
+from dshap.core.blocks import Attribution, RowBlock, Status
+from dshap.core.errors import DshapError
+from dshap.core.records import FloatArray
+from dshap.core.vocabulary import Vocabulary
 from dshap.cube.arrays import read_run
-from dshap.cube.created import failures_of, notes_of, receipts_of
 from dshap.cube.disk import clear_way, size_of, sync
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
+from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.summary import block_sums
-from dshap.errors import DshapError
-from dshap.records import FloatArray
-from dshap.vocabulary import Vocabulary
 
 __all__ = [
     "SUMMARIES",

@@ -6,18 +6,21 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-from dshap.designs.connected import ConnectedDesign, connected
-from dshap.designs.connected_regression import ConnectedRegressionDesign, connected_regression
+from dshap.core.types import Design
 from dshap.designs.exact import ExactDesign, exact
-from dshap.designs.graphs import Graph, chain, graph_of, grid
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
-from dshap.designs.kriging import kriging
-from dshap.designs.kriging_design import KrigingDesign
-from dshap.designs.kriging_list import MAX_KRIGED, MAX_KRIGED_PLAYERS
-from dshap.designs.local import LocalDesign, local
-from dshap.designs.myerson import MyersonDesign, myerson
+from dshap.designs.kriging.design import KrigingDesign
+from dshap.designs.kriging.factory import kriging
+from dshap.designs.kriging.pairs import MAX_KRIGED, MAX_KRIGED_PLAYERS
+from dshap.designs.on_graphs.connected import ConnectedDesign, connected
+from dshap.designs.on_graphs.connected_regression import (
+    ConnectedRegressionDesign,
+    connected_regression,
+)
+from dshap.designs.on_graphs.graphs import Graph, chain, graph_of, grid
+from dshap.designs.on_graphs.local import LocalDesign, local
+from dshap.designs.on_graphs.myerson import MyersonDesign, myerson
 from dshap.designs.permutation import PermutationDesign, permutation
-from dshap.types import Design
 
 __all__ = [
     "KINDS",
@@ -49,12 +52,12 @@ __all__ = [
 KINDS: Mapping[str, str] = {
     "exact": "dshap.designs.exact:exact",
     "kernelshap": "dshap.designs.kernelshap:kernelshap",
-    "kriging": "dshap.designs.kriging:kriging",
+    "kriging": "dshap.designs.kriging.factory:kriging",
     "permutation": "dshap.designs.permutation:permutation",
-    "local": "dshap.designs.local:local",
-    "connected": "dshap.designs.connected:connected",
-    "connected_regression": "dshap.designs.connected_regression:connected_regression",
-    "myerson": "dshap.designs.myerson:myerson",
+    "local": "dshap.designs.on_graphs.local:local",
+    "connected": "dshap.designs.on_graphs.connected:connected",
+    "connected_regression": "dshap.designs.on_graphs.connected_regression:connected_regression",
+    "myerson": "dshap.designs.on_graphs.myerson:myerson",
 }
 """Name of a design -> the function that makes it; job files take all of them."""
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dshap.blocks import CoalitionBlock, DesignInfo
+from dshap.core.blocks import CoalitionBlock, DesignInfo
+from dshap.core.duck_typing import name_of
+from dshap.core.errors import InputError, shown
+from dshap.core.records import FloatArray
+from dshap.core.types import Design
 from dshap.designs.coalitions import BaseDesign
-from dshap.errors import InputError, shown
-from dshap.foreign import name_of
-from dshap.records import FloatArray
-from dshap.types import Design
 
 __all__ = ["DesignByLength"]
 

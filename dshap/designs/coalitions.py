@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import EMPTY, FULL, CoalitionBlock, DesignInfo
-from dshap.errors import InputError
-from dshap.records import BoolArray, FloatArray
+from dshap.core.blocks import EMPTY, FULL, CoalitionBlock, DesignInfo
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
 
 __all__ = [
     "MAX_WHOLE_BYTES",

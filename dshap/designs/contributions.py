@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dshap.blocks import EMPTY, FULL, N_ENDS
+from dshap.core.blocks import EMPTY, FULL, N_ENDS
+from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.coalitions import first_distinct, stream
 from dshap.designs.exact import MAX_PLAYERS, exact
-from dshap.records import BoolArray, FloatArray
 
 __all__ = ["Contributions", "contributions"]
 

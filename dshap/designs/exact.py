@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dshap.blocks import CoalitionBlock, DesignInfo, Groups
-from dshap.checks import Whole
+from dshap.core.blocks import CoalitionBlock, DesignInfo, Groups
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rules import Whole
 from dshap.designs.coalitions import BaseDesign, checked_span
-from dshap.errors import InputError
-from dshap.records import BoolArray, FloatArray
 
 __all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
 

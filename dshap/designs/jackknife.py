@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import Whole
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import Whole
 from dshap.designs.coalitions import stream
 from dshap.designs.sampling import DEALING, Sample
-from dshap.errors import InputError
-from dshap.records import FloatArray
 
 __all__ = ["N_REPLICATES", "Dealt", "checked_replicates", "deal", "deleted"]
 

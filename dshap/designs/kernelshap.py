@@ -11,15 +11,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
-from dshap.checks import Choice, Flag, Whole
+from dshap.core.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import Choice, Flag, Whole
+from dshap.core.threads import one_blas_thread
 from dshap.designs.coalitions import BaseDesign, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.sampling import SAMPLERS, strata_of
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
-from dshap.errors import InputError
-from dshap.records import FloatArray
-from dshap.threads import one_blas_thread
 
 __all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 

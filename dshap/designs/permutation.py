@@ -9,8 +9,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
-from dshap.checks import Flag, Whole
+from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import Flag, Whole
 from dshap.designs.coalitions import (
     BaseDesign,
     checked_span,
@@ -20,8 +22,6 @@ from dshap.designs.coalitions import (
     unpack,
 )
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
-from dshap.errors import InputError
-from dshap.records import FloatArray
 
 __all__ = ["LEAST_UNITS", "PermutationDesign", "permutation", "replicates_of_orders"]
 

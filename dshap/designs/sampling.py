@@ -18,9 +18,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.coalitions import SPAN_BYTES, first_distinct, masks_of_size, random_masks, stream
 from dshap.designs.shapley_kernel import kernel_mass
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "DEALING",

@@ -11,9 +11,9 @@ from operator import add
 import numpy as np
 import scipy.linalg
 
-from dshap.blocks import CoalitionBlock
-from dshap.errors import InputError
-from dshap.records import FloatArray
+from dshap.core.blocks import CoalitionBlock
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
 
 __all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 

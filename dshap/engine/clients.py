@@ -16,7 +16,7 @@ import distributed
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
-from dshap.errors import InputError, shown
+from dshap.core.errors import InputError, shown
 
 __all__ = [
     "await_workers",

@@ -19,14 +19,14 @@ from distributed import Client, Future, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
+from dshap.core.errors import InputError, InterruptedRunError
+from dshap.core.options import WAIT_S
+from dshap.core.records import FAN_IN, tree_sum
+from dshap.core.threads import one_blas_thread
+from dshap.core.user_code import told_by_workers
 from dshap.engine.clients import await_workers
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
-from dshap.errors import InputError, InterruptedRunError
 from dshap.loops import warm_up
-from dshap.options import WAIT_S
-from dshap.records import FAN_IN, tree_sum
-from dshap.threads import one_blas_thread
-from dshap.user_code import told_by_workers
 
 __all__ = ["DaskExecutor", "collect_partitions"]
 

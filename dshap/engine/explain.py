@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from dshap.abilities import check_unchanged
 from dshap.attributors.failing import sparing, with_bad_rows
-from dshap.blocks import REASONS, Attribution, RowBlock
+from dshap.core.blocks import REASONS, Attribution, RowBlock
+from dshap.core.capabilities import check_unchanged
+from dshap.core.errors import FailedBlocksError, PredictError
+from dshap.core.records import FloatArray, Moments
+from dshap.core.types import Attributor, Divided, RecordStore, RowReader
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
-from dshap.errors import FailedBlocksError, PredictError
-from dshap.records import FloatArray, Moments
-from dshap.types import Attributor, Divided, RecordStore, RowReader
 
 __all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "naming"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dshap.records import TreeSum
-from dshap.threads import one_blas_thread
+from dshap.core.records import TreeSum
+from dshap.core.threads import one_blas_thread
 
 __all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dshap.abilities import Accumulates
-from dshap.blocks import RowBlock
+from dshap.core.blocks import RowBlock
+from dshap.core.capabilities import Accumulates
+from dshap.core.records import FloatArray, Record
+from dshap.core.rows import SPAN_ROWS, spans
+from dshap.core.types import Pass, RecordStore, RowReader
 from dshap.engine.graph import Call, Executor, LoopExecutor, Reduction
-from dshap.records import FloatArray, Record
-from dshap.rows import SPAN_ROWS, spans
-from dshap.types import Pass, RecordStore, RowReader
 
 __all__ = ["Learning", "Predictions", "learn", "learn_from", "on_a_worker", "run_pass"]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from dshap.core.printing import printable
 from dshap.engine.progress import LineProgress
-from dshap.printing import printable
 
 __all__ = ["NotebookProgress", "is_notebook"]
 

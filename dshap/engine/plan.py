@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from dshap.blocks import N_ENDS
-from dshap.errors import DoesNotFitError
+from dshap.core.blocks import N_ENDS
+from dshap.core.errors import DoesNotFitError
+from dshap.core.records import n_partial_sums
+from dshap.core.rows import SPAN_ROWS, spans
+from dshap.core.types import RowReader
 from dshap.models import KernelModel
-from dshap.records import n_partial_sums
-from dshap.rows import SPAN_ROWS, spans
-from dshap.types import RowReader
 
 __all__ = [
     "OPERATIONS_PER_SECOND",

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dshap.abilities import Work
-from dshap.blocks import N_ENDS
+from dshap.core.blocks import N_ENDS
+from dshap.core.capabilities import Work
+from dshap.core.errors import InputError
+from dshap.core.options import RunOptions
+from dshap.core.records import n_partial_sums
+from dshap.core.rows import SPAN_ROWS, spans
+from dshap.core.types import RowReader
 from dshap.engine.plan import PILOT_ROWS, Plan, Stage
 from dshap.engine.tiles import cut_tiles
-from dshap.errors import InputError
-from dshap.options import RunOptions
-from dshap.records import n_partial_sums
-from dshap.rows import SPAN_ROWS, spans
-from dshap.types import RowReader
 
 __all__ = ["make_plan"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
+from dshap.core.printing import dated, printable
 from dshap.engine.graph import Executor
-from dshap.printing import dated, printable
 
 __all__ = [
     "LineProgress",

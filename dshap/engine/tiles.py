@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dshap.abilities import Work
-from dshap.blocks import N_ENDS
+from dshap.core.blocks import N_ENDS
+from dshap.core.capabilities import Work
+from dshap.core.options import RunOptions
+from dshap.core.records import Cost
+from dshap.core.rows import SPAN_ROWS
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
-from dshap.options import RunOptions
-from dshap.records import Cost
-from dshap.rows import SPAN_ROWS
 
 __all__ = ["cut_tiles"]
 

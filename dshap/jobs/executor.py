@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dshap.core.errors import DshapError, InputError
+from dshap.core.options import WAIT_S, parse_bytes
 from dshap.engine import DaskExecutor, LoopExecutor, connect, local_client, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
-from dshap.errors import DshapError, InputError
 from dshap.jobs.fields import Count, Memory
 from dshap.jobs.paths import Address, FilePath
-from dshap.options import WAIT_S, parse_bytes
 
 __all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
 

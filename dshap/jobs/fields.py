@@ -19,10 +19,10 @@ from pydantic import (
     WrapValidator,
 )
 
-from dshap.checks import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
+from dshap.core.errors import InputError
+from dshap.core.options import parse_bytes
+from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
 from dshap.designs.sampling import SAMPLERS
-from dshap.errors import InputError
-from dshap.options import parse_bytes
 from dshap.values.regression import PRECISIONS
 
 __all__ = [

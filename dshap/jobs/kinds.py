@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from dshap.errors import InputError, unknown_name
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.user_code import import_module
 from dshap.jobs.fields import options_of
-from dshap.user_code import import_module
 
 __all__ = ["CODE", "KindTable", "Kinds", "Made", "Part", "Table", "imported", "one_kind"]
 

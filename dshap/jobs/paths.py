@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, Field
 from pydantic.fields import FieldInfo
 
-from dshap.addresses import reason_to_refuse
-from dshap.checks import as_path
+from dshap.core.addresses import reason_to_refuse
+from dshap.core.rules import as_path
 
 __all__ = [
     "Address",

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Record, digest_of
+from dshap.core.rows import read_rows, smallest_draws
 from dshap.cube import CONTAINER, StateFolder, mark_finished, read_notes
 from dshap.engine import Plan, Progress, format_bytes
-from dshap.errors import InputError
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.table import TableReader
-from dshap.records import FloatArray, Record, digest_of
-from dshap.rows import read_rows, smallest_draws
-from dshap.run import Explanation, measure
-from dshap.session import Session
+from dshap.run.explanation import Explanation, measure
+from dshap.run.session import Session
 
 __all__ = ["JobQuality", "check_quality", "measured_by_job", "quality_sample", "stored_quality"]
 

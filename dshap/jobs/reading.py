@@ -11,13 +11,13 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dshap.addresses import masked
-from dshap.checks import as_path
-from dshap.errors import InputError, unknown_name
+from dshap.core.addresses import masked
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.rules import as_path
+from dshap.core.user_code import make_importable
 from dshap.jobs.kinds import Table
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
 from dshap.jobs.schema import TABLES, Job
-from dshap.user_code import make_importable
 
 __all__ = ["parse_job", "read_job_file", "with_settings"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dshap.addresses import masked
+from dshap.core.addresses import masked
+from dshap.core.errors import InputError
 from dshap.cube import read_job
-from dshap.errors import InputError
 from dshap.jobs.paths import PathKey, path_key, path_of
 from dshap.jobs.schema import TABLES
 

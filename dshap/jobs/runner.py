@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dshap.attributors.choice import reads_data
-from dshap.compared_rows import RowsOfStore
+from dshap.core.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
+from dshap.core.records import Record, digest_of
 from dshap.cube import (
     CONTAINER,
     StateFolder,
@@ -22,7 +23,6 @@ from dshap.cube import (
     read_run,
     refuse_altered,
 )
-from dshap.difference import refuse_difference
 from dshap.engine import (
     LoopExecutor,
     Plan,
@@ -32,9 +32,8 @@ from dshap.engine import (
     fit_stages,
     stage_lines,
 )
-from dshap.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
+from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
-from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
@@ -42,9 +41,11 @@ from dshap.jobs.table import JobTable, TableReader, imported_model
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
-from dshap.records import Record, digest_of
-from dshap.run import IDLE_WORKER_BYTES, Explanation, fit_model
-from dshap.session import Session
+from dshap.run.difference import refuse_difference
+from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation, fit_model
+from dshap.run.identity import NUMERICS_VERSION, Way
+from dshap.run.row_difference import RowsOfStore
+from dshap.run.session import Session
 from dshap.tables import (
     Census,
     MissingValues,
@@ -54,7 +55,6 @@ from dshap.tables import (
     open_source,
     take_census,
 )
-from dshap.way import NUMERICS_VERSION, Way
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 

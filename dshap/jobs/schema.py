@@ -12,6 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from dshap import designs
+from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
+from dshap.core.types import Design
+from dshap.jobs.arguments import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
 from dshap.jobs.fields import (
     Count,
     FolderName,
@@ -24,12 +27,9 @@ from dshap.jobs.fields import (
     options_of,
 )
 from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
-from dshap.jobs.parts import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
 from dshap.jobs.paths import PicturePath, StorePath, TablePath
 from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts, with_chains
-from dshap.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.tables.synthetic import MAX_ROWS
-from dshap.types import Design
 
 __all__ = [
     "CLUSTERS",
@@ -287,7 +287,7 @@ CLUSTERS = Kinds(
 ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
 """Options of a run that other tables have."""
 Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWHERE))  # type: ignore[call-overload]
-"""[run]: how the run is cut and stored; see `dshap.options.RunOptions`."""
+"""[run]: how the run is cut and stored; see `dshap.core.options.RunOptions`."""
 
 
 class Report(Table):

@@ -19,22 +19,22 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__, values
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Record, digest_of
+from dshap.core.rows import read_sample, sample_positions, spans
+from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
 from dshap.engine import Executor, learn_from
-from dshap.errors import InputError
 from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.times import times_of
-from dshap.records import FloatArray, Record, digest_of
-from dshap.rows import read_sample, sample_positions, spans
+from dshap.run.identity import NUMERICS_VERSION
 from dshap.tables import Census, ParquetSource, SyntheticTable, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
 from dshap.tables.texts import ANY_IDS
 from dshap.values.background import Background
-from dshap.vocabulary import Ids
-from dshap.way import NUMERICS_VERSION
 
 __all__ = ["JobTable", "TableReader", "imported_model", "n_classes", "open_table"]
 

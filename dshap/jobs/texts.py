@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.jobs.fields import Count, Names, NotEmpty, or_say
 from dshap.jobs.kinds import CODE, KindTable, Part, Table
 from dshap.jobs.paths import FilePath, TablePath
 
 if TYPE_CHECKING:
-    from dshap.jobs.parts import Context
+    from dshap.jobs.arguments import Context
     from dshap.jobs.schema import Job
 
 __all__ = ["TEXT_PARTS", "TextTable", "check_of_texts", "with_chains"]

@@ -16,10 +16,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import check_fields, of_kind
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rules import check_fields, of_kind
 from dshap.kernels.product import ProductKernel
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "Basis",

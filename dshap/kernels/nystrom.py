@@ -17,10 +17,10 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dtrmm, strmm
 from scipy.linalg.lapack import dpstrf, dtrtri
 
-from dshap.checks import Choice, check_fields, finite_array
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray, Record
+from dshap.core.rules import Choice, check_fields, finite_array
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
-from dshap.records import BoolArray, FloatArray, Record
 
 __all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky"]
 

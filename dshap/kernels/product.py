@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import finite_array
-from dshap.errors import InputError, shown, unknown_name
+from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rules import finite_array
 from dshap.loops.exponents import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE, add_exponents
-from dshap.records import BoolArray, FloatArray
 
 __all__ = ["FAMILIES", "Distinct", "Family", "ProductKernel", "distinct_values"]
 

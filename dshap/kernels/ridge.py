@@ -13,9 +13,9 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dsytrd
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
 from dshap.loops.ridge_path import moved_squares, ridge_path
-from dshap.records import FloatArray
 
 __all__ = [
     "Penalty",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import check_fields, for_columns, of_kind
-from dshap.errors import InputError, shown
+from dshap.core.errors import InputError, shown
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rules import check_fields, for_columns, of_kind
 from dshap.kernels.product import ProductKernel
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "RBF",

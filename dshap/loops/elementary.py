@@ -7,8 +7,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.core.records import FloatArray
 from dshap.loops.subset_products import FUSED
-from dshap.records import FloatArray
 
 __all__ = ["elementary_products", "others_sums"]
 

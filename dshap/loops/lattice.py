@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.subset_products import Coalitions
-from dshap.records import BoolArray, FloatArray
 
 __all__ = ["Lattice", "squares_of_sums"]
 

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.shared_rows import SharedRows, shared_row_bytes
 from dshap.loops.shared_sums import (
     is_dense,
@@ -29,7 +30,6 @@ from dshap.loops.shared_sums import (
     shared_sum_items,
 )
 from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last, sum_items
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "ColumnTerms",

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.records import FloatArray
+from dshap.core.records import FloatArray
 
 __all__ = [
     "exact_nodes",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dshap.records import FloatArray
+from dshap.core.records import FloatArray
 
 __all__ = ["RidgePath", "moved_squares", "ridge_path"]
 

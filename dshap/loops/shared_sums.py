@@ -22,7 +22,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.lanes import (
+from dshap.core.records import BoolArray, FloatArray
+from dshap.loops.shared_rows import Block, SharedRows
+from dshap.loops.simd import (
     LAST_COLUMNS,
     TERM_BLOCK,
     WIDTH,
@@ -30,9 +32,7 @@ from dshap.loops.lanes import (
     add_shared_row,
     expand,
 )
-from dshap.loops.shared_rows import Block, SharedRows
 from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "is_dense",

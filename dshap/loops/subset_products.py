@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.records import BoolArray, FloatArray
+from dshap.core.records import BoolArray, FloatArray
 
 __all__ = [
     "FUSED",

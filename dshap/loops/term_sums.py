@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.core.records import BoolArray
 from dshap.loops.subset_products import FUSED, Coalitions
-from dshap.records import BoolArray
 
 __all__ = ["term_sums"]
 

@@ -1,9 +1,9 @@
 """Kernel machines: fitted as sums over rows, reduced to one form."""
 
-from dshap.models.adapters import from_sklearn
+from dshap.models.adapters.gpytorch import from_gpytorch
+from dshap.models.adapters.scikit_learn import from_sklearn
 from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.expansion_sum import ExpansionSum
-from dshap.models.gpytorch import from_gpytorch
 from dshap.models.kernel_model import KernelModel
 from dshap.models.logistic import KernelLogistic, LogisticStep
 from dshap.models.report import Convergence, FitReport, PlayerReport

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import Choice
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Record
+from dshap.core.rules import Choice
 from dshap.kernels import Basis, Embedding, ProductKernel, SubsetFeatures, bound_kernel
 from dshap.kernels.features import unit_circle
 from dshap.kernels.product import Distinct, distinct_values
 from dshap.models.expansion_sum import Expansion
-from dshap.records import FloatArray, Record
 
 __all__ = [
     "UNSEEN",

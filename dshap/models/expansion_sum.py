@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import check_fields, finite_array
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Record
+from dshap.core.rules import check_fields, finite_array
 from dshap.kernels import ProductKernel
 from dshap.models.rows import MICRO_BLOCK, as_rows
-from dshap.records import FloatArray, Record
 
 __all__ = ["AnyExpansion", "Expansion", "ExpansionSum", "sum_of"]
 

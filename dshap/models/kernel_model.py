@@ -1,10 +1,10 @@
 """What models that are fitted by sums over rows share: options, sample, roles of rows, the loop,
 the record.
 
-A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.types.Pass`): sums
-over spans of them are added in a fixed tree, and their sum gives the next pass or the fitted model.
-`KernelModel.fit` is a plain loop over these pieces; a cluster runs the same (`dshap.run`), so both
-end in the same bits.
+A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.core.types.Pass`):
+sums over spans of them are added in a fixed tree, and their sum gives the next pass or the fitted
+model.  `KernelModel.fit` is a plain loop over these pieces; a cluster runs the same
+(`dshap.run.explanation`), so both end in the same bits.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import RowBlock
-from dshap.checks import MODEL_PENALTY, Number, checked, of_kind
-from dshap.errors import InputError, NotFittedError, shown, unknown_name
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError, NotFittedError, shown, unknown_name
+from dshap.core.records import FloatArray, Moments, Record, tree_sum
+from dshap.core.rules import MODEL_PENALTY, Number, checked, of_kind
+from dshap.core.threads import one_blas_thread
+from dshap.core.types import Pass
 from dshap.kernels import (
     RBF,
     Embedding,
@@ -60,9 +63,6 @@ from dshap.models.tuning import (
     landmark_coordinates,
     tune,
 )
-from dshap.records import FloatArray, Moments, Record, tree_sum
-from dshap.threads import one_blas_thread
-from dshap.types import Pass
 
 __all__ = ["KernelModel"]
 

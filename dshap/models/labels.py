@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
 from dshap.models.newton import Codes
-from dshap.records import BoolArray, FloatArray
 
 __all__ = ["MAX_CLASSES", "as_labels", "check_classes", "class_codes", "class_name"]
 

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from dshap.blocks import RowBlock
-from dshap.checks import checked
-from dshap.errors import InputError
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Moments
+from dshap.core.rules import checked
+from dshap.core.threads import one_blas_thread
 from dshap.kernels import Embedding, Kernel, ProductKernel
 from dshap.models.cost import FitCost
 from dshap.models.expansion import ModelFeatures
@@ -34,8 +36,6 @@ from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, Blocks, is_
 from dshap.models.shapley import PlayerForm
 from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
-from dshap.records import FloatArray, Moments
-from dshap.threads import one_blas_thread
 
 __all__ = ["KernelLogistic", "LogisticStep"]
 

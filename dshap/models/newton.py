@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 from scipy.special import entr
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
 from dshap.kernels import ridge_solve
 from dshap.models.rows import MICRO_BLOCK
-from dshap.records import FloatArray
 
 __all__ = [
     "Newton",

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import RowBlock
-from dshap.records import Moments, Stacked
-from dshap.rows import chosen_rows
-from dshap.types import Pass
+from dshap.core.blocks import RowBlock
+from dshap.core.records import Moments, Stacked
+from dshap.core.rows import chosen_rows
+from dshap.core.types import Pass
 
 __all__ = ["HeldOut", "Tune"]
 

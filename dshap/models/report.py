@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.records import FloatArray
 from dshap.kernels import FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
 from dshap.models.tuning import Tuning
-from dshap.records import FloatArray
 
 __all__ = ["Convergence", "FitReport", "PlayerReport"]
 

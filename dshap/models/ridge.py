@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
-from dshap.blocks import RowBlock
-from dshap.checks import finite_array
-from dshap.errors import InputError
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Moments
+from dshap.core.rules import finite_array
+from dshap.core.threads import one_blas_thread
 from dshap.kernels import Embedding, Kernel, ProductKernel, ridge_solve
 from dshap.models.cost import FitCost
 from dshap.models.expansion import ModelFeatures
@@ -25,8 +27,6 @@ from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, VALIDATION,
 from dshap.models.shapley import PlayerForm
 from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
-from dshap.records import FloatArray, Moments
-from dshap.threads import one_blas_thread
 
 __all__ = ["KernelRidge", "TunedRidge"]
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import Number, Whole, checked
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import Number, Whole, checked
 from dshap.models.expansion import KernelExpansion
 from dshap.models.rows import MICRO_BLOCK
 from dshap.models.shapley import learned_terms, numbers_of, player_attributions
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import expansion_of
-from dshap.records import FloatArray
 
 __all__ = [
     "Robustness",

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import plain_array
-from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
-from dshap.foreign import has_columns, is_sparse
-from dshap.records import BoolArray, FloatArray
-from dshap.rows import SPAN_ROWS, row_draws, sample_positions
+from dshap.core.duck_typing import has_columns, is_sparse
+from dshap.core.errors import InputError, refuse_rounded, refuse_rounded_columns
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rows import SPAN_ROWS, row_draws, sample_positions
+from dshap.core.rules import plain_array
 
 __all__ = [
     "HELD_OUT",

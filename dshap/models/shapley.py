@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.attributors.player import OnePlayer, PlayerLearning, PlayerTerms
-from dshap.blocks import RowBlock
-from dshap.checks import as_array
-from dshap.errors import InputError
+from dshap.attributors.player_basis import OnePlayer, PlayerLearning, PlayerTerms
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Moments, tree_sum
+from dshap.core.rows import sample_positions, spans
+from dshap.core.rules import as_array
+from dshap.core.threads import one_blas_thread
+from dshap.core.types import Pass, replaced
 from dshap.kernels import Embedding, Nystrom
 from dshap.models.cost import player_tile
 from dshap.models.expansion import FourierExpansion, KernelExpansion
@@ -21,10 +25,6 @@ from dshap.models.report import PlayerReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, as_rows
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import expansion_of
-from dshap.records import FloatArray, Moments, tree_sum
-from dshap.rows import sample_positions, spans
-from dshap.threads import one_blas_thread
-from dshap.types import Pass, replaced
 from dshap.values.terms import InterventionalTerms, ObservationalTerms, TermValue
 
 __all__ = [

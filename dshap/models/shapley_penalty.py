@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import Choice, Number, Whole, check_fields, of_kind, refused
-from dshap.errors import InputError, unknown_name
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.rules import Choice, Number, Whole, check_fields, of_kind, refused
 from dshap.kernels import Embedding, checked_embedding
 
 __all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]

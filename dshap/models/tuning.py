@@ -17,9 +17,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
 from dshap.kernels import Kernel, Nystrom, ProductKernel
-from dshap.records import BoolArray, FloatArray
 
 __all__ = ["SLOPES", "Tuning", "bound", "landmark_coordinates", "tune", "validation_error"]
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import checked
 from dshap.predictors.named import NamedModel, column_names_of
-from dshap.records import FloatArray
 
 __all__ = ["BothKinds", "Expansion", "ExpansionModel", "expansion_model"]
 

@@ -16,9 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import plain_array
-from dshap.errors import InputError, refuse_rounded, refuse_rounded_column, refuse_rounded_columns
-from dshap.foreign import is_categorical, is_frame, is_lazy, is_pandas, numpy_dtype
+from dshap.core.duck_typing import is_categorical, is_frame, is_lazy, is_pandas, numpy_dtype
+from dshap.core.errors import (
+    InputError,
+    refuse_rounded,
+    refuse_rounded_column,
+    refuse_rounded_columns,
+)
+from dshap.core.records import FloatArray
+from dshap.core.rules import plain_array
 from dshap.predictors.times import (
     DATE,
     from_microseconds,
@@ -27,7 +33,6 @@ from dshap.predictors.times import (
     unit_of,
     zone_of,
 )
-from dshap.records import FloatArray
 
 __all__ = ["Frame"]
 

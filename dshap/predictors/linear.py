@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray, Record
+from dshap.core.types import Explained
 from dshap.predictors.named import NamedModel
-from dshap.records import FloatArray, Record
-from dshap.types import Explained
 
 __all__ = ["LinearModel", "coefficients_of"]
 

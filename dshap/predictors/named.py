@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import checked
-from dshap.errors import DshapError, InputError, PredictError, unknown_name
-from dshap.foreign import name_of, of_estimator
-from dshap.records import FloatArray
+from dshap.core.duck_typing import name_of, of_estimator
+from dshap.core.errors import DshapError, InputError, PredictError, unknown_name
+from dshap.core.records import FloatArray
+from dshap.core.rules import checked
 
 __all__ = [
     "NamedModel",

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.errors import InputError, PredictError
-from dshap.foreign import estimator_of, name_of, of_estimator
+from dshap.core.duck_typing import estimator_of, name_of, of_estimator
+from dshap.core.errors import InputError, PredictError
+from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.named import NamedModel, calling, checked_outputs, classes_of, fitted_names_of
-from dshap.records import FloatArray
 
 __all__ = ["ARRAYS", "BUFFER_BYTES", "PredictFunction", "RowForms", "row_forms"]
 

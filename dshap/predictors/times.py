@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import LARGEST_WHOLE, InputError
-from dshap.foreign import has_member
-from dshap.records import FloatArray
+from dshap.core.duck_typing import has_member
+from dshap.core.errors import LARGEST_WHOLE, InputError
+from dshap.core.records import FloatArray
 
 __all__ = [
     "DATE",

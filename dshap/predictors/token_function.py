@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.records import FloatArray
 from dshap.predictors.predict_function import PredictFunction
-from dshap.records import FloatArray
 
 __all__ = ["TokenFunction", "by_length"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dshap.errors import InputError, shown
-from dshap.foreign import estimator_of, has_member, of_estimator
+from dshap.core.duck_typing import estimator_of, has_member, of_estimator
+from dshap.core.errors import InputError, shown
 from dshap.predictors.tree_libraries import LightGBMTrees, XGBoostTrees
 from dshap.predictors.tree_shap import ThroughShap
 

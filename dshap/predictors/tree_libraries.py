@@ -13,10 +13,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.tree_scale import own_predictions
-from dshap.records import FloatArray
 
 __all__ = ["Ensemble", "LightGBMTrees", "XGBoostTrees", "digest_of_bytes", "tree_operations"]
 

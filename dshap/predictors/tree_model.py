@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import checked
-from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
-from dshap.foreign import has_columns, of_estimator
+from dshap.core.duck_typing import has_columns, of_estimator
+from dshap.core.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
+from dshap.core.records import BoolArray, FloatArray, digest_of
+from dshap.core.rules import checked
 from dshap.predictors.frames import floats_of
 from dshap.predictors.named import (
     NamedModel,
@@ -25,7 +26,6 @@ from dshap.predictors.tree_kinds import library_of
 from dshap.predictors.tree_libraries import Ensemble
 from dshap.predictors.tree_scale import Scale, scale_of
 from dshap.predictors.tree_shap import ThroughShap
-from dshap.records import BoolArray, FloatArray, digest_of
 
 __all__ = ["TOLERANCE", "TreeModel", "asked", "made_up", "model_of_trees", "reach_of", "refuse_gap"]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import plain_array
-from dshap.errors import InputError
-from dshap.records import FloatArray
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import plain_array
 
 __all__ = ["Scale", "own_predictions", "scale_of"]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dshap.errors import InputError
-from dshap.foreign import of_estimator
+from dshap.core.duck_typing import of_estimator
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 from dshap.predictors.tree_scale import own_predictions
-from dshap.records import FloatArray
 
 __all__ = ["LightGBMPairs", "ThroughShap"]
 

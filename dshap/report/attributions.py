@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dshap.blocks import Status
-from dshap.checks import as_path
+from dshap.core.blocks import Status
+from dshap.core.errors import InputError
+from dshap.core.printing import label
+from dshap.core.rules import as_path
 from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
-from dshap.errors import InputError
-from dshap.printing import label
 
 __all__ = [
     "Breakdown",

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import as_path
-from dshap.errors import InputError
-from dshap.images import player_map
-from dshap.printing import label as shown_as
-from dshap.printing import printable
-from dshap.records import FloatArray
+from dshap.core.errors import InputError
+from dshap.core.images import player_map
+from dshap.core.printing import label as shown_as
+from dshap.core.printing import printable
+from dshap.core.records import FloatArray
+from dshap.core.rules import as_path
 from dshap.report.attributions import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Tables as the tasks read them: the opener, readers, their census, their categories, backgrounds
 chosen from them."""
 
-from dshap.rows import SPAN_ROWS
+from dshap.core.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, from_pandas
 from dshap.tables.categories import refuse_unknown_categories
 from dshap.tables.census import (

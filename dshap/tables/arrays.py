@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.blocks import RowBlock
-from dshap.errors import EmptyTableError, InputError, refuse_rounded, shown, unknown_name
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import EmptyTableError, InputError, refuse_rounded, shown, unknown_name
 from dshap.tables.columns import (
     Layout,
     Names,
@@ -125,8 +125,8 @@ class ArraySource(LaidOut):
         target: bool = False,
         columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.blocks.RowBlock`.  The target of a source without one is
-        None."""
+        """Rows start..stop; see `dshap.core.blocks.RowBlock`.  The target of a source without one
+        is None."""
         check_span(start, stop, self.n_rows)
         x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
         is_ok = np.ones(len(x), dtype=bool)

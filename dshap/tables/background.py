@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dshap import checks
-from dshap.blocks import RowBlock
-from dshap.errors import InputError, shown
+from dshap.core import rules as checks
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError, shown
+from dshap.core.records import FloatArray, Moments, Stacked
+from dshap.core.rows import chosen_rows, sample_positions
+from dshap.core.types import RowReader
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.predictors.times import times_of
-from dshap.records import FloatArray, Moments, Stacked
-from dshap.rows import chosen_rows, sample_positions
 from dshap.tables.opener import Learn
-from dshap.types import RowReader
 from dshap.values.background import Background, herd
 
 __all__ = ["METHODS", "background_of"]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dshap.blocks import RowBlock
-from dshap.errors import InputError
-from dshap.records import FloatArray
-from dshap.rows import SPAN_ROWS
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rows import SPAN_ROWS
+from dshap.core.types import Explained, Predictor, RowReader, replaced
 from dshap.tables.opener import CodedReader, Site, categories_of
-from dshap.types import Explained, Predictor, RowReader, replaced
 
 __all__ = ["refuse_unknown_categories", "with_all_categories"]
 

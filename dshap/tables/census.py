@@ -19,15 +19,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dshap.blocks import RowBlock
-from dshap.errors import InputError
-from dshap.records import FloatArray
-from dshap.rows import splitmix64
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.rows import splitmix64
+from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
 from dshap.tables.files import whole_file
 from dshap.tables.opener import Site
 from dshap.tables.reader import BATCH_ROWS, BatchReader
-from dshap.types import RowReader
 
 __all__ = [
     "Census",

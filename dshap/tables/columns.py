@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
-from dshap.options import MISSING_POLICIES
+from dshap.core.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
+from dshap.core.options import MISSING_POLICIES
+from dshap.core.records import BoolArray, FloatArray
 from dshap.predictors.times import DATE, from_microseconds, microseconds, misfit, time_kind, zone_of
-from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "KEY_DTYPES",

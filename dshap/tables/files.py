@@ -22,8 +22,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from dshap.checks import as_path
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.rules import as_path
 from dshap.tables.columns import repeats
 
 __all__ = [

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from dshap.abilities import is_of_texts, streams_data
-from dshap.blocks import RowBlock
-from dshap.errors import InputError
+from dshap.core.blocks import RowBlock
+from dshap.core.capabilities import is_of_texts, streams_data
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray
+from dshap.core.types import Explained, Predictor, RowReader
 from dshap.predictors.times import times_of
-from dshap.records import BoolArray
 from dshap.tables.categories import with_all_categories
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, kind_of, open_rows
 from dshap.tables.texts import open_texts
-from dshap.types import Explained, Predictor, RowReader
 
 __all__ = ["Inputs", "open_for", "times_of_data"]
 

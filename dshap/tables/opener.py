@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from dshap.checks import as_array, checked
-from dshap.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.rules import as_array, checked
+from dshap.core.types import Pass, RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.columns import Times, as_names, as_times
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
-from dshap.types import Pass, RowReader
 
 __all__ = ["CodedReader", "Learn", "Site", "categories_of", "kind_of", "open_rows", "open_source"]
 

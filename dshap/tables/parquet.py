@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dshap.errors import EmptyTableError, InputError
+from dshap.core.errors import EmptyTableError, InputError
 from dshap.tables.columns import Layout, Names, Times, layout_of, said_left_out
 from dshap.tables.files import (
     Partitions,

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dshap.blocks import RowBlock
-from dshap.errors import InputError
-from dshap.records import BoolArray
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray
 from dshap.tables.columns import (
     KEY_DTYPES,
     Layout,
@@ -260,7 +260,7 @@ class BatchReader(LaidOut, ABC):
         target: bool = False,
         columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.blocks.RowBlock`.
+        """Rows start..stop; see `dshap.core.blocks.RowBlock`.
 
         Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without
         one is None.

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.types import RowReader
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Names, arrow_array, as_names, repeats, spooled_times
 from dshap.tables.files import whole_file
 from dshap.tables.parquet import ParquetSource
-from dshap.types import RowReader
 
 __all__ = ["ROW_GROUP_ROWS", "TARGET", "spool_source", "write_part", "write_partition"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dshap.errors import InputError, unknown_name
-from dshap.records import FloatArray
-from dshap.rows import SPAN_ROWS
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.records import FloatArray
+from dshap.core.rows import SPAN_ROWS
 from dshap.tables.columns import Names, as_names, layout_of
 from dshap.tables.reader import BatchReader
 

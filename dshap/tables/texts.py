@@ -14,11 +14,13 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dshap.abilities import OfTexts
-from dshap.blocks import RowBlock
-from dshap.errors import EmptyTableError, InputError, shown, unknown_name
-from dshap.records import FloatArray
-from dshap.rows import spans
+from dshap.core.blocks import RowBlock
+from dshap.core.capabilities import OfTexts
+from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.records import FloatArray
+from dshap.core.rows import spans
+from dshap.core.types import RowReader
+from dshap.core.vocabulary import Ids, Vocabulary
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Layout, Names, as_names, is_text, key_dtype, key_refusal
 from dshap.tables.files import Partitions, table_stamp
@@ -33,8 +35,6 @@ from dshap.tables.reader import (
     check_span,
 )
 from dshap.tables.spool import write_part
-from dshap.types import RowReader
-from dshap.vocabulary import Ids, Vocabulary
 
 __all__ = ["ANY_IDS", "TextFiles", "TextSource", "open_texts"]
 
@@ -169,7 +169,7 @@ class TextFiles(ParquetFiles, LaidOut):
         target: bool = False,
         columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.blocks.RowBlock`."""
+        """Rows start..stop; see `dshap.core.blocks.RowBlock`."""
         check_span(start, stop, self.n_rows)
         names, x = self.feature_names, np.full((stop - start, len(self.feature_names)), np.nan)
         builder = BlockBuilder(replace(self._layout, features=()), start, len(x), keys, False, {})

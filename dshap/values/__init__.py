@@ -1,6 +1,6 @@
 """Value functions: what a coalition of columns is worth for an instance."""
 
-from dshap.players import Players
+from dshap.core.players import Players
 from dshap.values.background import Background
 from dshap.values.copula import Copula
 from dshap.values.gaussian import Gaussian

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import InputError, unknown_name
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
-from dshap.records import FloatArray
 
 __all__ = ["Background", "herd"]
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import as_array, as_path, checked, plain_array
-from dshap.errors import InputError, shown
-from dshap.foreign import has_columns, has_member, is_lazy, is_pandas, shape_of
-from dshap.players import Players
+from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
+from dshap.core.errors import InputError, shown
+from dshap.core.players import Players
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import as_array, as_path, checked, plain_array
+from dshap.core.types import Link, Predictor
 from dshap.predictors.expansion import Expansion, ExpansionModel
 from dshap.predictors.frames import Frame, frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.predictors.predict_function import PredictFunction, row_forms
 from dshap.predictors.times import time_kind, times_of
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.types import Link, Predictor
 from dshap.values.links import IDENTITY, link_of
 
 __all__ = ["PROBE_ROWS", "KernelValue", "Predicted", "PredictedValue", "TableValue"]

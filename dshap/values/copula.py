@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtri
 
-from dshap.errors import InputError
-from dshap.records import BoolArray, Cost, FloatArray, State
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, Cost, FloatArray, State
 from dshap.values.gaussian import Gaussian
 
 __all__ = ["Copula"]

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import checked
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray, State
+from dshap.core.rules import checked
 from dshap.kernels import (
     Basis,
     Embedding,
@@ -20,7 +21,6 @@ from dshap.kernels import (
     checked_kernel,
 )
 from dshap.loops.lattice import Lattice
-from dshap.records import BoolArray, FloatArray, State
 from dshap.values.base import TableValue
 
 __all__ = ["SUM_ROWS", "EmbeddedValue"]

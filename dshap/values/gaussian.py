@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import checked
-from dshap.errors import InputError, PredictError
+from dshap.core.errors import InputError, PredictError
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import checked
+from dshap.core.types import Link
 from dshap.predictors.frames import Frame
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.types import Link
 from dshap.values.base import PredictedValue
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
 

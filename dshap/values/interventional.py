@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dshap.blocks import Scored
-from dshap.checks import checked
+from dshap.core.blocks import Scored
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import checked
 from dshap.loops.member_sums import MemberSums, subset_sum_bytes, subset_sums
 from dshap.predictors.expansion import expansion_model
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.base import KernelValue
 from dshap.values.subset_table import SubsetTable
 

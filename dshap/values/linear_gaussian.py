@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import Choice, as_path, checked, finite_array
-from dshap.errors import InputError
-from dshap.players import Players
+from dshap.core.errors import InputError
+from dshap.core.players import Players
+from dshap.core.records import FloatArray, Moments, Record
+from dshap.core.rules import Choice, as_path, checked, finite_array
 from dshap.predictors.linear import LinearModel, coefficients_of
 from dshap.predictors.named import classes_of, fitted_names_of, names_of
-from dshap.records import FloatArray, Moments, Record
 from dshap.values.normal import NormalTable, Shifted, normal_sums
 
 __all__ = ["LinearGaussian", "LinearTransform"]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from dshap.checks import Number
-from dshap.errors import InputError, PredictError, shown, unknown_name
-from dshap.records import FloatArray
-from dshap.types import Link
+from dshap.core.errors import InputError, PredictError, shown, unknown_name
+from dshap.core.records import FloatArray
+from dshap.core.rules import Number
+from dshap.core.types import Link
 
 __all__ = [
     "IDENTITY",

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError, shown
-from dshap.foreign import has_columns, is_frame, is_lazy, is_pandas
+from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas
+from dshap.core.errors import InputError, shown
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.types import Link, RowReader
 from dshap.loops.masking import Calls, Masks, mixed_bytes, mixed_values
 from dshap.predictors.frames import floats_of, frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.types import Link, RowReader
 from dshap.values.background import Background
 from dshap.values.base import PredictedValue, check_predict
 

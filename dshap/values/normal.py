@@ -9,8 +9,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from dshap.errors import InputError
-from dshap.records import BoolArray, FloatArray, Moments, State
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.values.base import TableValue
 
 __all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dtrmm
 
-from dshap.checks import checked
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import checked
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures
 from dshap.kernels.ridge import (
     Penalty,
@@ -26,7 +27,6 @@ from dshap.kernels.ridge import (
 from dshap.loops.lattice import Lattice, squares_of_sums
 from dshap.loops.subset_products import rows_last
 from dshap.predictors.expansion import BothKinds, expansion_model
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.base import KernelValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 

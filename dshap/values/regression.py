@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dshap.blocks import Scored
-from dshap.checks import Choice, checked
-from dshap.errors import InputError
+from dshap.core.blocks import Scored
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import Choice, checked
+from dshap.core.types import Link
 from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding
 from dshap.kernels.ridge import (
     Penalty,
@@ -24,8 +26,6 @@ from dshap.kernels.ridge import (
 from dshap.loops.lattice import Lattice
 from dshap.loops.member_sums import MemberSums
 from dshap.loops.subset_products import rows_last
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.types import Link
 from dshap.values.base import PredictedValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 from dshap.values.subset_table import SubsetTable

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import Scored
+from dshap.core.blocks import Scored
+from dshap.core.records import BoolArray, FloatArray, State
 from dshap.loops.member_sums import MemberSums, Terms, member_weights
 from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
-from dshap.records import BoolArray, FloatArray, State
 
 __all__ = ["SubsetTable"]
 

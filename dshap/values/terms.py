@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.kernels import NystromBasis, SubsetFeatures
 from dshap.loops.subset_products import rows_last
 from dshap.loops.term_sums import term_sums
 from dshap.predictors.expansion import Expansion
-from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.values.interventional import KernelInterventional
 from dshap.values.observational import KernelObservational, coalition_weights, product_parts
 

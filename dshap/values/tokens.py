@@ -10,16 +10,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked
-from dshap.errors import InputError, shown
-from dshap.players import Players
+from dshap.core.errors import InputError, shown
+from dshap.core.players import Players
+from dshap.core.records import FloatArray
+from dshap.core.rules import checked
+from dshap.core.types import Link
+from dshap.core.vocabulary import Ids, Tokenizer, Vocabulary
 from dshap.predictors.token_function import TokenFunction
-from dshap.records import FloatArray
-from dshap.types import Link
 from dshap.values.base import PROBE_ROWS, TableValue
 from dshap.values.links import link_of
 from dshap.values.marginal import Marginal
-from dshap.vocabulary import Ids, Tokenizer, Vocabulary
 
 __all__ = ["Tokens"]
 

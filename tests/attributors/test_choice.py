@@ -7,7 +7,7 @@ import pytest
 
 from dshap import designs
 from dshap.attributors.choice import LEAST, choose
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.values import Marginal
 
 DRAWN = sorted(LEAST)

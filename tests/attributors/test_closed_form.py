@@ -15,12 +15,12 @@ from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
-from dshap.blocks import RowBlock
-from dshap.errors import DshapError, InputError
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import DshapError, InputError
+from dshap.core.options import RunOptions
+from dshap.core.records import Moments, State
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
-from dshap.options import RunOptions
-from dshap.records import Moments, State
 from dshap.values import KernelInterventional, LinearGaussian, Marginal, Trees
 
 D = 4

@@ -18,9 +18,9 @@ from dshap.attributors.contraction import (
     WholeContraction,
 )
 from dshap.attributors.rounds import RoundsAttributor
+from dshap.core.records import Moments
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
-from dshap.records import Moments
 from dshap.values import KernelInterventional, Logit, Marginal
 
 D = 5

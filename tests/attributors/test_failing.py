@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap import designs
+from dshap.attributors.base import BaseAttributor
 from dshap.attributors.failing import TRIED, RowsError, Spared, answers, bad_rows, sparing
-from dshap.attributors.given import BaseAttributor
 from dshap.attributors.trees import TreeForm
-from dshap.blocks import Status
+from dshap.core.blocks import Status
+from dshap.core.errors import FailedBlocksError, InputError, PredictError
 from dshap.cube import cube_status, open_cube
-from dshap.errors import FailedBlocksError, InputError, PredictError
 from dshap.values import Marginal, Tokens, Trees
 
 N, D, BAD = 70, 8, 67

@@ -13,7 +13,7 @@ import dshap
 from dshap import designs
 from dshap.attributors import quadrature
 from dshap.attributors.choice import form_of
-from dshap.errors import FailedBlocksError, InputError
+from dshap.core.errors import FailedBlocksError, InputError
 from dshap.kernels import RBF, Laplacian, Matern, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal

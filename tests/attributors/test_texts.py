@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap import designs
+from dshap.core.errors import DoesNotFitError, FailedBlocksError, InputError
 from dshap.cube import CubeWriter, feature_ranking, is_finished, verify_cube
 from dshap.engine import Plan
-from dshap.errors import DoesNotFitError, FailedBlocksError, InputError
-from dshap.run import IDLE_WORKER_BYTES
+from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.values import Tokens
 from tests.attributors.texts import N_TOKENS, brute_force, chances, padded, texts_of, two_outputs
 

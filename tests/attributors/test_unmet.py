@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dshap
 from dshap import designs
 from dshap.attributors.unmet import ranges_of, with_floor
-from dshap.blocks import DesignInfo
+from dshap.core.blocks import DesignInfo
 from dshap.values import LogOdds, Marginal
 from dshap.values.links import IDENTITY
 from tests.benchmarks.games import OfSums

@@ -37,7 +37,8 @@ import numpy as np
 
 import dshap
 from dshap import designs
-from dshap.blocks import Attribution, RowBlock, Status
+from dshap.core.blocks import Attribution, RowBlock, Status
+from dshap.core.errors import DshapError
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
@@ -49,7 +50,6 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.engine import SilentProgress
-from dshap.errors import DshapError
 from dshap.jobs import load_job, run_job
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge

@@ -30,10 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 import dshap
+from dshap.core.records import FloatArray
+from dshap.core.types import ValueFunction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.records import FloatArray
-from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational
 from workflows.rkhs_shap.truth import (
     BENDS,

@@ -28,9 +28,9 @@ from sklearn.preprocessing import StandardScaler
 
 import dshap
 from dshap import designs
+from dshap.core.records import FloatArray
+from dshap.core.threads import one_blas_thread
 from dshap.engine import local_client, shut_down
-from dshap.records import FloatArray
-from dshap.threads import one_blas_thread
 from dshap.values import Marginal
 from tests.benchmarks.peers import median_seconds, write_json
 

@@ -21,10 +21,10 @@ import numpy as np
 
 import dshap
 from dshap import designs
-from dshap.abilities import Work
+from dshap.core.capabilities import Work
+from dshap.core.options import RunOptions
 from dshap.engine.plan import PREDICTION_SECONDS
 from dshap.engine.tiles import cut_tiles
-from dshap.options import RunOptions
 from dshap.values import Marginal
 
 ROWS, COLUMNS, SMALL_TILE = 10**9, 40, 64

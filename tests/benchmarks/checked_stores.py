@@ -30,12 +30,12 @@ from zarr.codecs import ZstdCodec
 
 import dshap
 from dshap import designs
+from dshap.core.records import FloatArray, Record
+from dshap.core.types import RowReader
 from dshap.cube import ReceiptFolder, StateFolder, arrays
 from dshap.cube.disk import write_new
 from dshap.kernels import RBF, Nystrom
-from dshap.records import FloatArray, Record
 from dshap.tables import ParquetSource, SyntheticTable
-from dshap.types import RowReader
 
 FEATURES = [
     "bodyweight_kg",

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.stats import t
 
 from dshap import designs
-from dshap.records import BoolArray, FloatArray
-from dshap.types import Design
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.types import Design
 from tests.benchmarks.games import estimated, settled
 
 CASES = ((8, 128), (12, 200), (20, 200), (20, 1_000), (38, 200), (38, 1_000))

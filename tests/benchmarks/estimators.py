@@ -31,8 +31,8 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 from dshap import designs
-from dshap.records import BoolArray, FloatArray
-from dshap.types import Design
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.types import Design
 from tests.benchmarks.games import estimated, settled
 from tests.benchmarks.model_games import MAX_TABLE, MODELS, ModelGames, RowGames, by_tree_shap
 from tests.benchmarks.peers import write_json

@@ -23,10 +23,10 @@ import numpy as np
 
 import dshap
 from dshap import designs
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.rows import read_sample
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.rows import read_sample
 from dshap.tables import ParquetSource, SyntheticTable
 from dshap.values import ConditionalRegression, KernelInterventional
 

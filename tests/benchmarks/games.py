@@ -18,10 +18,10 @@ from typing import Protocol
 import numpy as np
 
 from dshap import designs
-from dshap.abilities import Pilot
 from dshap.attributors.contraction import of_all_values
-from dshap.records import BoolArray, FloatArray
-from dshap.types import Design
+from dshap.core.capabilities import Pilot
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.types import Design
 
 __all__ = ["KINDS", "Games", "estimated", "games_of", "settled"]
 

@@ -23,10 +23,10 @@ import numpy as np
 from scipy.stats import t
 
 from dshap import designs
-from dshap.blocks import EMPTY, FULL, Attribution
+from dshap.core.blocks import EMPTY, FULL, Attribution
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.types import Design
 from dshap.cube.summary import STATISTICS, block_sums, estimates
-from dshap.records import BoolArray, FloatArray
-from dshap.types import Design
 from tests.benchmarks.games import estimated, settled
 
 D, N_NULL, N_ROWS = 12, 2, 100

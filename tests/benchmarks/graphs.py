@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 
 from dshap import designs
-from dshap.records import FloatArray
-from dshap.types import Design
+from dshap.core.records import FloatArray
+from dshap.core.types import Design
 from tests.benchmarks.peers import write_json
 
 TILE = 8_192

@@ -28,14 +28,14 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from dshap import designs
-from dshap.abilities import sample_size
+from dshap.core.capabilities import sample_size
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.threads import one_blas_thread
+from dshap.core.types import ValueFunction
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion
-from dshap.records import BoolArray, FloatArray
 from dshap.report.attributions import COLOURS
-from dshap.threads import one_blas_thread
-from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
 D, LANDMARKS, EXPLAINED, PENALTY = 8, 100, 100, 1e-4

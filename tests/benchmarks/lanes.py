@@ -1,4 +1,4 @@
-"""The sums of rows that share values, with the explicit vectors of `dshap.loops.lanes` and in plain
+"""The sums of rows that share values, with the explicit vectors of `dshap.loops.simd` and in plain
 numba: whole runs.
 
 Two tables whose rows share values, lifts and hours of bikes, a kernel model of each, all coalitions
@@ -26,15 +26,15 @@ from numba import njit
 
 import dshap
 from dshap import designs
+from dshap.core.records import FloatArray
+from dshap.core.threads import one_blas_thread
 from dshap.kernels import RBF, Nystrom
 from dshap.loops import shared_sums
-from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK, WIDTH
 from dshap.loops.shared_sums import contract_column, finished_sums, level_entries
+from dshap.loops.simd import LAST_COLUMNS, TERM_BLOCK, WIDTH
 from dshap.loops.subset_products import FUSED, aligned_zeros
 from dshap.models import KernelRidge
-from dshap.records import FloatArray
 from dshap.tables import SyntheticTable
-from dshap.threads import one_blas_thread
 from tests.benchmarks.peers import FEATURES, TARGET, machine
 
 FILES = {"lifts": "powerlifting.parquet", "bikes": "bike_hour.parquet"}

@@ -27,8 +27,8 @@ import numpy as np
 import dshap
 from dshap import linear_transform
 from dshap.attributors.linear import Linear
-from dshap.records import FloatArray, Moments, State
-from dshap.threads import one_blas_thread
+from dshap.core.records import FloatArray, Moments, State
+from dshap.core.threads import one_blas_thread
 from dshap.values import LinearGaussian
 from tests.benchmarks.peers import write_json
 

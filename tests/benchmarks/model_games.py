@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from dshap.records import BoolArray, FloatArray
+from dshap.core.records import BoolArray, FloatArray
 from tests.benchmarks.games import OfSums, games_of
 
 __all__ = ["MODELS", "ModelGames", "RowGames", "enumerated"]

@@ -40,15 +40,15 @@ from scipy.linalg import solve
 
 import dshap
 from dshap import designs
-from dshap.blocks import EMPTY, FULL, N_ENDS
+from dshap.core.blocks import EMPTY, FULL, N_ENDS
+from dshap.core.records import BoolArray, FloatArray, State
+from dshap.core.threads import one_blas_thread
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.prepared import PREPARED, Prepared
-from dshap.records import BoolArray, FloatArray, State
+from dshap.run.prepared import PREPARED, Prepared
 from dshap.tables import SyntheticTable
-from dshap.threads import one_blas_thread
 from dshap.values import KernelInterventional, KernelObservational, SubsetTable
 from tests.loops.twins import plain_table_values
 

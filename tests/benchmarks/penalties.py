@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from dshap.core.records import BoolArray, FloatArray
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.records import BoolArray, FloatArray
 from dshap.values import ConditionalRegression, KernelObservational
 from tests.benchmarks.quality import BEIJING, POWERLIFTING, SYNTHETIC, synthetic
 

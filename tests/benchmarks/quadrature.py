@@ -30,13 +30,13 @@ import pandas as pd
 import dshap
 from dshap import designs
 from dshap.attributors.quadrature import CANDIDATES, Quadrature
+from dshap.core.records import FloatArray, State
+from dshap.core.threads import one_blas_thread
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.kernels.features import Embedding
 from dshap.loops import warm_up
 from dshap.loops.product_games import exact_nodes
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
-from dshap.records import FloatArray, State
-from dshap.threads import one_blas_thread
 from dshap.values import KernelInterventional
 from tests.benchmarks.peers import machine, median_seconds, peak_mib, sample, write_json
 

@@ -34,14 +34,14 @@ import numpy as np
 import pandas as pd
 
 import dshap
+from dshap.core.records import FloatArray
+from dshap.core.types import ValueFunction
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.models import KernelRidge
-from dshap.prepared import Prepared
-from dshap.quality import Quality
-from dshap.records import FloatArray
 from dshap.report.attributions import COLOURS
-from dshap.types import ValueFunction
+from dshap.run.prepared import Prepared
+from dshap.run.quality import Quality
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational
 from tests.benchmarks.growth import new_axes
 

@@ -28,7 +28,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import PoissonRegressor
 
 import dshap
-from dshap.records import BoolArray, FloatArray
+from dshap.core.records import BoolArray, FloatArray
 from dshap.values import Marginal, Trees
 from tests.benchmarks.model_games import RowGames
 from tests.benchmarks.peers import write_json

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dshap.core.records import FloatArray
 from dshap.kernels import RBF, Kernel, Laplacian, Matern, Nystrom
 from dshap.models import (
     KernelExpansion,
@@ -27,7 +28,6 @@ from dshap.models import (
     robustness,
 )
 from dshap.models.shapley import player_attributions
-from dshap.records import FloatArray
 from dshap.tables import SyntheticTable
 from tests.benchmarks.scaling import TARGET
 

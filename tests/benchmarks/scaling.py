@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.blocks import RowBlock
+from dshap.core.blocks import RowBlock
+from dshap.core.types import RowReader
 from dshap.engine import DaskExecutor, local_client, shut_down
 from dshap.engine.progress import PeakMeter
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.tables import ParquetSource, SyntheticTable
-from dshap.types import RowReader
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
 FEATURES = [

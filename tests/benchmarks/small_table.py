@@ -25,14 +25,14 @@ import numpy as np
 
 import dshap
 from dshap import designs
-from dshap.blocks import N_ENDS
+from dshap.core.blocks import N_ENDS
+from dshap.core.records import FloatArray
+from dshap.core.threads import one_blas_thread
+from dshap.core.types import ValueFunction
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.records import FloatArray
-from dshap.threads import one_blas_thread
-from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 from tests.benchmarks.peers import machine, median_seconds, peak_mib, write_json
 

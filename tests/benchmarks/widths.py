@@ -34,11 +34,11 @@ from scipy.stats import t
 import dshap
 from dshap import designs
 from dshap.attributors.rounds import at_once
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.types import Design
 from dshap.cube import feature_ranking
 from dshap.designs.jackknife import N_REPLICATES
-from dshap.errors import InputError
-from dshap.records import BoolArray, FloatArray
-from dshap.types import Design
 from dshap.values import Marginal
 from tests.benchmarks.games import KINDS, Games, estimated, games_of
 from tests.benchmarks.peers import write_json

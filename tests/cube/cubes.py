@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.blocks import Attribution, RowBlock, Status
+from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.cube import CubeLayout, CubeWriter, create_cube, mark_finished
 
 TILE, CHUNK, N_ROWS = 8, 4, 21

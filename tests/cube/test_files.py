@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from dshap.core.errors import DamagedError
+from dshap.core.records import State
 from dshap.cube import ReceiptFolder, StateFolder, verify_cube
 from dshap.cube.disk import write_new
-from dshap.errors import DamagedError
-from dshap.records import State
 
 KILLERS = {
     "before anything is filled": """

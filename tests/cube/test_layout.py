@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 import zarr
 
+from dshap.core.errors import StoreMismatchError
 from dshap.cube import CONTAINER, create_cube, create_store, read_job, read_run
-from dshap.errors import StoreMismatchError
 from tests.cube.cubes import CHUNK, KEYS, N_ROWS, TILE, bytes_of, layout_of, make_cube, phi_of
 
 EVERY_KEY = {"id": "int64", "name": "string", "at": "datetime64[ns]"}

@@ -8,7 +8,7 @@ import textwrap
 
 import numpy as np
 
-from dshap.blocks import Attribution, RowBlock
+from dshap.core.blocks import Attribution, RowBlock
 from dshap.cube import CubeLayout, CubeWriter, create_cube
 
 N_ROWS, TILE = 2_000_000, 262_144

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
+from dshap.core.errors import InputError
 from dshap.cube import (
     ReceiptFolder,
     cube_paths,
@@ -22,7 +23,6 @@ from dshap.cube import (
     row_key,
     verify_cube,
 )
-from dshap.errors import InputError
 from tests.cube.cubes import CHUNK, KEYS, N_ROWS, TILE, bytes_of, make_cube, phi_of
 
 FLIPPED = {"attribution": (13, 1, 0), "prediction": (13, 1), "status": (13,)}

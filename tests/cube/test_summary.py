@@ -12,7 +12,7 @@ from scipy.stats import norm, t
 
 import dshap
 from dshap import designs
-from dshap.blocks import Attribution
+from dshap.core.blocks import Attribution
 from dshap.cube import feature_ranking
 from dshap.cube.summary import STATISTICS, block_sums, estimates, split_magnitude
 from dshap.report.attributions import ranking_lines, rankings

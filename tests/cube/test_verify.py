@@ -12,6 +12,8 @@ import zarr
 
 import dshap
 from dshap import designs
+from dshap.core.errors import DamagedError, DshapError, InputError, UncheckableError
+from dshap.core.records import State
 from dshap.cube import (
     ReceiptFolder,
     StateFolder,
@@ -24,8 +26,6 @@ from dshap.cube import (
     store_parts,
     verify_cube,
 )
-from dshap.errors import DamagedError, DshapError, InputError, UncheckableError
-from dshap.records import State
 from tests.benchmarks import alterations
 from tests.cube.cubes import bytes_of, make_cube
 
@@ -445,7 +445,7 @@ def finished(tmp_path_factory):
     """A finished cube, and its files."""
     store = tmp_path_factory.mktemp("finished") / "cube.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dshap.session.current_client", lambda: None)
+        patch.setattr("dshap.run.session.current_client", lambda: None)
         explained(store)
     return store, {name: own[0] for name, own in bytes_of(store).items()}
 

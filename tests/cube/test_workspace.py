@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import dshap
+from dshap.core.errors import DshapError, InputError, LockedError
 from dshap.cube import Workspace, create_store, is_running
-from dshap.errors import DshapError, InputError, LockedError
 from tests.cube.cubes import bytes_of
 
 HOLDER = """

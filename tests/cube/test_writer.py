@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import zarr
 
-from dshap.blocks import Status
+from dshap.core.blocks import Status
+from dshap.core.errors import DshapError
 from dshap.cube import (
     CubeWriter,
     ReceiptFolder,
@@ -24,7 +25,6 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.cube.reader import FailedRows
-from dshap.errors import DshapError
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
 

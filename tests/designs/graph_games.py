@@ -2,9 +2,9 @@
 bit codes."""
 
 import numpy as np
-from design_games import game, shapley_by_subsets
 
 from dshap.designs import chain, graph_of, grid
+from tests.designs.design_games import game, shapley_by_subsets
 
 
 def neighbours(graph):

@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dshap import designs
+from dshap.core.errors import InputError
+from dshap.core.types import Design
 from dshap.designs.by_length import DesignByLength
-from dshap.errors import InputError
-from dshap.types import Design
 
 
 def four_each(d: int):

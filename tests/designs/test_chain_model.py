@@ -3,10 +3,10 @@ probabilities."""
 
 import numpy as np
 import pytest
-from graph_games import of_neighbourhoods
 
 from dshap.designs import chain, connected, local
 from tests.benchmarks.graphs import ChainModel
+from tests.designs.graph_games import of_neighbourhoods
 
 COUPLINGS = (0.1, 0.4, 1.0)
 

@@ -2,7 +2,14 @@ import pickle
 
 import numpy as np
 import pytest
-from design_games import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dshap.core.blocks import EMPTY, FULL, DesignInfo
+from dshap.core.errors import InputError
+from dshap.core.types import Design
+from dshap.designs import exact
+from tests.designs.design_games import (
     attribute,
     codes,
     dividends,
@@ -11,13 +18,6 @@ from design_games import (
     shapley_by_subsets,
     shapley_of_dividends,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dshap.blocks import EMPTY, FULL, DesignInfo
-from dshap.designs import exact
-from dshap.errors import InputError
-from dshap.types import Design
 
 
 def test_bike_table_of_the_lecture():

@@ -6,11 +6,11 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
-from design_games import codes, dividends, game
 
-from dshap.abilities import interactions_of
+from dshap.core.capabilities import interactions_of
+from dshap.core.errors import InputError
 from dshap.designs import exact, kernelshap, kriging
-from dshap.errors import InputError
+from tests.designs.design_games import codes, dividends, game
 
 
 def index_by_definition(v):

@@ -5,13 +5,21 @@ from math import comb
 
 import numpy as np
 import pytest
-from design_games import codes, dividends, estimates, game, grown, shapley_of_dividends, std_errors
 from scipy.stats import t
 
+from dshap.core.errors import InputError
 from dshap.designs import exact, kernelshap
 from dshap.designs.jackknife import deal
 from dshap.designs.sampling import Sample
-from dshap.errors import InputError
+from tests.designs.design_games import (
+    codes,
+    dividends,
+    estimates,
+    game,
+    grown,
+    shapley_of_dividends,
+    std_errors,
+)
 
 KINDS = [(sampling, paired) for sampling in ("leverage", "kernel") for paired in (True, False)]
 every_kind = pytest.mark.parametrize(("sampling", "paired"), KINDS)

@@ -5,7 +5,15 @@ import pickle
 
 import numpy as np
 import pytest
-from design_games import (
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dshap.core.blocks import EMPTY, FULL, N_ENDS
+from dshap.core.errors import InputError
+from dshap.core.types import Design
+from dshap.designs import KernelShapDesign, exact, kernelshap
+from dshap.designs.sampling import SAMPLERS
+from tests.designs.design_games import (
     assert_joined,
     attribute,
     codes,
@@ -14,14 +22,6 @@ from design_games import (
     grown,
     shapley_of_dividends,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-
-from dshap.blocks import EMPTY, FULL, N_ENDS
-from dshap.designs import KernelShapDesign, exact, kernelshap
-from dshap.designs.sampling import SAMPLERS
-from dshap.errors import InputError
-from dshap.types import Design
 
 KINDS = [(sampling, paired) for sampling in SAMPLERS for paired in (True, False)]
 every_kind = pytest.mark.parametrize(("sampling", "paired"), KINDS)

@@ -5,7 +5,16 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from design_games import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import t
+
+from dshap import designs
+from dshap.core.blocks import EMPTY, FULL
+from dshap.core.errors import InputError
+from dshap.core.types import Design
+from dshap.designs import permutation
+from tests.designs.design_games import (
     assert_joined,
     attribute,
     codes,
@@ -15,15 +24,6 @@ from design_games import (
     shapley_of_dividends,
     std_errors,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import t
-
-from dshap import designs
-from dshap.blocks import EMPTY, FULL
-from dshap.designs import permutation
-from dshap.errors import InputError
-from dshap.types import Design
 
 
 def marginal_contributions(order, v):

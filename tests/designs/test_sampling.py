@@ -5,13 +5,13 @@ from math import comb
 
 import numpy as np
 import pytest
-from design_games import grown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dshap.designs import kernelshap
 from dshap.designs.sampling import draw_by_kernel, draw_by_leverage, strata_of
 from dshap.designs.shapley_kernel import kernel_mass, normal_matrix
+from tests.designs.design_games import grown
 
 
 def kernel_weight(d, size):

@@ -6,9 +6,9 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dshap.core.errors import InputError
 from dshap.designs import kernelshap
 from dshap.designs.shapley_kernel import ConstrainedSolution, kernel_mass, normal_matrix
-from dshap.errors import InputError
 
 
 @pytest.mark.parametrize(

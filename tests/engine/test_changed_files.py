@@ -11,7 +11,7 @@ import pytest
 
 import dshap
 from dshap import designs
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.core.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.values import ConditionalRegression, Marginal
 
 N_FILES, FILE_ROWS = 6, 100
@@ -84,11 +84,11 @@ def test_a_block_of_a_replaced_file_fails(
         explained(value, table, tmp_path, client)
     cube = dshap.open_cube(tmp_path / "cube.zarr")
     of_block = cube.status.values.reshape(N_FILES, FILE_ROWS)
-    is_failed = (of_block == dshap.blocks.Status.FAILED).all(axis=1)
+    is_failed = (of_block == dshap.core.blocks.Status.FAILED).all(axis=1)
     assert (
         is_failed[replaced]
         and not is_failed.all()
-        and (of_block[~is_failed] == dshap.blocks.Status.OK).all()
+        and (of_block[~is_failed] == dshap.core.blocks.Status.OK).all()
     ), when
     assert np.isnan(cube.attribution.values.reshape(N_FILES, -1)[is_failed]).all()
     with pytest.raises(StoreMismatchError):  # the census judges what stands there now

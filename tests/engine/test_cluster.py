@@ -19,9 +19,9 @@ from distributed import Client
 from distributed.comm import CommClosedError
 
 import dshap
+from dshap.core.errors import InputError, InterruptedRunError
 from dshap.cube import open_cube
 from dshap.engine import DaskExecutor, connect, local_client, shut_down
-from dshap.errors import InputError, InterruptedRunError
 from dshap.values import Marginal
 
 pytestmark = pytest.mark.cluster
@@ -102,7 +102,7 @@ def test_a_script_that_starts_workers_unguarded_is_told_so(tmp_path):
     lines = ended.stderr.splitlines()
     assert ended.returncode == 1 and len(lines) < 15, ended.stderr
     assert lines[-1] == (
-        "dshap.errors.InputError: the worker processes ended as they started (Nanny failed to "
+        "dshap.core.errors.InputError: the worker processes ended as they started (Nanny failed to "
         "start): in a script, "
         'which they import anew, put the lines that start them under `if __name__ == "__main__":`'
     )
@@ -136,7 +136,8 @@ def refused_by_connect(address: str) -> str:
     """What `connect` says, in a process of its own: dask's threads of a client that failed end when
     they like."""
     script = (
-        "import os, sys\nfrom dshap.engine import connect\nfrom dshap.errors import InputError\n"
+        "import os, sys\nfrom dshap.engine import connect\nfrom dshap.core.errors import "
+        "InputError\n"
         "try:\n    connect(sys.argv[1], 5)\nexcept InputError as error:\n    print(error, "
         "flush=True)\nos._exit(0)\n"
     )

@@ -16,13 +16,13 @@ import xarray as xr
 
 import dshap
 from dshap import designs
+from dshap.core.records import FAN_IN, Moments
 from dshap.cube import open_cube, read_run
 from dshap.engine import DaskExecutor
 from dshap.engine.cluster import add_parts
 from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.records import FAN_IN, Moments
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 
 NAMES = ["a", "b", "c", "d", "e"]

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.core.errors import DoesNotFitError, InputError
 from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
-from dshap.errors import DoesNotFitError, InputError
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
-from dshap.run import fit_model
-from dshap.session import Session
+from dshap.run.explanation import fit_model
+from dshap.run.session import Session
 from dshap.tables import ArraySource
 
 

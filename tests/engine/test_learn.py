@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dshap.blocks import RowBlock
+from dshap.core.blocks import RowBlock
+from dshap.core.records import Moments, Record, Stacked
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
-from dshap.records import Moments, Record, Stacked
 from dshap.tables import ArraySource
 
 X = np.arange(20.0).reshape(10, 2)

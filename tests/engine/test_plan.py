@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from dshap.core.errors import DoesNotFitError
 from dshap.engine.plan import OPERATIONS_PER_SECOND, Stage, check_stages, format_bytes, stage_lines
-from dshap.errors import DoesNotFitError
 
 GIB = 1 << 30
 STAGES = (

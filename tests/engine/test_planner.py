@@ -10,13 +10,13 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 from dshap import designs
-from dshap.abilities import Work
 from dshap.attributors.choice import form_of
+from dshap.core.capabilities import Work
+from dshap.core.options import RunOptions
+from dshap.core.records import Cost, n_partial_sums
 from dshap.engine import make_plan
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelExpansion
-from dshap.options import RunOptions
-from dshap.records import Cost, n_partial_sums
 from dshap.tables import ArraySource
 from dshap.values import (
     ConditionalRegression,

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from dshap import designs
-from dshap.abilities import Work
+from dshap.core.capabilities import Work
+from dshap.core.options import RunOptions
+from dshap.core.records import Cost
 from dshap.engine.tiles import (
     BLACK_BOX_TASKS,
     CACHE_BYTES,
@@ -29,8 +31,6 @@ from dshap.engine.tiles import (
 )
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
-from dshap.options import RunOptions
-from dshap.records import Cost
 from dshap.values import KernelInterventional, Marginal
 
 ROWS, DATA = 1_000_000, 100_000

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import dshap
+from dshap.core.errors import FailedBlocksError
+from dshap.core.records import Record
 from dshap.cube import verify_cube
 from dshap.designs import kriging
-from dshap.errors import FailedBlocksError
-from dshap.records import Record
 from dshap.values import Marginal
 
 D, M = 12, 400

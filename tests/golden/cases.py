@@ -22,7 +22,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 import dshap
 from dshap import designs
 from dshap.cube import CONTAINER, StateFolder, cube_paths, open_cube
-from dshap.cube.created import receipts_of
+from dshap.cube.reference_copy import receipts_of
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, run_job
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.core.errors import InputError
 from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
-from dshap.errors import InputError
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.values import Trees
 from tests.jobs.job_files import JOB, changed, small_table

@@ -12,10 +12,10 @@ import pytest
 
 import dshap
 from dshap import designs
+from dshap.core.errors import InputError
 from dshap.engine import SilentProgress
-from dshap.errors import InputError
 from dshap.jobs import parse_job, plan_job, run_job
-from dshap.jobs.parts import MODEL_PARTS, VALUE_PARTS, Context
+from dshap.jobs.arguments import MODEL_PARTS, VALUE_PARTS, Context
 from dshap.jobs.schema import CLUSTERS, DESIGNS, MODELS, VALUES
 from dshap.jobs.table import JobTable, imported_model
 from tests.jobs.job_files import changed, small_table
@@ -24,7 +24,7 @@ CODE = '''
 from dataclasses import dataclass
 import numpy as np
 import dshap
-from dshap.blocks import CoalitionBlock, DesignInfo, Groups
+from dshap.core.blocks import CoalitionBlock, DesignInfo, Groups
 
 def linear(x):
     return x @ np.arange(1.0, x.shape[1] + 1)

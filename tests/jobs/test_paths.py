@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.jobs import load_job, parse_job
 from dshap.jobs.paths import path_key, path_of, with_environment
 from dshap.jobs.schema import TABLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.jobs import load_job
 from dshap.jobs.reading import with_settings
 from tests.jobs.job_files import JOB, changed, write_job

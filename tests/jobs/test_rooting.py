@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dshap.core.errors import InputError
 from dshap.engine import SilentProgress
-from dshap.errors import InputError
 from dshap.jobs import load_job, parse_job, plan_job, run_job
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 

@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dshap
+from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
-from dshap.errors import InputError, StoreMismatchError
 from dshap.jobs import JobResult, parse_job, run_job
 from dshap.jobs.stages import ALL_KEPT
 from dshap.jobs.table import KEPT_BYTES, JobTable
-from dshap.steadiness import PROBE_ROWS
+from dshap.run.determinism import PROBE_ROWS
 from dshap.tables import ParquetSource, parquet
 from dshap.tables.files import COARSE_TICK_NS, TICK_NS, FileStamp, stamp_file
 from tests.jobs.job_files import JOB, changed, small_table
@@ -290,7 +290,7 @@ def test_another_version_reads_again(folder, reads, monkeypatch):
     monkeypatch.setattr("dshap.jobs.table.__version__", "9.9")
     reads.clear()
     assert run().was_complete and of_the_table(reads)
-    for module in ("dshap.jobs.runner", "dshap.jobs.table", "dshap.way"):
+    for module in ("dshap.jobs.runner", "dshap.jobs.table", "dshap.run.identity"):
         monkeypatch.setattr(f"{module}.NUMERICS_VERSION", 1_000)
     with pytest.raises(StoreMismatchError, match="numerics was"):
         run()

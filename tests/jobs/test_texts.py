@@ -10,12 +10,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
+from dshap.core.errors import InputError
+from dshap.core.rows import sample_positions
 from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
-from dshap.errors import InputError
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.report import breakdown, breakdown_lines, ranking_lines, rankings
-from dshap.rows import sample_positions
 from dshap.values import Tokens
 from tests.attributors.texts import N_TOKENS, texts_of, two_outputs
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import RBF, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as sk  # scikit-learn 1.5 or later
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import (
     RBF,
     Categorical,

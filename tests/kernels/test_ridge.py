@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import ridge
 from dshap.kernels.ridge import PENALTIES, chosen_penalty, of_unit_spread
 from tests.values import oracles

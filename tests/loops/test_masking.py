@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.loops import masking as module
 from dshap.loops.masking import Calls, Masks, mixed_values
 from dshap.values import Marginal

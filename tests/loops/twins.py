@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
+from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.masking import Masks
 from dshap.loops.product_games import legendre_nodes
-from dshap.records import BoolArray, FloatArray
 
 AnyArray = NDArray[Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dshap.blocks import RowBlock
+from dshap.core.blocks import RowBlock
 
 
 def block_of(x: np.ndarray, y: np.ndarray, start: int = 0) -> RowBlock:

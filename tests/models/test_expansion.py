@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import Record
 from dshap.kernels import RBF, Categorical, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion
-from dshap.records import Record
 from dshap.values import Gaussian
 
 

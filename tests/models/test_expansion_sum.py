@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import RBF, Laplacian
 from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.expansion_sum import ExpansionSum, sum_of

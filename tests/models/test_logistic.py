@@ -15,13 +15,13 @@ from sklearn.linear_model import LogisticRegression  # scikit-learn 1.5 or later
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import Record
+from dshap.core.rows import SPAN_ROWS, sample_positions
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import FourierExpansion, KernelLogistic
 from dshap.models.logistic import LogisticStep
 from dshap.models.newton import PENALTIES, Newton, contrasts, logistic_sums, newton_on, pairs
-from dshap.records import Record
-from dshap.rows import SPAN_ROWS, sample_positions
 from tests.models.row_blocks import block_of
 
 NAMES = np.array(["high", "low", "middle"])

@@ -18,13 +18,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dshap
-from dshap.errors import InputError, NotFittedError
+from dshap.core.errors import InputError, NotFittedError
+from dshap.core.records import Record
+from dshap.core.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge import PENALTIES
 from dshap.models.rows import spans
-from dshap.records import Record
-from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.values import KernelInterventional
 from tests.models.row_blocks import block_of
 

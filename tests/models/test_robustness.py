@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.models import (
     KernelExpansion,

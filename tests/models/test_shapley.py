@@ -20,14 +20,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dshap
 from dshap import designs
-from dshap.blocks import RowBlock
-from dshap.errors import InputError
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.records import Record
+from dshap.core.threads import one_blas_thread
+from dshap.core.types import Pass
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.models import KernelLogistic, KernelRidge, ShapleyPenalty, mean_squared_attribution
 from dshap.models.shapley import player_attributions
-from dshap.records import Record
-from dshap.threads import one_blas_thread
-from dshap.types import Pass
 
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 100.0)
 VALUES = ("interventional", "observational")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dshap import designs
-from dshap.blocks import Status
+from dshap.core.blocks import Status
+from dshap.core.records import Record, State
 from dshap.cube import CONTAINER, StateFolder, open_cube, read_job, read_run
 from dshap.models import KernelExpansion
-from dshap.records import Record, State
 from dshap.tables import open_source
 
 __all__ = ["export_cube", "export_job"]

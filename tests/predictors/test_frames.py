@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.core.errors import InputError
 from dshap.cube import verify_cube
 from dshap.designs import exact
-from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.predictors.frames import Frame
 from dshap.values import ConditionalRegression, Copula, Gaussian, Marginal

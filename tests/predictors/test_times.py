@@ -14,17 +14,17 @@ import pytest
 import xarray as xr
 
 import dshap
+from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.rows import sample_positions
 from dshap.cube import verify_cube
 from dshap.designs import exact
 from dshap.engine import SilentProgress
-from dshap.errors import InputError, StoreMismatchError
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.kernels import RBF, Nystrom, Product
 from dshap.models import KernelRidge
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import DATE, from_microseconds, microseconds, time_kind
 from dshap.report.attributions import breakdown
-from dshap.rows import sample_positions
 from dshap.sources import ParquetSource
 from dshap.values import ConditionalRegression, Copula, Gaussian, KernelInterventional, Marginal
 from tests.values.oracles import shapley

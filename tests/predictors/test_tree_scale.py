@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.predictors.tree_scale import SCALES, scale_of
 from dshap.values import Trees
 

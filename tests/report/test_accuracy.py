@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 import dshap
 from dshap.cli import cli
+from dshap.core.errors import InputError
 from dshap.cube import verify_cube
-from dshap.errors import InputError
 from dshap.report import accuracy, accuracy_lines
 from dshap.values import Gaussian, KernelInterventional, LinearGaussian, Marginal
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.report import (
     Ranking,
     breakdown,

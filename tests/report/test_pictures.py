@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.report import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.attributions import png
 from dshap.report.pictures import colours, placed

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.types import RowReader
 from dshap.tables import ArraySource, from_pandas, open_source
-from dshap.types import RowReader
 
 
 def test_reads_what_was_given():

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.errors import DshapError, InputError
+from dshap.core.errors import DshapError, InputError
+from dshap.core.types import replaced
 from dshap.kernels import RBF
 from dshap.tables.background import METHODS
-from dshap.types import replaced
 from dshap.values import Background, Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.blocks import Status
-from dshap.errors import InputError
+from dshap.core.blocks import Status
+from dshap.core.errors import InputError
 from dshap.values import Marginal, Trees
 
 N = 300

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dshap.core.errors import InputError
+from dshap.core.options import MISSING_POLICIES
+from dshap.core.rows import spans
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
-from dshap.errors import InputError
-from dshap.options import MISSING_POLICIES
-from dshap.rows import spans
 from dshap.tables import (
     SPAN_ROWS,
     ArraySource,

@@ -14,8 +14,8 @@ import pytest
 import zarr
 
 import dshap
+from dshap.core.errors import InputError, StoreMismatchError
 from dshap.engine import LoopExecutor, SilentProgress, learn_from
-from dshap.errors import InputError, StoreMismatchError
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.tables import CensusPass, ParquetSource
 from dshap.tables.reader import BATCH_ROWS

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dshap.core.errors import InputError
 from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
-from dshap.errors import InputError
-from dshap.session import Session
+from dshap.run.session import Session
 from dshap.tables import ArraySource, Inputs, open_for, refuse_unknown_categories
 from dshap.values import Marginal
 

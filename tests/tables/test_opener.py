@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 import xarray as xr
 
+from dshap.core.errors import InputError
 from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
-from dshap.errors import InputError
-from dshap.session import Session
+from dshap.run.session import Session
 from dshap.tables import ArraySource, ParquetSource, open_rows, open_source
 from dshap.tables.opener import KINDS, CodedReader, kind_of
 

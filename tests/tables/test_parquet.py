@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.types import RowReader
 from dshap.tables import ParquetSource, from_pandas, open_source
 from dshap.tables.reader import BATCH_ROWS
-from dshap.types import RowReader
 
 N_ROWS = 1000
 

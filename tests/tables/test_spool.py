@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.tables import ParquetSource, write_part
 
 ODD = [

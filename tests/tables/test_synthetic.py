@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dshap.core.errors import InputError
+from dshap.core.types import RowReader
 from dshap.engine import LoopExecutor, learn_from
-from dshap.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.tables import SPAN_ROWS, CensusPass, SyntheticTable
-from dshap.types import RowReader
 
 FEATURES = (
     "bodyweight_kg",

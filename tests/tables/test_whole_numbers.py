@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.tables import ParquetSource, from_pandas

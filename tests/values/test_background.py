@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.kernels import RBF
 from dshap.values.background import herd
 

@@ -11,11 +11,11 @@ from numpy.testing import assert_array_equal
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 
-from dshap.errors import DshapError, InputError
+from dshap.core.errors import DshapError, InputError
+from dshap.core.types import Explained, Predictor, ValueFunction, replaced
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion
 from dshap.predictors.named import NamedModel
-from dshap.types import Explained, Predictor, ValueFunction, replaced
 from dshap.values import KernelInterventional, KernelObservational, LinearGaussian, Marginal, Trees
 
 X = np.random.default_rng(0).normal(size=(40, 3))

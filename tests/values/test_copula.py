@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtri
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
 from dshap.values import Copula, Gaussian
 from tests.values.oracles import shapley
 

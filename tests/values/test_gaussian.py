@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap import designs
-from dshap.errors import InputError, PredictError
-from dshap.types import ValueFunction, replaced
+from dshap.core.errors import InputError, PredictError
+from dshap.core.types import ValueFunction, replaced
 from dshap.values.gaussian import Gaussian
 from tests.values import oracles
 

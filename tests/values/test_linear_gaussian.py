@@ -10,8 +10,8 @@ from scipy.stats import t
 
 import dshap
 from dshap import linear_transform
+from dshap.core.errors import InputError
 from dshap.designs import exact, kernelshap
-from dshap.errors import InputError
 from dshap.values import Gaussian, LinearGaussian, LinearTransform, Marginal
 from tests.values.oracles import shapley
 

@@ -11,9 +11,9 @@ import pytest
 from scipy.special import softmax
 
 import dshap
+from dshap.core.errors import FailedBlocksError, InputError, PredictError
 from dshap.cube import open_cube, verify_cube
 from dshap.designs import exact, kernelshap, kriging
-from dshap.errors import FailedBlocksError, InputError, PredictError
 from dshap.kernels import RBF, Nystrom
 from dshap.report import breakdown
 from dshap.values import (

@@ -21,7 +21,7 @@ import pytest
 
 import dshap
 from dshap import values
-from dshap.errors import PredictError
+from dshap.core.errors import PredictError
 from dshap.kernels import RBF, Nystrom, Product
 from dshap.models import KernelRidge
 from dshap.values.base import TableValue

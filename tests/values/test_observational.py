@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap import designs
-from dshap.abilities import LearnsFromData, sample_size
-from dshap.errors import InputError, PredictError
+from dshap.core.capabilities import LearnsFromData, sample_size
+from dshap.core.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.kernels.ridge import PENALTIES
 from dshap.loops import member_sums

@@ -12,11 +12,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
-from dshap.errors import InputError
+from dshap.core.errors import InputError
+from dshap.core.records import Moments
+from dshap.core.types import replaced
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.kernels.ridge import PENALTIES
-from dshap.records import Moments
-from dshap.types import replaced
 from dshap.values import ConditionalRegression
 from tests.values import oracles
 from tests.values.oracles import shapley

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dshap.abilities import is_of_texts
-from dshap.errors import InputError, PredictError
+from dshap.core.capabilities import is_of_texts
+from dshap.core.errors import InputError, PredictError
 from dshap.predictors.token_function import TokenFunction, by_length
 from dshap.values import Marginal, Tokens
 from tests.attributors.texts import N_TOKENS, chances, texts_of, two_outputs

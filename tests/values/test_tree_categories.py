@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.core.errors import InputError
 from dshap.cube import verify_cube
-from dshap.errors import InputError
 from dshap.tables import ParquetSource
 from dshap.values import Trees
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.core.errors import InputError
 from dshap.cube import verify_cube
-from dshap.errors import InputError
 from dshap.predictors.tree_shap import LightGBMPairs
 from dshap.values import LinearGaussian, Marginal, Trees
 from tests.values.oracles import shapley

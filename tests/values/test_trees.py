@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.core.errors import InputError
 from dshap.cube import verify_cube
 from dshap.engine import Plan
-from dshap.errors import InputError
 from dshap.predictors.tree_shap import ThroughShap
 from dshap.values import Marginal, Trees
 from tests.values.oracles import shapley
@@ -284,7 +284,9 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
     value, x = Trees(boosted(library, table, n_estimators=9)), table[0]
     used = []
     for n_threads in (1, 3):
-        monkeypatch.setattr("dshap.run.process_threads", lambda n_threads=n_threads: n_threads)
+        monkeypatch.setattr(
+            "dshap.run.explanation.process_threads", lambda n_threads=n_threads: n_threads
+        )
         with monkeypatch.context() as patch:
             plain = getattr(dshap.predictors.tree_libraries, kind).contributions
 
@@ -297,7 +299,7 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
         # the empty coalition and the probe apart
         assert {own for own, n in used if n > 64} == {n_threads}
         used.clear()
-        monkeypatch.setattr("dshap.run.process_threads", lambda: 1)
+        monkeypatch.setattr("dshap.run.explanation.process_threads", lambda: 1)
         np.testing.assert_array_equal(found, dshap.explain(value, x).attribution)
 
 

@@ -1,0 +1,182 @@
+"""ζ: the attributions of one player in every basis function of a model, and the passes over rows
+that they take.
+
+A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), ζ_r its
+attribution in the basis function k(·, z_r).  Whatever the weights a are, ζ is the same: a fit may
+be held to small attributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
+from dshap.core.players import Players
+from dshap.core.records import BoolArray, FloatArray, Moments, State
+from dshap.core.rows import spans
+from dshap.designs.contributions import Contributions, contributions
+from dshap.values.terms import TERM_ROWS, TermValue
+
+__all__ = ["OnePlayer", "PlayerLearning", "PlayerTerms", "PlayerTile", "Tile"]
+
+
+@dataclass(frozen=True, eq=False)
+class OnePlayer:
+    """The player of a table whose attributions are wanted, among the others."""
+
+    name: str
+    players: Players
+    coalitions: Contributions
+    """That it contributes to."""
+
+    @classmethod
+    def of(
+        cls,
+        positions: Sequence[int],
+        n_columns: int,
+        column_names: Sequence[str] | None,
+        n_coalitions: int,
+        seed: int,
+    ) -> OnePlayer:
+        """The player that holds these columns; all others hold one each."""
+        names = (
+            [str(name) for name in column_names]
+            if column_names
+            else [f"x{j}" for j in range(n_columns)]
+        )
+        held = [names[position] for position in positions]
+        name = " + ".join(held)
+        players = Players.of(n_columns, names, {name: held} if len(held) > 1 else None)
+        return cls(
+            name,
+            players,
+            contributions(len(players), players.names.index(name), n_coalitions, seed),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerTerms:
+    """rows (n, columns) -> ζ (n, r)."""
+
+    value: TermValue
+    coalitions: Contributions
+    tiles: Sequence[tuple[int, int]]
+    states: tuple[State, ...]
+    """Of the tiles."""
+    mean: NDArray[Any]
+    """(r,) of the basis functions over the data: their v(∅)."""
+
+    def __call__(self, rows: FloatArray) -> NDArray[Any]:
+        ends, score = self.coalitions, self.coalitions.score
+        zeta = ends.full * _products(self.value, rows) + ends.empty * self.mean
+        for (start, stop), state in zip(self.tiles, self.states, strict=True):
+            zeta += self.value.terms(state, score[start:stop], rows)
+        return zeta
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerTile:
+    """The pass over the data for one tile of coalitions (m, d), none where m is 0; gives its
+    `Tile`."""
+
+    value: TermValue
+    masks: BoolArray
+    rows_of: Callable[[RowBlock], FloatArray]
+    """The rows of a block that are learned from."""
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        rows = self.rows_of(block)
+        sums = dict(self.value.moments(self.masks, rows).arrays) if len(self.masks) else {}
+        return Moments(
+            {
+                **sums,
+                "rows": np.array(float(len(rows))),
+                "basis": _products(self.value, rows).sum(axis=0),
+            }
+        )
+
+    def finish(self, total: Moments) -> Tile:
+        """
+        Raises
+        ------
+        InputError
+            No rows.
+        """
+        sums = dict(total.arrays)
+        count, basis = float(sums.pop("rows")), sums.pop("basis")
+        if not count:
+            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+        return Tile(
+            self.value.prepare(self.masks, Moments(sums)) if len(self.masks) else None,
+            basis / count,
+        )
+
+
+class Tile(NamedTuple):
+    """What a tile of coalitions is worth."""
+
+    state: State | None
+    """None of no coalition."""
+    mean: NDArray[Any]
+    """(r,) of the basis functions over the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerLearning:
+    """Passes over the data, a tile of coalitions each, and after the last one `then`.
+
+    Workers are sent one tile at a time; what was learned before stays here
+    (`dshap.core.capabilities.Accumulates`).
+    """
+
+    value: TermValue
+    coalitions: Contributions
+    n_together: int
+    """Coalitions of a tile."""
+    rows_of: Callable[[RowBlock], FloatArray]
+    then: Callable[[PlayerTerms], Any]
+    """What follows."""
+    states: tuple[State, ...] = ()
+    """Of the tiles before."""
+    wants = ("target",)
+
+    @property
+    def tiles(self) -> list[tuple[int, int]]:
+        """Ranges of coalitions."""
+        return spans(0, len(self.coalitions.score), self.n_together)
+
+    @property
+    def step(self) -> PlayerTile:
+        """The pass of the next tile, by itself."""
+        start, stop = self.tiles[len(self.states)] if self.tiles else (0, 0)
+        return PlayerTile(self.value, self.coalitions.masks[start:stop], self.rows_of)
+
+    def after(self, found: Tile) -> Any:
+        """The passes that are left once the next tile is known, or what follows."""
+        states = self.states if found.state is None else (*self.states, found.state)
+        if len(states) < len(self.tiles):
+            return replace(self, states=states)
+        return self.then(PlayerTerms(self.value, self.coalitions, self.tiles, states, found.mean))
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.step.partial(block)
+
+    def finish(self, total: Moments) -> Any:
+        return self.after(self.step.finish(total))
+
+
+def _products(value: TermValue, rows: FloatArray) -> NDArray[Any]:
+    """The basis functions themselves (n, r): products of all columns."""
+    expansion = value.expansion
+    out = np.empty((len(rows), expansion.size), expansion.coefficients.dtype)
+    for start in range(0, len(rows), TERM_ROWS):
+        block = slice(start, start + TERM_ROWS)
+        out[block] = expansion.factors(rows[block]).prod(axis=0)
+    return out

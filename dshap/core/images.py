@@ -1,0 +1,153 @@
+"""Images: pixels, square patches or the parts of a segmentation as players, and images of one size
+as rows.
+
+The columns of an image are its pixels row by row, the channels of a pixel side by side: (height,
+width, channels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.errors import InputError, shown
+from dshap.core.records import FloatArray
+from dshap.core.rules import Whole
+
+__all__ = ["image_players", "image_rows", "player_map"]
+
+SIZE = Whole(1)
+
+
+def image_players(
+    height: int, width: int, channels: int = 1, *, patch: int = 1, segments: Any = None
+) -> dict[str, list[int]]:
+    """Players of images, all channels of a pixel in one, for `players=` of a value function.
+
+    Parameters
+    ----------
+    height, width, channels : int
+        Of the images, whose rows (n, height · width · channels) are made by `image_rows`.
+    patch : int
+        Side of the squares of pixels that are a player each; those at the right and lower border
+        may be cut.
+    segments : array (height, width) of integers, optional
+        The parts of a segmentation, such as skimage's superpixels: pixels of one number are one
+        player.
+
+    Returns
+    -------
+    dict
+        Name -> columns, in the order of the first pixels: "row,column" of that pixel, or "segment
+        3".
+
+    Raises
+    ------
+    InputError
+        Sizes that are no whole numbers of at least 1, or segments of another shape.
+
+    Examples
+    --------
+    >>> dshap.image_players(2, 2, channels=3)
+    {'0,0': [0, 1, 2], '0,1': [3, 4, 5], '1,0': [6, 7, 8], '1,1': [9, 10, 11]}
+    """
+    height, width, channels = (
+        SIZE("height", height),
+        SIZE("width", width),
+        SIZE("channels", channels),
+    )
+    side = SIZE("patch", patch)
+    if segments is None:
+        names = [f"{y - y % side},{x - x % side}" for y in range(height) for x in range(width)]
+    elif side == 1:
+        names = [f"segment {label}" for label in _labels(segments, (height, width)).ravel()]
+    else:
+        raise InputError(f"patch is {side} and segments are given: give one of them")
+    players: dict[str, list[int]] = {}
+    for pixel, name in enumerate(names):
+        players.setdefault(name, []).extend(range(pixel * channels, (pixel + 1) * channels))
+    return players
+
+
+def _labels(segments: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """The number of the part that each pixel belongs to (height, width), or InputError."""
+    try:
+        labels = np.asarray(segments)
+    except ValueError:
+        labels = np.zeros(0)
+    if labels.shape != shape or labels.dtype.kind not in "iu":
+        raise InputError(
+            f"segments are {shown(segments)}: give an array of integers of shape {shape}, the part "
+            "of each pixel"
+        )
+    return labels.astype(np.int64)
+
+
+def image_rows(images: Sequence[Any] | Any) -> FloatArray:
+    """Images of one size as rows (n, height · width · channels), which a value function explains.
+
+    Parameters
+    ----------
+    images : array (n, height, width) or (n, height, width, channels), or a sequence of images of
+        one size
+
+    Raises
+    ------
+    InputError
+        Images of mixed sizes, or what is no image.
+    """
+    given = list(images) if np.iterable(images) else []
+    shapes = sorted({_shape(image) for image in given}, key=str)
+    if len(shapes) > 1:
+        sizes = ", ".join(" x ".join(map(str, shape)) for shape in shapes[:4])
+        raise InputError(
+            f"images of {len(shapes)} sizes ({sizes}): bring them to one size first, players are "
+            "pixels"
+        )
+    if not shapes or len(shapes[0]) not in (2, 3):
+        raise InputError(
+            f"images are {shown(images)}: give an array (n, height, width) or (n, height, width, "
+            "channels)"
+        )
+    try:
+        return np.array(given, dtype=np.float64).reshape(len(given), -1)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"images hold {shown(given[0])}: give numbers") from error
+
+
+def _shape(image: Any) -> tuple[int, ...]:
+    """Of an image; that of no image where its rows differ."""
+    try:
+        return np.shape(image)
+    except ValueError:
+        return ()
+
+
+def player_map(players: dict[str, list[int]], height: int, width: int) -> NDArray[np.int64]:
+    """(height, width): position of the player that each pixel belongs to; -1 where to none.
+
+    Parameters
+    ----------
+    players : as `image_players` gives them
+    height, width : of the images
+
+    Raises
+    ------
+    InputError
+        Players whose columns are not those of whole pixels of such images.
+    """
+    n_pixels, columns = height * width, [column for held in players.values() for column in held]
+    channels = max(1, -(-(1 + max(columns, default=0)) // n_pixels))
+    out = np.full(n_pixels * channels, -1)
+    for position, held in enumerate(players.values()):
+        out[held] = position
+    by_pixel = out.reshape(n_pixels, channels)
+    if (by_pixel != by_pixel[:, :1]).any():
+        raise InputError(
+            f"players are not those of images of {height} x {width} pixels: give their "
+            "image_players(...)"
+        )
+    return by_pixel[:, 0].reshape(height, width)

@@ -1,0 +1,198 @@
+"""Options of a run: one frozen record, checked once at the edge; an unknown name is refused with
+the near ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.rules import Choice, Flag, Number, Rule, Text, Whole
+
+__all__ = ["MISSING_POLICIES", "WAIT_S", "RunOptions", "parse_bytes"]
+
+MISSING_POLICIES = ("refuse", "skip", "pass")
+STORED_DTYPES = ("float64", "float32")
+WAIT_S = 120.0
+"""How long a cluster may be without a worker, in seconds."""
+_TILE = Whole(1, ", or leave it out")
+RULES: Mapping[str, Rule] = {
+    "missing": Choice(MISSING_POLICIES),
+    "dtype": Choice(STORED_DTYPES),
+    "units": Text(),
+    "max_coalitions": _TILE,
+    "instance_tile": _TILE,
+    "coalition_tile": _TILE,
+    "coalition_groups": _TILE,
+    "micro_rows": _TILE,
+    "row_span": _TILE,
+    "tol": Number(
+        0.0,
+        1.0,
+        open_low=True,
+        open_high=True,
+        hint=", the largest std_error / range(attributions)",
+    ),
+    "keep_rows": Flag(),
+    "interactions": Flag(),
+    "stochastic": Flag(),
+    "wait": Number(0.0, hint=", the seconds that a cluster may be without a worker"),
+}
+ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic", "wait")
+"""What cannot be None."""
+
+_COALITIONS = (
+    "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
+)
+_OF_VALUE = "It belongs to the value function: give it there."
+OF_CALLS = ("client", "compute", "design", "key", "progress", "quality", "store")
+"""Arguments of `explain` that are no options of a run, for hints."""
+ELSEWHERE: Mapping[str, str] = {
+    "nsamples": _COALITIONS,
+    "n_samples": _COALITIONS,
+    "samples": _COALITIONS,
+    "budget": _COALITIONS,
+    "n_coalitions": _COALITIONS,
+    "max_evals": _COALITIONS,
+    "npermutations": _COALITIONS,
+    "n_permutations": "It belongs to a design: design=dshap.designs.permutation(d, 100).",
+    "seed": "It belongs to a design: design=dshap.designs.kernelshap(d, 512, seed=1).",
+    "random_state": "A seed belongs to a design: design=dshap.designs.kernelshap(d, 512, seed=1).",
+    "n_jobs": "Processes are those of a cluster: give client= a Dask client.",
+    "workers": "Processes are those of a cluster: give client= a Dask client.",
+    "batch_size": "Rows of a task are instance_tile, rows of a call of the model buffer_rows of the value function.",
+    "feature_names": _OF_VALUE,
+    "output_names": _OF_VALUE,
+    "players": _OF_VALUE,
+    "link": _OF_VALUE,
+    "background": _OF_VALUE,
+    "overwrite": "A store is never written over: remove it, or give another store=.",
+    "silent": "Progress is hidden by progress=False.",
+    "verbose": "Progress is shown by progress=True.",
+    "check_additivity": "Every row is checked.",
+}
+"""A name that other programs, or other places of this one, have for an option -> what to do
+here."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is cut and stored.  None means: the plan chooses, from shapes alone, and says
+    why."""
+
+    missing: str = "refuse"
+    """NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass" them to the
+    model."""
+    max_coalitions: int | None = None
+    """Design "auto": at most this many coalitions; more players get a sampled design.  With `tol`,
+    where rounds end."""
+    tol: float | None = None
+    """Largest std_error over the range of a row's attributions at which no more coalitions are
+    drawn for it."""
+    dtype: str = "float64"
+    """Stored type of the attributions; sums are always float64."""
+    interactions: bool = False
+    """Store `interaction (instance, feature, feature_other, output)` too."""
+    stochastic: bool = False
+    """The model may answer differently when it is asked again: all is asked twice, and the noise is
+    in the errors."""
+    keep_rows: bool = False
+    """Store the explained columns in the group `rows` of the cube."""
+    units: str = "1"
+    """Units of the output, for the attributes of the cube."""
+    instance_tile: int | None = None
+    """Rows of one evaluation task, and of one shard."""
+    coalition_tile: int | None = None
+    """Coalitions that are prepared together."""
+    coalition_groups: int | None = None
+    """Parts that the coalitions of one instance tile are cut into, each a task of its own."""
+    micro_rows: int | None = None
+    """Rows that `evaluate` sees at once."""
+    row_span: int | None = None
+    """Rows of one task of the sums over the data."""
+    memory_limit: int | None = None
+    """Bytes that one worker process may take; the plan is refused above it."""
+    wait: float = WAIT_S
+    """Seconds that a cluster may be without a worker before the run gives up."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _dtype_name(self.dtype))
+        for name, rule in RULES.items():
+            given = vars(self)[name]
+            if given is not None or name in ALWAYS:
+                object.__setattr__(self, name, rule(name, given))
+        if self.coalition_groups and self.tol is not None:
+            raise InputError(
+                "with tol a task goes through all rounds of its rows: leave coalition_groups out"
+            )
+        if self.stochastic and self.tol is not None:
+            raise InputError(
+                "stochastic=True and tol: more coalitions do not take a model's noise away; leave "
+                "one out"
+            )
+        if self.memory_limit is not None:
+            object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The record from keyword arguments or a job file's table; refuses names that do not
+        exist."""
+        allowed = [option.name for option in fields(cls)]
+        for name in given:
+            if name not in allowed:
+                raise InputError(_unknown_option(name, allowed))
+        return cls(**given)
+
+
+def _unknown_option(name: str, allowed: list[str]) -> str:
+    """Tell what to do in the place of an option that other programs have; else the options that
+    there are."""
+    if name in ELSEWHERE:
+        return f"unknown option {name!r}. {ELSEWHERE[name]}"
+    return unknown_name("option", name, allowed, OF_CALLS)
+
+
+def _dtype_name(given: Any) -> Any:
+    """float32 and numpy's own names of it as "float32"; what is no dtype as it is."""
+    try:
+        return given if given is None else np.dtype(given).name
+    except TypeError:
+        return given
+
+
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+def parse_bytes(text: str | int | float) -> int:
+    """Bytes from 2_000_000, "3GiB", "512 MB"."""
+    if isinstance(text, int | float) and not isinstance(text, bool) and text > 0:
+        return int(text)
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", str(text).lower())
+    if not match or not _is_number(match[1]) or float(match[1]) <= 0:
+        raise InputError(
+            f"memory size {shown(text)} is not understood: write a number of bytes, or like '3GiB' "
+            "or '500MB'"
+        )
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,121 @@
+"""Players: the columns, or named groups of columns, that coalitions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.printing import label
+
+__all__ = ["Players"]
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """Names of the d players and the columns that each of them holds.
+
+    `of(n_columns, names, groups)` makes them from ``players={"location": ["lat", "lon"]}``: a group
+    takes the place of its first column, the other columns stay single.
+    """
+
+    names: tuple[str, ...]
+    members: BoolArray
+    """(d, columns): column c belongs to player i; a column belongs to one player, or to none (see
+    `over`)."""
+
+    @classmethod
+    def of(
+        cls,
+        n_columns: int,
+        column_names: Sequence[str] | None = None,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> Players:
+        columns = (
+            [str(name) for name in column_names]
+            if column_names
+            else [f"x{j}" for j in range(n_columns)]
+        )
+        for name in columns:
+            if columns.count(name) > 1:
+                raise InputError(
+                    f"column {label(name)!r} stands {columns.count(name)} times among the names: "
+                    "rename all but one"
+                )
+        if len(columns) != n_columns:
+            raise InputError(f"{len(columns)} names for {n_columns} columns: give one for each")
+        if groups is not None and not isinstance(groups, Mapping):
+            raise InputError(
+                f"players is {groups!r}: give names, such as {{'location': ['lat', 'lon']}}"
+            )
+        owner = _owners(columns, groups or {})
+        names = tuple(dict.fromkeys(owner))
+        members = np.array(
+            [[name == of_column for of_column in owner] for name in names], dtype=bool
+        )
+        return cls(names, members.reshape(len(names), n_columns))
+
+    def __len__(self) -> int:
+        """d"""
+        return len(self.names)
+
+    def over(self, is_active: BoolArray) -> Players:
+        """The active players (d,) alone; no coalition then holds the columns of the others."""
+        names = tuple(name for name, active in zip(self.names, is_active, strict=True) if active)
+        return Players(names, self.members[is_active])
+
+    def columns(self, masks: BoolArray) -> BoolArray:
+        """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
+        if not len(self):
+            return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
+        owner, has_one = self.members.argmax(axis=0), self.members.any(axis=0)
+        return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
+
+    def fingerprint(self) -> dict[str, list[int]]:
+        return {
+            name: [int(c) for c in np.flatnonzero(row)]
+            for name, row in zip(self.names, self.members, strict=True)
+        }
+
+
+def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> list[str]:
+    """The name of the player that each column belongs to."""
+    owner = list(columns)
+    taken: dict[int, str] = {}
+    for group, members in groups.items():
+        if isinstance(members, str) or not np.iterable(members):
+            raise InputError(
+                f"player {group!r} is {members!r}: give a list of columns, such as [{members!r}]"
+            )
+        if not len(members):
+            raise InputError(
+                f"player {group!r} holds no column: list at least one, or leave it out"
+            )
+        for member in members:
+            column = _position(columns, member)
+            if column in taken:
+                raise InputError(
+                    f"column {columns[column]!r} belongs to the players {taken[column]!r} and "
+                    f"{group!r}"
+                )
+            taken[column] = group
+            owner[column] = group
+    clash = [name for column, name in enumerate(columns) if column not in taken and name in groups]
+    if clash:
+        raise InputError(
+            f"player {clash[0]!r} has the name of a column outside it: rename the player"
+        )
+    return owner
+
+
+def _position(columns: list[str], member: str | int) -> int:
+    if isinstance(member, int | np.integer) and 0 <= member < len(columns):
+        return int(member)
+    if member not in columns:
+        raise InputError(unknown_name("column", str(member), columns))
+    return columns.index(str(member))

@@ -1,0 +1,67 @@
+"""Text for people: names and messages of anybody's data, on one line, without characters that a
+terminal obeys."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+
+from dshap.core.addresses import without_secrets
+
+__all__ = ["LONGEST_LABEL", "dated", "label", "one_line", "printable", "shortened"]
+
+UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of Unicode that are escaped: control characters, half a character, and separators of
+lines."""
+TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""Directions of Unicode that let a text be read in another order than it is written."""
+LONGEST_LABEL = 48
+"""Characters of a name in a table or a picture, which would else be as wide as the longest name."""
+
+
+def printable(text: str) -> str:
+    r"""Escape every character of a line that moves a cursor, commands a terminal or turns the order
+    of others.
+
+    They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a
+    line.  Letters of all languages stay as they are, and so does what was escaped before.
+    Passwords and tokens of addresses are masked.
+    """
+    text = without_secrets(text)
+    if text.isprintable():
+        return text
+    return "".join(_escaped(each) if _is_obeyed(each) else each for each in text)
+
+
+def one_line(text: str) -> str:
+    """Put a message on one line: breaks and runs of blanks become one blank, the rest is as
+    `printable` has it."""
+    return printable(" ".join(text.split()))
+
+
+def dated(line: str) -> str:
+    """Put the time, to the second and with its zone, before a line that may be kept in a log."""
+    return f"{datetime.now().astimezone().isoformat(timespec='seconds')} {line}"
+
+
+def label(name: object, longest: int = LONGEST_LABEL) -> str:
+    """Write a name as tables and pictures show it: printable, and not too long."""
+    return shortened(printable(str(name)), longest)
+
+
+def shortened(text: str, longest: int) -> str:
+    """Leave out the middle of a text that has more than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    behind = longest // 2
+    return f"{text[: longest - behind - 1]}…{text[len(text) - behind :]}"
+
+
+def _is_obeyed(character: str) -> bool:
+    return (
+        unicodedata.category(character) in UNSEEN or unicodedata.bidirectional(character) in TURNS
+    )
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

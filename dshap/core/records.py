@@ -1,0 +1,221 @@
+"""Records of numpy arrays, sums of them, and what work costs: what is sent, added, hashed and
+stored."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "CHAIN",
+    "FAN_IN",
+    "BoolArray",
+    "Cost",
+    "FloatArray",
+    "Moments",
+    "Record",
+    "Stacked",
+    "State",
+    "digest_of",
+    "n_partial_sums",
+    "TreeSum",
+    "tree_sum",
+]
+
+FloatArray = NDArray[np.float64]
+
+BoolArray = NDArray[np.bool_]
+
+JSON = Any
+
+FAN_IN = 5
+"""Sums that one task of a cluster adds, at most.  A worker learns of an addition when it is at its
+next leaf already: if each added but two, one after the other, they would fall behind the leaves,
+which would wait in memory."""
+
+CHAIN = 1 + 8 * (FAN_IN - 1)
+"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean
+more partial sums."""
+
+
+def digest_of(content: JSON) -> str:
+    """blake2b of plain values, as text."""
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled as
+    objects."""
+
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                raise TypeError(
+                    f"{type(self).__name__}[{name!r}] must be a numpy array of plain values"
+                )
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def digest(self) -> str:
+        """blake2b over names, dtypes, shapes and values (little-endian)."""
+        hasher = hashlib.blake2b(digest_size=16)
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            hasher.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+            hasher.update(array.tobytes())
+        return hasher.hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """The .npz file of this record (uncompressed; opens with `numpy.load`, no pickle)."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **self.arrays)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, file: str | Path | IO[bytes]) -> Self:
+        """The record in an .npz file."""
+        with np.load(file, allow_pickle=False) as stored:
+            return cls({name: stored[name] for name in stored.files})
+
+
+class State(Record):
+    """What a value function prepared for one tile of coalitions; no instance changes it."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a value function takes for m coalitions and n rows: bytes, at most, and floating-point
+    operations."""
+
+    state_bytes: int
+    """Of the State."""
+    prepare_bytes: int
+    """Peak of `prepare`, Moments and State counted."""
+    task_bytes: int
+    """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result
+    counted."""
+    operations: float
+    """Of the values of n rows; infinity where a black box hides them."""
+    predictions: float = 0.0
+    """Rows that a black box predicts for the values of n rows, at most."""
+    moment_bytes: int = 0
+    """Of the Moments."""
+    moment_task_bytes: int = 0
+    """Peak of `moments` on n rows, the returned Moments counted."""
+    moment_operations: float = 0.0
+    """Of `moments` on n rows."""
+    row_bytes: int = 0
+    """What `scored` holds of a tile of n rows beside a micro-block."""
+    pair_bytes: int = 0
+    """Peak of the interactions of a closed form on n rows."""
+
+
+AnyMoments = TypeVar("AnyMoments", bound="Moments")
+
+
+EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
+    "least": np.minimum,
+    "largest": np.maximum,
+}
+"""Arrays of moments that are no sums."""
+
+
+class Moments(Record):
+    """Sums over rows, and extremes.  Adding two records adds every array, and keeps the lesser of
+    those that are called `least` and the greater of those called `largest`: any tree over row spans
+    gives the same quantity."""
+
+    def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
+        if self.arrays.keys() != other.arrays.keys():
+            raise ValueError(
+                f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}"
+            )
+        both = ((name, array, other.arrays[name]) for name, array in self.arrays.items())
+        return type(self)(
+            {name: np.asarray(EXTREMES.get(name, np.add)(one, two)) for name, one, two in both}
+        )
+
+
+class Stacked(Record):
+    """Arrays by row.  Adding two records puts the rows of one after those of the other."""
+
+    def __add__(self, other: Stacked) -> Stacked:
+        return Stacked(
+            {
+                name: np.concatenate([array, other.arrays[name]])
+                for name, array in self.arrays.items()
+            }
+        )
+
+
+class Summable(Protocol):
+    """Anything with a `+`: records of sums, tuples of names, promises of either."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+AnySummable = TypeVar("AnySummable", bound=Summable)
+
+
+class TreeSum(Generic[AnySummable]):
+    """A sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last
+    one moved up.
+
+    The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so
+    that whoever adds gets the same bits.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
+
+    def add(self, leaf: AnySummable) -> None:
+        """The next leaf, in order."""
+        stack = self._stack
+        if stack and stack[-1][0] < CHAIN:
+            size, total = stack.pop()
+            size, total = size + 1, total + leaf
+        else:
+            size, total = 1, leaf
+        while size >= CHAIN and stack and stack[-1][0] == size:
+            size, total = 2 * size, stack.pop()[1] + total
+        stack.append((size, total))
+
+    def total(self) -> AnySummable:
+        """Of all leaves, one at least; none is held afterwards."""
+        total = self._stack.pop()[1]
+        while self._stack:
+            total = self._stack.pop()[1] + total
+        return total
+
+
+def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
+    """The `TreeSum` of leaves."""
+    found = TreeSum[AnySummable]()
+    for leaf in leaves:
+        found.add(leaf)
+    return found.total()
+
+
+def n_partial_sums(n_leaves: int) -> int:
+    """Sums of n leaves that lie in a process at once, at most: of one addition, its result, and of
+    finished chains."""
+    addition = min(n_leaves, FAN_IN) + (n_leaves > 1)
+    return addition + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))

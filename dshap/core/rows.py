@@ -1,0 +1,106 @@
+"""Rows by their position in a table: spans, uniform draws and samples, the same in any chunk and on
+any machine."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.blocks import RowBlock
+from dshap.core.records import FloatArray, Record, Stacked
+from dshap.core.types import RowReader
+
+__all__ = [
+    "SPAN_ROWS",
+    "chosen_rows",
+    "read_rows",
+    "read_sample",
+    "row_draws",
+    "sample_positions",
+    "smallest_draws",
+]
+__all__ += ["spans", "splitmix64"]
+
+SPAN_ROWS = 65_536
+"""Rows of a span, which begins at a multiple of it.  Part of the fingerprint of data: it must not
+change."""
+
+Positions = NDArray[np.int64]
+
+_GOLDEN, _MIX1, _MIX2 = (
+    np.uint64(v) for v in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]:
+    """Consecutive (a, b) from start to stop, each `step` long but the last."""
+    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
+
+
+def splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Steele, Lea and Flood (2014): the output function of SplitMix64, a bijection of 64 bits."""
+    z = (state ^ (state >> np.uint64(30))) * _MIX1
+    z = (z ^ (z >> np.uint64(27))) * _MIX2
+    return z ^ (z >> np.uint64(31))
+
+
+def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
+    """A uniform number in [0, 1) for each row (n,), from seed and position in the table alone."""
+    key = splitmix64(np.array([seed % 2**64], dtype=np.uint64) + _GOLDEN)
+    counter = np.asarray(positions).astype(np.uint64) + np.uint64(1)
+    return (splitmix64(key + counter * _GOLDEN) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Positions:
+    """Positions, sorted, of the `size` rows of the smallest draws below this; fewer where there are
+    fewer."""
+    positions, draws = np.empty(0, dtype=np.int64), np.empty(0)
+    for span in spans(0, n_rows):
+        more = np.arange(*span)
+        positions, draws = (
+            np.concatenate([positions, more]),
+            np.concatenate([draws, row_draws(more, seed)]),
+        )
+        order = np.argsort(draws, kind="stable")[:size]
+        order = order[draws[order] < below]
+        positions, draws = positions[order], draws[order]
+    return np.sort(positions)
+
+
+def sample_positions(n_rows: int, size: int, seed: int) -> Positions:
+    """Positions of a sample without replacement, sorted; all rows where the table has no more than
+    `size`."""
+    if n_rows <= size:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False, shuffle=False))
+
+
+def chosen_rows(block: RowBlock, positions: Positions) -> Stacked:
+    """`x` (n, columns), `position` (n,) and `target`, where it is there, of the good rows of a
+    block among sorted positions of its table."""
+    inside = positions[slice(*np.searchsorted(positions, [block.start, block.stop]))]
+    position = inside[block.is_ok[inside - block.start]]
+    place = position - block.start
+    target = {} if block.target is None else {"target": block.target[place]}
+    return Stacked({"x": block.x[place], "position": position, **target})
+
+
+def read_sample(
+    reader: RowReader, size: int, seed: int, step: int = SPAN_ROWS, *, target: bool = False
+) -> Record:
+    """`read_rows` of a seeded sample."""
+    return read_rows(reader, sample_positions(reader.n_rows, size, seed), step, target=target)
+
+
+def read_rows(
+    reader: RowReader, positions: Positions, step: int = SPAN_ROWS, *, target: bool = False
+) -> Record:
+    """`chosen_rows` of a table, `step` rows read at once; nothing where there is no position."""
+    parts = []
+    # never a list of all spans, as of 10¹¹ rows
+    for start in np.unique(positions // step * step).tolist():
+        block = reader.read(start, min(start + step, reader.n_rows), target=target)
+        parts.append(chosen_rows(block, positions).arrays)
+    return Record(
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    )

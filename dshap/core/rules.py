@@ -1,0 +1,474 @@
+"""One check for each option, wherever it is taken: what is right comes back plain, anything else is
+an `InputError`.
+
+`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
+in that order.  A rule takes the name of an option and what was given, and gives its plain form:
+floats, integers, tuples, never an array that holds one number.  Messages name the option, show what
+was given in a few words, and say what to give.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dshap.core.addresses import file_path, masked, reason_to_refuse
+from dshap.core.duck_typing import has_columns, is_pandas
+from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.records import FloatArray
+
+__all__ = [
+    "MODEL_PENALTY",
+    "OF_STORES",
+    "RULES",
+    "Choice",
+    "Flag",
+    "MaybeFlag",
+    "Number",
+    "Rule",
+    "Text",
+    "Whole",
+    "as_array",
+    "as_path",
+    "check_fields",
+    "checked",
+    "finite_array",
+    "for_columns",
+    "name_fault",
+    "of_kind",
+    "plain_array",
+]
+
+
+MAX_NAME_BYTES = 237
+"""Bytes of the name of a store or an explanation: file systems hold 255, and a run adds 18 while it
+makes a folder."""
+OF_STORES = ("rows", "state", "zarr.json")
+"""Names that mean something else inside a store."""
+
+
+class Rule(Protocol):
+    """What an option must be."""
+
+    def __call__(self, name: str, given: Any) -> Any:
+        """The option in its plain form, or an InputError."""
+        ...
+
+
+def refused(name: str, given: Any, asked: str) -> InputError:
+    """The error of an option that is not what is asked for."""
+    return InputError(f"{name} is {shown(given)}: give {asked}")
+
+
+def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
+    """What is of one of these types, as it is; a class, which has the members of a protocol, is
+    none.
+
+    Raises
+    ------
+    InputError
+        Anything else; `asked` is what its message asks for.
+    """
+    if isinstance(given, type) or not isinstance(given, kinds):
+        raise refused(name, given, asked)
+    return given
+
+
+def _one(given: Any) -> Any:
+    """The number that this is, or that an array, a list or a Series of one holds; None where it is
+    no single number."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
+        return None
+    if array.size == 1 and array.dtype.kind in "iuf":
+        # clones want the very object
+        return given if type(given) in (int, float) else array.reshape(()).item()
+    return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
+
+
+def _is_word(given: Any, words: tuple[str, ...]) -> bool:
+    return isinstance(given, str) and given in words
+
+
+def _items(given: Any) -> list[Any] | None:
+    """The members of a list, an array or the like; None of text, mappings, tables and what is no
+    list."""
+    if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or has_columns(given):
+        return None
+    return list(np.asarray(given, dtype=object).tolist())
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An integer of at least `least`, even where `is_even`; `hint` follows the message."""
+
+    least: int = 0
+    hint: str = ""
+    is_even: bool = False
+
+    def __call__(self, name: str, given: Any) -> int:
+        try:
+            number = operator.index(_one(given))
+        except TypeError:
+            number = self.least - 1
+        if number < self.least or (self.is_even and number % 2):
+            kind = "an even" if self.is_even else "a whole"
+            raise refused(name, given, f"{kind} number of at least {self.least}{self.hint}")
+        return number
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite float from `low` to `high`, which are in unless `open_low`, `open_high`; or a
+    word."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+    words: tuple[str, ...] = ()
+    hint: str = ""
+
+    def __call__(self, name: str, given: Any) -> float | str:
+        if _is_word(given, self.words):
+            return given
+        number = _one(given)
+        value = math.nan if number is None else float(number)
+        is_in = self.low < value if self.open_low else self.low <= value
+        is_in &= value < self.high if self.open_high else value <= self.high
+        if not (is_in and math.isfinite(value)):
+            raise refused(name, given, self.asked)
+        return value
+
+    @property
+    def asked(self) -> str:
+        """What a message asks for."""
+        ends = [
+            ("above" if self.open_low else "of at least", self.low),
+            ("below" if self.open_high else "at most", self.high),
+        ]
+        limits = " and ".join(f"{word} {end:g}" for word, end in ends if math.isfinite(end))
+        words = "".join(f", or {word!r}" for word in self.words)
+        return f"a number {limits}".rstrip() + words + self.hint
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def __call__(self, name: str, given: Any) -> bool:
+        return bool(of_kind(name, given, bool | np.bool_, "True or False"))
+
+
+@dataclass(frozen=True)
+class MaybeFlag(Flag):
+    """True or False, or None where dshap is to find out."""
+
+    def __call__(self, name: str, given: Any) -> Any:
+        return None if given is None else super().__call__(name, given)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    allowed: tuple[str, ...]
+
+    def __call__(self, name: str, given: Any) -> str:
+        word: str = of_kind(name, given, str, " or ".join(map(repr, self.allowed)))
+        if word not in self.allowed:
+            raise InputError(unknown_name(name, word, self.allowed))
+        return word
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text."""
+
+    def __call__(self, name: str, given: Any) -> str:
+        text: str = of_kind(name, given, str, "a text")
+        return text
+
+
+@dataclass(frozen=True)
+class Names:
+    """A list of names, as they are; None where none are given."""
+
+    def __call__(self, name: str, given: Any) -> tuple[Any, ...] | None:
+        if given is None:
+            return None
+        names = _items(given)
+        if names is None or not all(isinstance(each, str | int) for each in names):
+            raise refused(name, given, "a list of names, such as ['age', 'hours']")
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class PerColumn:
+    """A word, one number, one number a column in their order, or a mapping from the names of the
+    columns.
+
+    A Series whose labels are not 0, 1, … counts as a mapping.
+    """
+
+    each: Number
+    words: tuple[str, ...]
+
+    def __call__(self, name: str, given: Any) -> str | float | tuple[float, ...] | dict[str, float]:
+        if _is_word(given, self.words):
+            return given
+        pairs = _labelled(given)
+        if pairs:
+            return {
+                str(label): float(self.each(f"{name} of {label!r}", value))
+                for label, value in pairs
+            }
+        try:
+            values = np.asarray(given, dtype=float)
+        except (TypeError, ValueError):
+            values = np.full((0, 0), np.nan)
+        if isinstance(given, str | bool | Mapping) or values.ndim > 1 or not values.size:
+            words = " or ".join(map(repr, self.words))
+            raise refused(
+                name, given, f"a positive number, one a column, a mapping by column name, {words}"
+            )
+        if not values.ndim:
+            return float(self.each(name, values.item()))
+        return tuple(
+            float(self.each(f"{name} of column {j}", value))
+            for j, value in enumerate(values.tolist())
+        )
+
+
+def _labelled(given: Any) -> list[tuple[Any, Any]]:
+    """(label, value) pairs of a mapping, or of a Series with labels of its own; none of anything
+    else."""
+    if isinstance(given, Mapping):
+        return list(given.items())
+    labels = list(given.index) if np.ndim(given) == 1 and is_pandas(given) else []
+    return (
+        list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
+    )
+
+
+ASKED_LISTS = "a mapping from column names to lists of different values, in order of codes"
+
+
+@dataclass(frozen=True)
+class CategoryLists:
+    """A mapping from column names to lists of different values, text or numbers; None where none
+    are given."""
+
+    def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
+        if given is None:
+            return None
+        lists = of_kind(name, given, Mapping, ASKED_LISTS)
+        return {str(label): self._list(name, given, values) for label, values in lists.items()}
+
+    @staticmethod
+    def _list(name: str, given: Any, values: Any) -> tuple[Any, ...]:
+        plain = tuple(_items(values) or ())
+        is_known = all(isinstance(value, str | numbers.Real) for value in plain)
+        if not plain or not is_known or len(set(plain)) < len(plain):
+            raise refused(name, given, ASKED_LISTS)
+        return plain
+
+
+def for_columns(
+    name: str, given: Any, n_columns: int, names: Sequence[str] | None
+) -> tuple[Any, ...]:
+    """One entry of `given` a column, in the order of the columns: of a single one, of as many, or
+    by their names.
+
+    Raises
+    ------
+    InputError
+        Another number of them, a name that is no column, a column that is not named, or names where
+        the columns have none.
+    """
+    match given:
+        case Mapping():
+            return _by_name(name, given, n_columns, names)
+        case [*each]:
+            if len(each) != n_columns:
+                raise InputError(
+                    f"{name} has {len(each)} values for {n_columns} columns: give one, or one each"
+                )
+            return tuple(each)
+    return (given,) * n_columns
+
+
+def _by_name(
+    name: str, given: Mapping[str, Any], n_columns: int, names: Sequence[str] | None
+) -> tuple[Any, ...]:
+    if names is None:
+        raise InputError(
+            f"{name} goes by column name, and the columns have no names here: give a list of "
+            f"{n_columns}, in their "
+            "order, or data with names"
+        )
+    if unknown := [label for label in given if label not in names]:
+        raise InputError(f"{name}: {unknown_name('column', unknown[0], names)}")
+    if missing := [label for label in names if label not in given]:
+        raise InputError(
+            f"{name} has no entry for column {missing[0]!r}: give one for each of "
+            f"{', '.join(names)}"
+        )
+    return tuple(given[label] for label in names)
+
+
+def as_array(name: str, given: Any) -> Any:
+    """Lists of rows as an array, or an InputError; anything else as it is."""
+    if not isinstance(given, list | tuple):
+        return given
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise InputError(
+            f"{name} is {shown(given)}, rows of different lengths: give (n, columns)"
+        ) from error
+
+
+def plain_array(given: Any) -> Any:
+    """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers
+    stay numbers."""
+    if not is_pandas(given):
+        return np.asarray(given)
+    is_number = all(kind.kind in "biuf" for kind in given.dtypes)
+    return given.to_numpy(dtype=float, na_value=np.nan) if is_number else given.to_numpy()
+
+
+def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:
+    """The absolute path of a file system, or an InputError; "~" is the home folder, file://
+    addresses are taken.
+
+    Parameters
+    ----------
+    name : the option that a message names
+    given : a path
+    noun : what lies there, "store", "table" or "file"
+    folder : what a path is relative to; the working directory where None
+    """
+    text = str(of_kind(name, given, str | os.PathLike, "a path"))
+    if not text.strip():
+        raise refused(name, given, "a path")
+    if reason := reason_to_refuse(text, noun):
+        raise InputError(f"{name} {masked(text)!r}: {reason}")
+    try:
+        return Path(folder or "", Path(file_path(text)).expanduser()).absolute()
+    except RuntimeError as error:  # no home folder of "~somebody"
+        raise InputError(
+            f"{name} {text!r}: there is no such home folder; give the path in full"
+        ) from error
+
+
+def name_fault(name: str) -> str:
+    """Why no folder inside a store can have this name, and what to do; empty where one can."""
+    n_bytes = len(os.fsencode(name))
+    if n_bytes > MAX_NAME_BYTES:
+        return f"the name takes {n_bytes} bytes, at most {MAX_NAME_BYTES} allowed: choose a shorter one"
+    if name in OF_STORES:
+        return f"{', '.join(map(repr, OF_STORES[:-1]))} and {OF_STORES[-1]!r} belong to the store: choose another name"
+    return ""
+
+
+def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> FloatArray:
+    """A float64 copy of an array of finite numbers; `shape` is what a message asks for.
+
+    Raises
+    ------
+    InputError
+        Text, other dimensions, NaN or infinity.
+    """
+    try:
+        array = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty((0,) * 9)
+    if array.ndim not in ndims:
+        raise refused(name, given, f"numbers of shape {shape}")
+    if not np.isfinite(array).all():
+        raise InputError(
+            f"{name} of shape {array.shape} holds NaN or infinity: drop such rows, or fit again"
+        )
+    return array
+
+
+POSITIVE = Number(0.0, open_low=True)
+MODEL_PENALTY = Number(0.0, words=("validate",))
+"""Of a model, which may pass through its points."""
+RULES: Mapping[str, Rule] = {
+    "antithetic": Flag(),
+    "arrays": MaybeFlag(),
+    "buffer_rows": Whole(1),
+    "categories": CategoryLists(),
+    "centred": Flag(),
+    "column": Text(),
+    "compute": Flag(),
+    "decay": Number(0.0, 1.0, open_low=True, words=("pilot",)),
+    "features": Names(),
+    "feature_names": Names(),
+    "holdout": Number(0.0, 1.0, open_high=True, hint=", the part of the rows to hold out"),
+    "lengthscale": PerColumn(POSITIVE, ("median", "validate")),
+    "longest": Whole(1),
+    "index": Flag(),
+    "max_iter": Whole(1),
+    "max_replicates": Whole(0),
+    "n_background": Whole(1),
+    "n_coalitions": Whole(1),
+    "n_features": Whole(2, ", a cosine and a sine for each frequency", is_even=True),
+    "n_landmarks": Whole(1, "; landmarks of your own go in landmarks="),
+    "n_permutations": Whole(1),
+    "n_players": Whole(1),
+    "n_replicates": Whole(0),
+    "n_samples": Whole(2, ", draws come in pairs z, −z", is_even=True),
+    "order": Whole(1),
+    "orthogonal": Flag(),
+    "output_names": Names(),
+    "paired": Flag(),
+    "penalty": Number(0.0, open_low=True, words=("validate",)),
+    "rank_tolerance": Number(
+        0.0, 1.0, open_low=True, open_high=True, hint=", well below the penalty"
+    ),
+    "rho": Number(0.0, 1.0, open_high=True),
+    "ridge": Number(0.0),
+    "sample_size": Whole(1),
+    "seed": Whole(0),
+    "standardize": Flag(),
+    "tol": Number(0.0),
+    "tolerance": Number(0.0, open_low=True, hint=" (1e-6 is a good start)"),
+    "variation": Number(0.0),
+    "with_interventional": Flag(),
+}
+"""option -> its rule, the same in every place that takes it."""
+
+
+def checked(**options: Any) -> list[Any]:
+    """The options in their plain form, in the order given.
+
+    Raises
+    ------
+    InputError
+        One that breaks its rule.
+    """
+    return [RULES[name](name, given) for name, given in options.items()]
+
+
+def check_fields(record: Any, *names: str) -> None:
+    """Put these options of a frozen record in their plain form, each by the rule of its name.
+
+    Raises
+    ------
+    InputError
+        One that breaks its rule.
+    """
+    for name in names:
+        object.__setattr__(record, name, RULES[name](name, vars(record)[name]))

@@ -1,0 +1,138 @@
+"""Files of the user's that are imported: the folder of a job, and which of them raised, in which
+line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+
+from dshap.core.errors import InputError
+
+__all__ = ["JOB_FOLDERS", "import_module", "make_importable", "raised_by_import", "told_by_workers"]
+
+SHOWN_CHARACTERS = 300
+"""Characters of another program's message that are told."""
+_PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+INSTALLED = tuple(str(Path(place).resolve()) for place in (*_PYTHON, os.path.dirname(__file__)))
+"""Folders whose files are not the user's."""
+JOB_FOLDERS: list[str] = []
+"""Folders of jobs in this process, the last one first in `sys.path`."""
+
+
+def make_importable(folder: Path) -> None:
+    """Put the folder of a job first in `sys.path`, as Python does with a script's; local workers
+    inherit it."""
+    name = str(folder)
+    if name in sys.path:
+        sys.path.remove(name)
+    sys.path.insert(0, name)
+    importlib.invalidate_caches()
+    JOB_FOLDERS.append(name)
+
+
+def import_module(name: str) -> ModuleType:
+    """The module of this name.
+
+    Raises
+    ------
+    InputError
+        No such module, one that raises while it is imported, or one whose name another file has
+        taken before.
+    """
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if f"{name}.".startswith(f"{error.name}."):
+            raise InputError(f"there is no module {error.name}: {_looked()}") from error
+        raise _failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
+    _refuse_another(name.partition(".")[0])
+    return module
+
+
+def _failed(name: str, error: BaseException) -> InputError:
+    return InputError(raised_by_import(error) or f"importing {name} failed: {_told(error)}")
+
+
+def _looked() -> str:
+    """Where modules are looked for, and what to do."""
+    folders = [folder for folder in JOB_FOLDERS[-1:] if folder in sys.path]
+    beside = f"in {folders[0]} (the folder of the job file), " if folders else ""
+    return f"looked {beside}on PYTHONPATH and among what is installed; put its file there, or its folder on PYTHONPATH"
+
+
+def told_by_workers(error: BaseException) -> str:
+    """Tell why a worker could not unpickle what it was sent: of a missing module where it was
+    looked for."""
+    found = re.search(r"No module named '([\w.]+)'", str(error))
+    if found is None:
+        return _told(error)
+    folder = next((folder for folder in JOB_FOLDERS[-1:] if folder in sys.path), os.getcwd())
+    return (
+        f"there is no module {found.group(1)} there; workers that were started by others look on "
+        "the PYTHONPATH that "
+        f"they were started with, and among what is installed: start them with PYTHONPATH={folder}"
+    )
+
+
+def _refuse_another(name: str) -> None:
+    """Raise where a module was imported from another file than the one that stands first now."""
+    first, taken = PathFinder.find_spec(name), sys.modules[name].__spec__
+    if first is None or taken is None or first.origin == taken.origin or first.origin is None:
+        return
+    if not any(Path(folder) in Path(first.origin).parents for folder in JOB_FOLDERS[-1:]):
+        return
+    raise InputError(
+        f"{name} stands for {taken.origin or 'a part of Python'} in this process, not for "
+        f"{first.origin}: rename the "
+        "file, or run the jobs in two processes"
+    )
+
+
+def raised_by_import(error: BaseException) -> str:
+    """Tell what a file of the user's raised while it was imported, and where, as a sentence; empty
+    where none did."""
+    match error:
+        case SyntaxError(filename=str(file)) if _is_users(file):
+            return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"
+    frames = list(_frames_of_import(error))
+    if not frames:
+        return ""
+    file, line = frames[-1]
+    return (
+        f"{Path(frames[0][0]).name} raised while it was imported: {_told(error)}, in {file}:{line}"
+    )
+
+
+def _frames_of_import(error: BaseException) -> Iterator[tuple[str, int]]:
+    """(file, line) in files of the user's, from the one that was being imported when the error was
+    raised on."""
+    is_importing = was_machinery = False
+    for frame in traceback.extract_tb(error.__traceback__):
+        is_users = _is_users(frame.filename)
+        is_importing |= was_machinery and is_users and frame.name == "<module>"
+        was_machinery = frame.filename.startswith("<frozen importlib")
+        if is_importing and is_users:
+            yield frame.filename, frame.lineno or 0
+
+
+def _is_users(file: str) -> bool:
+    """A file that is neither Python's, nor installed, nor dshap's."""
+    return not file.startswith("<") and not str(Path(file).resolve()).startswith(INSTALLED)
+
+
+def _told(error: BaseException) -> str:
+    """The kind of an error and the first line of its message, not too long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    shown = text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+    return f"{type(error).__name__}: {shown}" if shown else type(error).__name__

@@ -1,0 +1,1 @@
+"""Kriging: a Gaussian process of games, learned from the values of few coalitions."""

@@ -1,0 +1,113 @@
+"""Kriging: the Shapley values of the likeliest game through the values of sampled pairs of
+complements."""
+
+from __future__ import annotations
+
+from dshap.core.errors import InputError, shown
+from dshap.core.rules import Whole, checked
+from dshap.designs.jackknife import N_REPLICATES
+from dshap.designs.kriging.design import LEAST_SPARSE_PAIRS, MIN_SPARSE_PLAYERS, KrigingDesign
+from dshap.designs.kriging.pilot import DEFAULT_VARIATION
+from dshap.designs.kriging.prior import MANY_PLAYERS
+
+__all__ = ["kriging"]
+
+
+def kriging(
+    d: int,
+    n_coalitions: int,
+    *,
+    decay: float | str = "pilot",
+    variation: float = DEFAULT_VARIATION,
+    shells: int | str = "pilot",
+    sparse: bool | str = "pilot",
+    seed: int = 0,
+    n_replicates: int = N_REPLICATES,
+) -> KrigingDesign:
+    """The Shapley values of the likeliest game through the values of n_coalitions coalitions.
+
+    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), χ_T the product of ±1 over the
+    players of T, z_i = ±1 for player i, t the mean of z: only the odd part counts, which is what
+    pairs of complements show, and there φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|.  Independent c_T ~ N(0,
+    σ²_T), flat for |T| = 1 and of total variance decay^((s−3)/2) for the orders s = 3, 5, …,
+    effects g_i that change with the size of the coalition, of variance `variation`/d, and, with
+    fewer than 16 coalitions a player, h that all share, of up to 10 `variation`, make φ a Gaussian
+    process; phi is its posterior mean given the values.  Within an order σ²_T goes with Π_{i∈T}
+    r_i: players of larger attributions, of relevance r_i, have larger interactions.  It is linear
+    in the values, meets all of them and the two ends, is exact for games with interactions of two
+    players, and nearly so of three once sizes 1 and 2 and their complements are there.
+    `KrigingDesign` says what is listed, where games have a process of their own or sparse terms,
+    what standard errors are, and sources.
+
+    Parameters
+    ----------
+    d : int
+        Number of players, at most 1,024.
+    n_coalitions : int
+        Distinct coalitions, the empty and the full one counted: 2d + 2 to 4,096.
+    decay : float or "pilot"
+        Above 0, at most 1, all players equally relevant.  "pilot": by restricted maximum likelihood
+        from the values of up to 16 instances (the smallest that it does not contradict), variation
+        too, relevance from their attributions.
+    variation : float
+        Of a given decay: variance of what the players' effects change by with the size, that of
+        interactions being 1.
+    shells : int or "pilot"
+        Outer sizes that are taken whole, as far as they fit; "pilot" with a given decay: 1.
+    sparse : bool or "pilot"
+        Sparse terms of three players: for 6 to 64 players and more than 4 coalitions a player;
+        "pilot" with a given decay: none.  False: attributions stay linear in the values, as no game
+        has a process of its own either.
+    seed : int
+    n_replicates : int
+        Contrasts that standard errors come from, 2 to 100; 0: none.
+
+    Returns
+    -------
+    KrigingDesign
+
+    Raises
+    ------
+    InputError
+        Too few or too many coalitions or players, a decay outside (0, 1], a negative variation, or
+        sparse terms of too few coalitions, too few or too many players, or without a pilot.
+    """
+    decay, variation = checked(decay=decay, variation=variation)
+    given_decay = None if decay == "pilot" else float(decay)
+    given_shells = (
+        None if isinstance(shells, str) and shells == "pilot" else Whole(0)("shells", shells)
+    )
+    n_coalitions = Whole(1)("n_coalitions", n_coalitions)
+    terms = _checked_sparse(sparse, d, n_coalitions, given_decay)
+    return KrigingDesign(
+        d,
+        (n_coalitions,),
+        given_decay,
+        seed,
+        n_replicates,
+        variation,
+        shells=given_shells,
+        sparse=terms,
+    )
+
+
+def _checked_sparse(
+    sparse: bool | str, d: int, n_coalitions: int, decay: float | None
+) -> bool | None:
+    """None for "pilot", or InputError where sparse terms cannot be had."""
+    if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
+        raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
+    if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:
+        raise InputError(
+            f"sparse=True is for {MIN_SPARSE_PLAYERS} to {MANY_PLAYERS} players, not {d}"
+        )
+    if sparse is True and n_coalitions <= 2 * LEAST_SPARSE_PAIRS * d:
+        raise InputError(
+            f"sparse=True with n_coalitions={n_coalitions} for {d} players: give "
+            f"{2 * LEAST_SPARSE_PAIRS * d + 2}"
+        )
+    if sparse is True and decay is not None:
+        raise InputError(
+            'sparse=True wants a pilot, which measures its errors: leave decay at "pilot"'
+        )
+    return None if sparse == "pilot" else bool(sparse)

@@ -1,0 +1,218 @@
+"""The list of a kriging design: pairs of complements, drawn in steps, of which a pilot may decide
+the later ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rules import Whole
+from dshap.designs.coalitions import pack, unpack
+from dshap.designs.kriging.prior import MANY_PLAYERS
+from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_of
+
+__all__ = [
+    "MAX_KRIGED",
+    "MAX_KRIGED_PLAYERS",
+    "PairList",
+    "checked_budgets",
+    "determines",
+    "odd_values",
+    "tell_apart",
+    "too_few_for_errors",
+]
+
+MAX_KRIGED = 4_096
+"""Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB
+there)."""
+MAX_KRIGED_PLAYERS = 1_024
+LEAST_PAIRS = 3
+"""A player: of fewer, a third and more would be of size 1.  With two pairs for each of 500 players
+the errors of airports, products and heavy tails are a third of those with size 1 whole; of
+three-way interactions a fifth more."""
+PILOT_SHARE = 4
+"""The part of the coalitions that the others are chosen by is one in so many."""
+LEAST_SCOUTED = 1.25
+"""Pairs a player that determine the attributions without those of size 1, and tell which games need
+these."""
+
+
+def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
+    """Coalitions of d players after each round: even, at most 2^d, rising; InputError where they
+    cannot be kriged."""
+    if d > MAX_KRIGED_PLAYERS:
+        raise InputError(
+            f"kriging is for at most {MAX_KRIGED_PLAYERS} players, not {d}: use kernelshap({d}, "
+            "n_coalitions)"
+        )
+    least = min(2 * d + 2, 1 << d)
+    budgets = tuple(min(Whole(1)("n_coalitions", given), 1 << d) // 2 * 2 for given in asked)
+    for given, budget in zip(asked, budgets, strict=True):
+        if not least <= budget <= MAX_KRIGED:
+            raise InputError(
+                f"n_coalitions={given} for kriging {d} players: give {least} to {MAX_KRIGED} "
+                f"(there are 2^{d} in all); "
+                "kernelshap takes more"
+            )
+    for now, grown in pairwise(budgets):
+        if grown <= now:
+            raise InputError(
+                f"n_coalitions={grown} of a design that has {now} already: give at least {now + 2}"
+            )
+    return budgets
+
+
+def too_few_for_errors(d: int, n_coalitions: int, n_replicates: int) -> str:
+    """Why there are no standard errors: fewer than 4d coalitions, or fewer contrasts than
+    replicates; else empty."""
+    least = min(max(4 * d, 2 * (d + n_replicates)), 1 << d)
+    if not n_replicates or n_coalitions >= least:
+        return ""
+    return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
+
+
+@dataclass(frozen=True)
+class PairList:
+    """Pairs of complements: (N, ∅), outer sizes that are there whole, then a draw of the others by
+    leverage."""
+
+    n_players: int
+    budgets: tuple[int, ...]
+    """Coalitions after each round, the ends counted."""
+    seed: int
+    shells: int | None
+    """Outer sizes that are taken whole, as far as they fit; None: a pilot chooses it."""
+    later_shells: int | None
+    """The pilot's choice: of the list after its first part; None: not made."""
+
+    @property
+    def n_pairs(self) -> int:
+        """p, that of the ends counted."""
+        return self.budgets[-1] // 2
+
+    @property
+    def is_whole(self) -> bool:
+        """Every coalition is there."""
+        return self.budgets[-1] >= 1 << self.n_players
+
+    @property
+    def is_open(self) -> bool:
+        """The pilot is still to choose the rest of the list."""
+        return self.shells is None and self.later_shells is None
+
+    @property
+    def first_pairs(self) -> int:
+        """Pairs of the first round that a pilot may choose the others by, that of the ends
+        apart."""
+        n_pairs = self.budgets[0] // 2 - 1
+        if self._is_thin and not self.is_scouted:
+            return n_pairs
+        most = n_pairs - self.is_scouted  # a pilot of the whole list is the next one
+        return min(most, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
+
+    @property
+    def least_shells(self) -> int:
+        """Sizes that are whole where no pilot says more: of many players none where they would be a
+        third and more."""
+        return 0 if self._is_thin and self.n_players > MANY_PLAYERS else 1
+
+    @property
+    def is_scouted(self) -> bool:
+        """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew.  Not
+        of a first round of up to 64 players that others follow: votes would end with too large an
+        error more often."""
+        is_alone = len(self.budgets) == 1 or self.n_players > MANY_PLAYERS
+        is_few = self._is_thin or self.is_at_border
+        return is_few and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
+
+    @property
+    def is_at_border(self) -> bool:
+        """Hardly more pairs than players: without size 1 they do not determine the attributions."""
+        return self.budgets[0] // 2 - 2 < LEAST_SCOUTED * self.n_players
+
+    @property
+    def _is_thin(self) -> bool:
+        """Size 1 would be a third of the first round and more, and there are pairs enough to leave
+        it out."""
+        first = self.budgets[0] // 2
+        return LEAST_SCOUTED * self.n_players <= first - 2 and first < LEAST_PAIRS * self.n_players
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """Numbers of `later_shells` that make different lists."""
+        if self.is_scouted:
+            return (0, 1)
+        if self.least_shells == 0:
+            return (0,)
+        # the pairs of each size that a list ends with -> the choice
+        lists = dict[tuple[int, ...], int]()
+        strata = strata_of(self.n_players, paired=True)
+        for shells, stratum in enumerate(strata, start=1):
+            if shells > 1 and stratum.n_units > self.n_pairs:
+                break
+            steps = replace(self, later_shells=shells)._steps
+            lists.setdefault(counts_by_leverage(strata, steps[0], self.seed, steps[1])[-1], shells)
+        return tuple(lists.values()) or (1,)
+
+    @property
+    def pairs(self) -> FloatArray:
+        """One coalition of each pair as z = ±1 (p, d), N first."""
+        masks = unpack(_listed(self), self.n_players)
+        masks[0] = True
+        return np.where(masks, 1.0, -1.0)
+
+    def masks(self, start: int, stop: int) -> BoolArray:
+        """Coalitions start..stop (m, d): the first of each pair, ∅ before all others, then its
+        complement."""
+        pair, is_complement = np.divmod(np.arange(start, stop), 2)
+        return unpack(_listed(self)[pair], self.n_players) ^ is_complement.astype(bool)[:, None]
+
+    @property
+    def _steps(self) -> tuple[list[int], list[int]]:
+        """Of the steps that the list is drawn in: pairs after each, that of the ends apart, and
+        sizes taken whole; of an open list no more than need be."""
+        pairs = [budget // 2 - 1 for budget in self.budgets]
+        if self.shells is not None:
+            return pairs, [self.shells] * len(pairs)
+        is_anew = self.is_scouted and bool(self.later_shells)
+        first = int(is_anew) if self.is_scouted else self.least_shells
+        later = first if self.later_shells is None else self.later_shells
+        if not is_anew and self.first_pairs < pairs[0]:
+            pairs = [self.first_pairs, *pairs]
+        return pairs, [first, *[later] * (len(pairs) - 1)]
+
+
+@lru_cache(maxsize=8)
+def _listed(pairs: PairList) -> NDArray[np.uint8]:
+    """The first coalition of each pair, packed (p, ⌈d/8⌉)."""
+    d, units = pairs.n_players, np.zeros((0, pairs.n_players), dtype=bool)
+    if d > 1:
+        units = draw_by_leverage(
+            strata_of(d, paired=True), pairs._steps[0], pairs.seed, pairs._steps[1]
+        ).units
+    return pack(np.concatenate([np.zeros((1, d), dtype=bool), units]))
+
+
+@lru_cache(maxsize=8)
+def determines(pair_list: PairList) -> bool:
+    """Whether a list tells all players apart; one of 1.25 pairs a player and more is taken to."""
+    return not pair_list.is_at_border or tell_apart(pair_list.pairs)
+
+
+def tell_apart(pairs: FloatArray) -> bool:
+    """Whether no two additive games have the same values at pairs z (p, d)."""
+    return bool(np.linalg.matrix_rank(pairs) == pairs.shape[1])
+
+
+def odd_values(values: FloatArray) -> FloatArray:
+    """y = (v(S) − v(S̄))/2 (games, p) of the pairs, from values (games, m) of their coalitions in
+    order."""
+    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # of ∅, N and of S̄, S
+    odd[:, 1:] *= -1
+    return odd

@@ -1,0 +1,441 @@
+"""What a pilot of a kriging design chooses, from the odd values (games, p) of some instances and
+outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import BoolArray, FloatArray
+from dshap.designs.coalitions import stream
+from dshap.designs.kriging.averaging import (
+    Mean,
+    averaged_log_error,
+    expected_sizes,
+    weighted_priors,
+)
+from dshap.designs.kriging.cross_validation import Folds, held_out, ratio, tried
+from dshap.designs.kriging.pairs import PairList, determines
+from dshap.designs.kriging.posterior import CONTRASTS, NUGGET, Process
+from dshap.designs.kriging.prior import (
+    MANY_PLAYERS,
+    MAX_RELEVANT_PLAYERS,
+    Prior,
+    correlations,
+    player_sizes,
+)
+from dshap.designs.kriging.row_process import GameProcesses
+from dshap.designs.kriging.sparse_terms import ROUGHNESS
+
+__all__ = [
+    "DECAYS",
+    "DEFAULT_DECAY",
+    "DEFAULT_VARIATION",
+    "FINE_DECAYS",
+    "NOTHING_FOUND",
+    "deviance",
+    "for_few",
+    "for_games",
+    "for_list",
+    "found_fields",
+    "likeliest",
+]
+
+FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
+DECAYS = FINE_DECAYS[1::2]
+NEAR_ONE, LEAST_NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98), 48
+VARIATIONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""What a pilot chooses from; then whether a decay half a step finer will do, and, of 48 players and
+more, one near 1: the mean order of their interactions is about 1/(1 − decay).  With 0.75 to 0.92
+errors on products and airports of 80 players are 0.5 to 0.7 times those with 1, of 45 they are 0.9
+times those, of 30 as large.  Of products over up to 15 of 45 players a variation of 0.3 has 1 to 5
+% more error than 1, and one of 3 has 2 to 4 %."""
+DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
+"""Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
+POWERS = (0.5, 1.0)
+"""Of that size, which a player's relevance may be, beside 0: all players alike."""
+SLACK = 6.63
+"""A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of
+freedom, 1 %): where a few games leave it open, too small a decay mostly costs a few per cent of
+error and too large a one a multiple."""
+UNLIKELY = 0.05
+"""Likelihood over the largest, of priors that do not count in the choice of a list."""
+GAIN = 0.8
+"""More sizes are taken whole, and sparse terms are looked for, where the pilot promises this part
+of the root mean square error, or less; beside processes of their own, which are a first choice by
+the same values, its square."""
+BY_GAME_GAIN = 0.95
+"""Games may have processes of their own where those of the pilot expect this part of the root mean
+square error, or less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 0.4
+to 0.9 on seven models of words, images and columns, above it 0.9 to 1.1 on ten, votes among
+them."""
+SCOUTED_GAIN = 0.96
+"""The same of size 1, where it would be a third of a list and more, by priors with a slope, of up
+to 64 players: 0.3 to 0.8 is promised of real models, three-way interactions and networks, whose
+error is 0.1 to 0.6 of that without it, 0.73 to 0.99 of heavy tails (0.6 to 1), 0.95 to 1.4 of
+airports and products of 30 players and more (1 to 1.8)."""
+NOTHING_FOUND: dict[str, Any] = {
+    "own_decay": None,
+    "average": None,
+    "sizes": None,
+    "by_game": False,
+    "doubt": 1.0,
+}
+"""Fields of a design of which a pilot found nothing."""
+OWN_PAIRS = 8
+"""A player, on which the decay of processes of their own is chosen: with six, airports of 150
+players have a tenth more error."""
+PILOT_PAIRS = 512
+"""Pairs that the likelihood is computed on, or half as many again as there are players; decays that
+they leave open are compared on all pairs.  Votes of 20 players, all of up to three and a few more:
+512 pairs of three games do not contradict the smallest decay at times, which has three times the
+error of the one that all pairs show."""
+MOST_LOSS = 1.1
+"""A mean over priors is taken where held out pairs are at most so much further from it than from
+the likeliest, root mean square.  On boosted trees of 60 words, which few columns solve, it is 2 to
+19; elsewhere 0.7 to 1.15, where the error of attributions by the mean is 0.4 to 1.1 of that by the
+likeliest; on a product of all of 14 players 1.4 to 2."""
+
+Family = list[tuple[float, Prior]]
+"""(deviance, prior) of each decay, rising."""
+
+
+def for_list(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
+    """What an open list waits for, from the values (games, p) of its first pairs."""
+    if pair_list.is_scouted:
+        return _for_scouted(pair_list, odd, first)
+    return {"later_shells": np.array(_best_shells(pair_list, odd, first))}
+
+
+def found_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The fields of a design that a pilot's record has, and what those are that a record with a
+    decay leaves out."""
+    kinds = {"later_shells": int, "sparse": bool, "by_game": bool}
+    kinds |= dict.fromkeys(("decay", "variation", "own_decay", "doubt"), float)
+    fields: dict[str, Any] = {
+        name: kind(arrays[name]) for name, kind in kinds.items() if name in arrays
+    }
+    fields |= {
+        name: tuple(arrays[name].tolist()) or None
+        for name in ("relevance", "sizes")
+        if name in arrays
+    }
+    if "average" in arrays:
+        fields["average"] = tuple(map(tuple, arrays["average"].tolist())) or None
+    return NOTHING_FOUND | {"sparse": False} | fields if "decay" in arrays else fields
+
+
+def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
+    """How many outer sizes to take whole, from the values (games, p) of the first pairs of a list.
+
+    More where that promises `GAIN` of the error of φ, in the geometric mean over all priors of
+    decay and variation, weighted by their likelihoods, that of the best relevances.
+    """
+    families = _families(pair_list.pairs[: odd.shape[1]], odd, first)
+    if not np.isfinite(_least(families)[0]):  # all games are additive: any list will do
+        return pair_list.least_shells
+    likely, choices, d = _likelihoods(families), pair_list.choices, pair_list.n_players
+    lists = [replace(pair_list, later_shells=shells).pairs for shells in choices]
+    log_error, best = _log_errors(lists, likely, d), 0
+    for i in range(1, len(lists)):
+        if log_error[i] < log_error[best] + np.log(GAIN):
+            best = i
+    return choices[best]
+
+
+def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
+    """The `later_shells` of few pairs, from the values (games, p) of a list without size 1: none,
+    unless it promises `SCOUTED_GAIN` of the error after the first round, by priors with a slope, as
+    these values may not determine the attributions; of more than 64 players, where they do, unless
+    it promises less error by these, or by priors without.  The `average` and `sizes` of pairs that
+    are drawn anew begin with what these values say."""
+    pairs, games = pair_list.pairs[: odd.shape[1]], odd[np.square(odd).sum(axis=1) > 0]
+    if not len(games):
+        return {"later_shells": np.array(1)}
+    sizes = expected_sizes(pairs, games, first)
+    average = weighted_priors(pairs, games, sizes)
+    lists = [
+        replace(pair_list, later_shells=shells).pairs[: pair_list.budgets[0] // 2]
+        for shells in (0, 1)
+    ]
+    thin, whole = (averaged_log_error(each, average, sizes) for each in lists)
+    has_many = pair_list.n_players > MANY_PLAYERS and not pair_list.is_at_border
+    gain = 1.0 if has_many else SCOUTED_GAIN
+    is_whole = whole < thin + np.log(gain) or not determines(replace(pair_list, later_shells=0))
+    if has_many and not is_whole:
+        thin, whole = _log_errors(
+            lists, _likelihoods(_families(pairs, odd, first)), pair_list.n_players
+        )
+        is_whole = bool(whole < thin)
+    found = {"average": average, "sizes": sizes} if is_whole else {}
+    return {"later_shells": np.array(int(is_whole)), **found}
+
+
+def _log_errors(
+    lists: list[FloatArray], likely: dict[tuple[float, float], float], d: int
+) -> FloatArray:
+    """Logarithms of the root mean square error of φ that is promised of pairs (p, d), the mean over
+    likely priors."""
+    out = np.zeros(len(lists))
+    for (decay, variation), weight in likely.items() if len(lists) > 1 else ():
+        prior = Prior.of(d, decay, variation, None)
+        error2 = [Process.at(pairs, prior).posterior()[1].sum() for pairs in lists]
+        out += weight / sum(likely.values()) * np.log(np.maximum(error2, NUGGET)) / 2
+    return out
+
+
+def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> dict[str, FloatArray]:
+    """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the
+    smallest `decay` that the restricted likelihood, pooled over the games (games, p), does not
+    contradict."""
+    chosen, d = _sample(len(pairs), 3 * pairs.shape[1] // 2, seed), pairs.shape[1]
+    family = _near_one(
+        pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
+    )
+    if len(_likely(family)) > 1 and len(chosen) < len(pairs):
+        chosen = np.arange(len(pairs))
+        family = _deviances(pairs, odd, [prior for _, prior in family])
+    prior = _half_a_step_less(pairs[chosen], odd[:, chosen], _likely(family))
+    relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
+    return {
+        "decay": np.array(prior.decay),
+        "variation": np.array(prior.variation),
+        "relevance": relevance,
+    }
+
+
+def for_few(
+    pair_list: PairList,
+    odd: FloatArray,
+    first: Prior,
+    before: Sequence[Sequence[float]] | None,
+    likely: Prior | None,
+    seed: int,
+) -> dict[str, FloatArray]:
+    """The `average` of few pairs and the `sizes` of attributions, from the values (games, p) and
+    the average `before`; nothing where all games are additive, or where held out pairs are further
+    from it than from the prior that is likely, if that is given."""
+    none = {} if before is None else {"average": np.zeros((0, 5)), "sizes": np.zeros(0)}
+    pairs = pair_list.pairs
+    process = Process.at(pairs, first)
+    rough = odd[_is_rough(process.squares(odd.T), odd.T)]
+    if not len(rough):
+        return none
+    if pair_list.is_at_border:
+        sizes = expected_sizes(pairs, rough, first)
+    else:
+        sizes = player_sizes(rough @ process.posterior()[0])
+    average = weighted_priors(pairs, rough, sizes, None if before is None else np.array(before))
+    if likely is not None:
+        folds, games = Folds(pairs, seed), tried(odd, pairs.shape[1])
+        errors = folds.errors_of_mean(average, sizes, games)
+        if (
+            ratio(errors, folds.errors(Process.at(pairs, likely).precision(), games), games)
+            > MOST_LOSS
+        ):
+            return none
+    return {"average": average, "sizes": sizes}
+
+
+def for_games(
+    processes: GameProcesses, odd: FloatArray, seed: int, sparse: bool | None, mean: Mean | None
+) -> dict[str, FloatArray]:
+    """What each game (games, p) may have for itself: `by_game`, a process of its own; `sparse`,
+    terms beside it; what the pilot promises by either, and the `doubt` that the choice throws on
+    standard errors; `sparse` where it is open.
+
+    Beside a mean over priors, promises are of held out pairs.
+    """
+    some = tried(odd, processes.pairs.shape[1])
+    processes = _with_own_decay(processes, some, seed)
+    by_game_gain, of_mean = (
+        _expected(processes, some) if mean is None else _predicted(processes, some, seed, mean)
+    )
+    is_by_game = by_game_gain <= BY_GAME_GAIN if mean is None else by_game_gain < 1
+    gain, doubts = held_out(processes, some, seed, is_by_game, sparse is not False)
+    is_sparse = (
+        gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0)) if sparse is None else sparse
+    )
+    own = {} if processes.own_decay is None else {"own_decay": np.array(processes.own_decay)}
+    return own | {
+        "by_game": np.array(is_by_game),
+        "by_game_gain": np.array(by_game_gain),
+        "sparse": np.array(is_sparse),
+        "sparse_gain": np.array(gain),
+        "doubt": np.array(doubts[is_sparse]),
+    }
+
+
+def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> GameProcesses:
+    """With a decay of the processes that games odd (games, p) have of their own, from that of the
+    shared one down while these are likelier; players whose relevance is known have fewer
+    interactions of high orders.  That of few players is the same: their orders are few."""
+    d, shared = processes.pairs.shape[1], processes.prior.decay
+    chosen = _sample(len(processes.pairs), OWN_PAIRS * d, seed)
+    few, least, games = replace(processes, pairs=processes.pairs[chosen]), np.inf, []
+    for y in odd[:, chosen] if d >= LEAST_NEAR_ONE else ():
+        relevance = few.relevance(y)
+        if relevance is not None:
+            games.append((y[:, None], relevance, correlations(few.pairs, relevance)))
+    for decay in (
+        shared,
+        *sorted((each for each in DECAYS + NEAR_ONE if each < shared), reverse=True),
+    ):
+        own, deviances = replace(few, own_decay=decay), 0.0
+        for y, relevance, known in games:
+            process = own.process(relevance, known)
+            deviances += process.deviances(process.squares(y))[0]
+        if not games or deviances > least:
+            break
+        least, processes = deviances, replace(processes, own_decay=decay)
+    return processes
+
+
+def _expected(processes: GameProcesses, odd: FloatArray) -> tuple[float, float]:
+    """Root mean square error of φ that processes of their own expect of games (games, p), over that
+    of the shared one, the geometric mean; and 1."""
+    ratios = np.array([processes.expected_ratio(game) for game in odd])
+    ratios = ratios[np.isfinite(ratios)]
+    return float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0, 1.0
+
+
+def _predicted(
+    processes: GameProcesses, odd: FloatArray, seed: int, mean: Mean
+) -> tuple[float, float]:
+    """How far held out pairs of games (games, p) are from what processes of their own predict, over
+    the better of the shared one and of that with its mean over priors; and the second of these over
+    the first."""
+    folds = Folds(processes.pairs, seed)
+    shared, own = folds.errors(processes.shared.precision, odd), folds.errors_of_own(processes, odd)
+    mixed = (1 - mean.share) * shared + mean.share * folds.errors_of_mean(
+        mean.average, mean.sizes, odd
+    )
+    return max(ratio(own, shared, odd), ratio(own, mixed, odd)), ratio(mixed, shared, odd)
+
+
+def _sample(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
+    """Pairs that the likelihood is computed on, the ends among them."""
+    most = max(PILOT_PAIRS, least)
+    if n_pairs <= most:
+        return np.arange(n_pairs)
+    rest = stream(seed, CONTRASTS, 1).permutation(n_pairs - 1)[: most - 1]
+    return np.concatenate([[0], 1 + np.sort(rest)])
+
+
+def _families(pairs: FloatArray, odd: FloatArray, first: Prior) -> list[Family]:
+    """Deviances of the games odd (games, p): all players alike, every variation; then, of none and
+    of the likeliest variation, relevances that are powers of the size of the attributions, as the
+    first prior estimates them."""
+    families = [_family(pairs, odd, variation) for variation in VARIATIONS]
+    variation = _least(families)[1].variation
+    size = player_sizes(odd @ Process.at(pairs, first).posterior()[0])
+    for power in POWERS if pairs.shape[1] <= MAX_RELEVANT_PLAYERS else ():
+        known = correlations(pairs, size**power)
+        families += [
+            _family(pairs, odd, each, size**power, known) for each in sorted({0.0, variation})
+        ]
+    return families
+
+
+def _family(
+    pairs: FloatArray,
+    odd: FloatArray,
+    variation: float,
+    relevance: FloatArray | None = None,
+    known: FloatArray | None = None,
+) -> Family:
+    """Deviances of the games odd (games, p) under every decay; `known` are the correlations by the
+    relevance."""
+    return _deviances(
+        pairs,
+        odd,
+        [Prior.of(pairs.shape[1], decay, variation, relevance) for decay in DECAYS],
+        known,
+    )
+
+
+def _deviances(
+    pairs: FloatArray, odd: FloatArray, priors: list[Prior], known: FloatArray | None = None
+) -> Family:
+    """Of the games odd (games, p) under priors of one relevance, whose correlations `known` are."""
+    relevance = priors[0].relevance
+    if known is None and relevance is not None:
+        known = correlations(pairs, relevance)
+    return [(deviance(pairs, prior, odd.T, known), prior) for prior in priors]
+
+
+def deviance(
+    pairs: FloatArray, prior: Prior, odd: FloatArray, known: FloatArray | None = None
+) -> float:
+    """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all
+    are additive."""
+    process = Process.at(pairs, prior, known)
+    squares = process.squares(odd)
+    is_rough = _is_rough(squares, odd)
+    return float(process.deviances(squares[is_rough]).sum()) if is_rough.any() else np.inf
+
+
+def _is_rough(squares: FloatArray, odd: FloatArray) -> BoolArray:
+    """Whether games odd (p, games) of these `Process.squares` are not additive."""
+    return np.asarray(squares > ROUGHNESS * np.square(odd).sum(axis=0))
+
+
+def _least(families: list[Family]) -> tuple[float, Prior]:
+    """The least deviance of all."""
+    return min((each for family in families for each in family), key=lambda each: each[0])
+
+
+def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
+    """(decay, variation) -> the likelihood over the largest, that of the best relevances, where it
+    counts."""
+    least, out = _least(families)[0], dict[tuple[float, float], float]()
+    for dev, prior in (each for family in families for each in family):
+        kind = prior.decay, prior.variation
+        out[kind] = max(out.get(kind, 0.0), float(np.exp((least - dev) / 2)))
+    return {kind: likelihood for kind, likelihood in out.items() if likelihood > UNLIKELY}
+
+
+def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Family:
+    """That of the likeliest prior of the games odd (games, p); of the default prior alone where all
+    are additive."""
+    families = _families(pairs, odd, first)
+    least, best = _least(families)
+    if not np.isfinite(least):
+        return [(least, Prior.of(pairs.shape[1], DEFAULT_DECAY, DEFAULT_VARIATION, None))]
+    return next(family for family in families if any(prior is best for _, prior in family))
+
+
+def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
+    """With the decays near 1, of players enough, where the likeliest of the games odd (games, p) is
+    one of the last two."""
+    least, likeliest = min(family, key=lambda each: each[0])
+    if not np.isfinite(least) or likeliest.decay < DECAYS[-2] or pairs.shape[1] < LEAST_NEAR_ONE:
+        return family
+    near = [
+        Prior.of(pairs.shape[1], decay, likeliest.variation, likeliest.relevance)
+        for decay in NEAR_ONE
+    ]
+    return sorted(family + _deviances(pairs, odd, near), key=lambda each: each[1].decay)
+
+
+def _likely(family: Family) -> Family:
+    """Those that are not contradicted."""
+    least = min(dev for dev, _ in family)
+    return [(dev, prior) for dev, prior in family if dev <= least + SLACK]
+
+
+def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Prior:
+    """The first of the priors, or that of a decay half a step smaller where the games odd (games,
+    p) do not contradict it."""
+    least, smallest = min(dev for dev, _ in likely), likely[0][1]
+    if not np.isfinite(least) or (
+        smallest.decay >= NEAR_ONE[0] and pairs.shape[1] >= LEAST_NEAR_ONE
+    ):
+        return smallest
+    decay = FINE_DECAYS[FINE_DECAYS.index(smallest.decay) - 1]
+    finer = Prior.of(pairs.shape[1], decay, smallest.variation, smallest.relevance)
+    return finer if deviance(pairs, finer, odd.T) <= least + SLACK else smallest

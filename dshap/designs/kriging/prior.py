@@ -1,0 +1,277 @@
+"""Gaussian priors of games: what is likely of the odd part of a game, which pairs of complements
+show.
+
+A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  A coalition S and its
+complement show the odd part y(S) = (v(S) − v(S̄))/2, on which alone φ_i = Σ_{T∋i, |T| odd} 2
+c_T/|T| depends.  Such pairs are rows z (p, d) of ±1, the pair (N, ∅) first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import FloatArray
+from dshap.loops.elementary import elementary_products, others_sums
+
+__all__ = [
+    "MANY_PLAYERS",
+    "MAX_RELEVANT_PLAYERS",
+    "Covariances",
+    "Prior",
+    "correlations",
+    "krawtchouk",
+    "order_kernel",
+    "order_variances",
+    "player_sizes",
+]
+
+RELEVANT_ORDERS = (3, 5, 7, 9)
+"""In which players differ; in higher ones, which are weak where that matters, all are alike."""
+MANY_PLAYERS, MAX_RELEVANT_PLAYERS = 64, 256
+"""More than the first are many: they have no sparse terms, and fewer priors.  More than the second
+are all alike but in a mean over priors: the sums over products of so many are slow."""
+ROW_BLOCK = 128
+"""Pairs whose correlations with all others are computed at once."""
+LEAST_SIZE = 0.01
+"""Of the attributions of a player over that of the largest ones."""
+SIZE_LENGTH = 0.3
+"""Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15
+to 38 players have the same errors within 5 % from 0.1 to 1."""
+COMMON, COMMON_PAIRS = 10.0, 30
+"""Variance, of the players' variation, of an effect of size that all share: a vote jumps at its
+quota whoever is there.  Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports
+would have 1.2 to 2.5 times the error."""
+MOST_COMMON_PAIRS = 8
+"""A player, from which on it is left out: votes would gain 2 %, airports and products of 60 players
+lose up to 7."""
+
+
+def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
+    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players,
+    together 1.
+
+    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient
+    has the same one, also in order first − 2, which is a part of the trend and changes no result.
+    """
+    sizes = np.arange(first, d + 1, 2)
+    share = (
+        np.array([comb(d, int(s)) for s in sizes], float)
+        if decay is None
+        else decay ** ((sizes - first) / 2)
+    )
+    total = share.sum() if len(sizes) else 1.0
+    variances = np.zeros(d + 1)
+    variances[sizes] = share / total
+    variances[first - 2] = comb(d, first - 2) / total if decay is None and len(sizes) else 1.0
+    return variances
+
+
+def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
+    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d +
+    1,) by order."""
+    d, inner = pairs.shape[1], pairs @ pairs.T
+    return np.asarray((variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)])
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Independent coefficients c_T of games, and effects of players that change with the size of
+    the coalition."""
+
+    variances: FloatArray
+    """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes
+    no result."""
+    variation: float
+    """Variance of Σ_i z_i g_i(|S|)/√d, g_i(|S|) of variance 1 and correlation exp(−||t| −
+    |t'||/`SIZE_LENGTH`) at the sizes t = 2|S|/d − 1, and, by `COMMON`, of t h(|S|): what
+    independent coefficients cannot say of a vote."""
+    relevance: FloatArray | None
+    """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are
+    alike."""
+    decay: float
+
+    @classmethod
+    def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
+        """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1
+        too."""
+        return cls(order_variances(d, 3, decay), variation, relevance, decay)
+
+    @classmethod
+    def flat(cls, d: int) -> Prior:
+        """Every c_T of the same variance, so that the kernel is 1: where every coalition is there,
+        no prior matters."""
+        return cls(order_variances(d, 3, None), 0.0, None, 1.0)
+
+    def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
+        """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they
+        are there already."""
+        alike = self.variances.copy()
+        if self.relevance is not None:
+            alike[_relevant_orders(pairs.shape[1])] = 0.0
+        parts = _of_orders(pairs, alike)
+        if self.variation:
+            parts += _of_sizes(pairs, self.variation)
+        if self.relevance is not None:
+            parts += _of_relevance(pairs, self.variances, self.relevance, known)
+        return parts
+
+
+@dataclass(frozen=True)
+class Covariances:
+    """Of the odd values at pairs, and of the attributions, by a part of a prior."""
+
+    values: FloatArray
+    """(p, p)"""
+    with_phi: FloatArray
+    """(p, d): cov(φ_i, y)."""
+    phi: FloatArray
+    """(d,): variance of φ_i."""
+
+    def times(self, share: float) -> Covariances:
+        """With `share` of all variances."""
+        return Covariances(share * self.values, share * self.with_phi, share * self.phi)
+
+    def __add__(self, other: Covariances) -> Covariances:
+        return Covariances(
+            self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi
+        )
+
+
+def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
+    """Of coefficients whose variance depends on the order alone (d + 1,)."""
+    d = pairs.shape[1]
+    # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(minus signs among the others)
+    others = (variances[1:] * 2 / d) @ krawtchouk(d - 1)
+    minus = (pairs < 0).sum(axis=1, keepdims=True) - (pairs < 0)
+    sizes = np.arange(1, d + 1, 2)
+    variance = np.full(d, (4 * variances[sizes] / (sizes * d)).sum())
+    return Covariances(order_kernel(pairs, variances), pairs * others[minus], variance)
+
+
+def _of_relevance(
+    pairs: FloatArray, variances: FloatArray, relevance: FloatArray, known: FloatArray | None
+) -> Covariances:
+    """Of the orders in which players differ; `known` are the `correlations` of the pairs, where
+    they are there."""
+    orders = _relevant_orders(len(relevance))
+    if known is None:
+        values = np.zeros((len(pairs), len(pairs)))
+        for block, later, part in _correlated_blocks(pairs, relevance):
+            values[block, later] = np.tensordot(variances[orders], part, 1)
+            values[later, block] = values[block, later].T
+    else:
+        values = np.tensordot(variances[orders], known, 1)
+    weights = np.zeros(max(orders))
+    # cov(φ_i, y) by order − 1
+    weights[orders - 1] = variances[orders] * 2 / (orders * _elementary(relevance)[orders])
+    of_phi = np.zeros_like(weights)
+    of_phi[orders - 1] = weights[orders - 1] * 2 / orders
+    variance = relevance * others_sums(relevance[None], of_phi)[0]
+    return Covariances(
+        values, pairs * relevance * others_sums(pairs * relevance, weights), variance
+    )
+
+
+def _relevant_orders(d: int) -> NDArray[np.int64]:
+    """Those of `RELEVANT_ORDERS` that d players have."""
+    return np.array([s for s in RELEVANT_ORDERS if s <= d], dtype=np.int64)
+
+
+def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
+    """Of Σ_i z_i g_i(|S|)/√d, and of t h(|S|), t = 2|S|/d − 1, where there are few pairs.
+
+    A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d)
+    − α)/(d − 1); a game t h(|S|) gives every player 2 h(d)/d.
+    """
+    (p, d), size = pairs.shape, (pairs > 0).sum(axis=1)
+    t = (2 * np.arange(d + 1) - d) / d
+    # (d + 1, d + 1)
+    rho = variation * np.exp(-np.abs(np.abs(t)[:, None] - np.abs(t)) / SIZE_LENGTH)
+
+    def effects(g: FloatArray) -> tuple[FloatArray, FloatArray]:
+        alpha = 2 / d * (g[1:d].sum(axis=0) + g[d])
+        return alpha, (2 * g[d] - alpha) / max(d - 1, 1)
+
+    alpha, beta = effects(rho / d)  # of the sizes of coalitions
+    with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
+    variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
+    parts = Covariances(
+        pairs @ pairs.T / d * rho[np.ix_(size, size)], with_phi, np.full(d, variance)
+    )
+    if d < p < MOST_COMMON_PAIRS * d:
+        common = COMMON * min((p - d) ** 2 / (COMMON_PAIRS * d), 1.0) * t * t[:, None] * rho
+        with_phi = np.repeat(2 / d * common[size, d][:, None], d, axis=1)
+        parts += Covariances(
+            common[np.ix_(size, size)], with_phi, np.full(d, 4 / d**2 * common[d, d])
+        )
+    return parts
+
+
+@lru_cache(maxsize=8)
+def krawtchouk(d: int) -> FloatArray:
+    """κ_s(h) (d + 1, d + 1): mean of χ_T over |T| = s at coalitions that differ in h players;
+    κ_s(0) = 1.
+
+    (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the middle
+    distance alone; beyond, κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
+    """
+    half = d // 2
+    near, sign = np.arange(half + 1), (-1.0) ** np.arange(d + 1)
+    out = np.zeros((d + 1, d + 1))
+    out[0] = 1.0
+    for s in range(half):
+        before = s * out[s - 1, : half + 1] if s else 0.0
+        out[s + 1, : half + 1] = ((d - 2 * near) * out[s, : half + 1] - before) / (d - s)
+    far = slice(half + 1, d + 1)
+    out[: half + 1, far] = sign[: half + 1, None] * out[: half + 1, d - np.arange(d + 1)[far]]
+    out[far] = sign * out[d - np.arange(d + 1)[far]]
+    out.setflags(write=False)
+    return out
+
+
+def _elementary(numbers: FloatArray) -> FloatArray:
+    """e_0, e_1, … (orders,) of numbers (n,): sums of the products of s of them, to the last
+    relevant order."""
+    out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
+    out[0] = 1.0
+    for number in numbers:
+        out[1:] += number * out[:-1]
+    return out
+
+
+def correlations(pairs: FloatArray, relevance: FloatArray) -> FloatArray:
+    """Of the values at pairs z (p, d), by each of the relevant orders: (orders, p, p)."""
+    out = np.empty((len(_relevant_orders(len(relevance))), len(pairs), len(pairs)))
+    for block, later, part in _correlated_blocks(pairs, relevance):
+        out[:, block, later] = part
+        out[:, later, block] = part.transpose(0, 2, 1)
+    return out
+
+
+def _correlated_blocks(
+    pairs: FloatArray, relevance: FloatArray
+) -> Iterator[tuple[slice, slice, FloatArray]]:
+    """Pairs of a block, these and all later ones, and the `correlations` (orders, q, p) of the
+    two."""
+    orders = _relevant_orders(len(relevance))
+    totals = _elementary(relevance)[orders]
+    for start in range(0, len(pairs), ROW_BLOCK):
+        block, later = slice(start, start + ROW_BLOCK), slice(start, None)
+        sums = elementary_products(pairs[block] * relevance, pairs[later], orders)
+        yield block, later, sums / totals[:, None, None]
+
+
+def player_sizes(phi: FloatArray) -> FloatArray:
+    """(d,): root mean square over games of phi (games, d), each game scaled to the same, the
+    largest of them 1."""
+    squares = np.square(phi)
+    norm = squares.sum(axis=1, keepdims=True)
+    size = np.sqrt((squares / np.where(norm > 0, norm, 1.0)).mean(axis=0))
+    largest = size.max()
+    return np.maximum(size / largest, LEAST_SIZE) if largest > 0 else np.ones(len(size))

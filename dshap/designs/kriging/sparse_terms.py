@@ -1,0 +1,316 @@
+"""Sparse interactions of three players, found game by game: what a process of games that are all
+alike cannot say.
+
+The odd values of a game at pairs z (p, d) are y = Zβ + Xc + g: the trend, a few coefficients c_T of
+products χ_T of three players, with variances v_T, and a Gaussian process g of the base's kernel.
+With the base's precision P (p, p) (its trend taken off) the posterior of c has covariance M = (XᵀPX
++ V⁻¹)⁻¹ and mean c = MXᵀPy, in units of the game's scale; variances are those of the largest
+likelihood, by expectation–maximisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from dshap.core.records import FloatArray
+from dshap.designs.kriging.posterior import (
+    LEAST_USUAL,
+    SQUARES,
+    Process,
+    beyond_usual,
+    exact_weights,
+    halfway,
+    influence,
+    missed_weights,
+    scale_weights,
+)
+from dshap.designs.kriging.prior import Prior
+
+__all__ = ["ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted", "held_bytes"]
+
+ROUNDS, TERMS, STEPS = 4, 50, 6
+"""Products with the largest gradients of the likelihood are taken up in so many rounds, so many at
+a time, and all variances have so many steps of expectation–maximisation after each."""
+BATCH = 32
+"""Games that are screened at once."""
+LEAST_VARIANCE = 1e-14
+"""Of a coefficient, in units of scale."""
+ROUGHNESS = 1e-16
+"""Of the sum of squares of a game: a process leaves less of an additive one, in which nothing is
+looked for."""
+LEAST_SCALE = 1e-10
+"""Of the scale without terms: variances, which are in units of it, stay such that no precision is
+lost."""
+ROUNDING = 1e-6
+"""Of that scale, by which terms may seem to explain more than there is."""
+SPARE = 8
+"""Values beyond the trend's, at least, for each product of a round."""
+FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
+"""A pair, of the columns that are held while a game is fitted."""
+
+
+def held_bytes(d: int, n_pairs: int, may_have_terms: bool) -> int:
+    """Of a game's process and, with terms, of products of two players and the largest columns of a
+    game."""
+    return (SQUARES + 2) * 8 * n_pairs**2 + (
+        n_pairs * (4 * d**2 + FITTED_BYTES) if may_have_terms else 0
+    )
+
+
+@dataclass(frozen=True)
+class Screen:
+    """All products of three players at pairs z (p, d)."""
+
+    pairs: FloatArray
+
+    @cached_property
+    def triples(self) -> NDArray[np.intp]:
+        """(d(d−1)(d−2)/6, 3), in lexicographic order."""
+        first, second = np.triu_indices(self.pairs.shape[1], 1)
+        parts = [
+            np.stack([np.full(len(first) - start, i), first[start:], second[start:]], axis=1)
+            for i, start in self._starts()
+        ]
+        return np.concatenate(parts)
+
+    def gradients(self, weighted: FloatArray) -> FloatArray:
+        """χ_Tᵀ weighted (triples, games) of all products, from values (p, games)."""
+        return np.concatenate(
+            [
+                self._products[:, start:].T @ (self.pairs[:, [i]] * weighted)
+                for i, start in self._starts()
+            ]
+        )
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """Of two players (p, d(d−1)/2)."""
+        first, second = np.triu_indices(self.pairs.shape[1], 1)
+        return np.asarray(self.pairs[:, first] * self.pairs[:, second])
+
+    def _starts(self) -> Iterator[tuple[int, int]]:
+        """Player i, and where the pairs of later players start among all pairs."""
+        d = self.pairs.shape[1]
+        return ((i, (i + 1) * d - (i + 1) * (i + 2) // 2) for i in range(d - 2))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The products that a game was given."""
+
+    triples: NDArray[np.intp]
+    """(t, 3)"""
+    columns: FloatArray
+    """X (p, t)"""
+    weighted: FloatArray
+    """PX (p, t)"""
+    covariance: FloatArray
+    """M (t, t)"""
+    coefficients: FloatArray
+    """c (t,)"""
+
+    def effects(self, d: int) -> FloatArray:
+        """(t, d): φ of each product, 2/3 for its players."""
+        out = np.zeros((len(self.triples), d))
+        out[np.arange(len(out))[:, None], self.triples] = 2 / 3
+        return out
+
+    def diagonal(self, precision: FloatArray) -> FloatArray:
+        """(p,): of the precision with these products, P − PXMXᵀP."""
+        return np.asarray(
+            np.diag(precision) - (self.weighted @ self.covariance * self.weighted).sum(axis=1)
+        )
+
+    def left_out(self, odd: FloatArray, precision: FloatArray) -> FloatArray:
+        """Leave-one-out errors (p,) of the game odd (p,), with these variances."""
+        return np.asarray(
+            precision @ (odd - self.columns @ self.coefficients) / self.diagonal(precision)
+        )
+
+
+@dataclass(frozen=True)
+class TermBase:
+    """The process that games have sparse terms beside."""
+
+    screen: Screen
+    process: Process
+    precision: FloatArray
+    """P (p, p)"""
+    weights: FloatArray
+    """W (p, d), without terms."""
+    variance: FloatArray
+    """(d,): of phi, in units of scale."""
+    of_triple: float
+    """Variance of the coefficient of three players."""
+
+    @cached_property
+    def missed(self) -> FloatArray:
+        """(p, d): weights of leave-one-out errors in what phi misses."""
+        return missed_weights(self.screen.pairs)
+
+    @classmethod
+    def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
+        """At pairs z (p, d)."""
+        return cls.of(Screen(pairs), Process.at(pairs, prior), prior)
+
+    @classmethod
+    def of(cls, screen: Screen, process: Process, prior: Prior) -> TermBase:
+        """Of a process at the pairs of the screen, of the prior's variances."""
+        of_triple = prior.variances[3] / comb(screen.pairs.shape[1], 3)
+        return cls(screen, process, process.precision(), *process.posterior(), of_triple)
+
+    def estimates(
+        self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool
+    ) -> tuple[FloatArray, ...]:
+        """phi (games, d) and moves (R, games, d) of odd values (games, p), std_error² the sum of
+        squared moves.
+
+        φ = Wᵀ(y − Xc) + effectsᵀc adds up as the base does.  Errors are as those of
+        `error_contrasts` from signs (p, R), with the weights and leave-one-out errors that the
+        terms leave, times `doubt`.
+        """
+        phi, moves = (
+            odd @ self.weights,
+            np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1])),
+        )
+        signs = signs / np.sqrt(max(len(moves), 1))
+        fits = fitted(
+            self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0
+        )
+        for game, fit in enumerate(fits):
+            # (t, d): by the base, of each term
+            missed = fit.effects(phi.shape[1]) - fit.columns.T @ self.weights
+            phi[game] += missed.T @ fit.coefficients
+            if len(moves):
+                left_out = doubt * fit.left_out(odd[game], self.precision)
+                moves[:, game] = (signs * left_out[:, None]).T @ self._influence(fit, missed)
+                if phi.shape[1] >= LEAST_USUAL:
+                    moves[:, game] += beyond_usual(
+                        left_out @ self.missed, axis=0, n_groups=len(moves)
+                    )
+        return phi, moves
+
+    def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:
+        """(p, d): that of the base, of the weights, variances and precision that the terms of a fit
+        leave."""
+        pairs, diagonal = self.screen.pairs, fit.diagonal(self.precision)
+        excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
+        variance = self.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
+        moved = influence(excess, variance, diagonal)
+        # what chosen terms leave is too smooth for the scale of the process
+        if len(fit.coefficients):
+            return moved
+        return halfway(moved, np.sqrt(scale_weights(pairs) * diagonal), variance)
+
+
+def fitted(
+    screen: Screen, precision: FloatArray, odd: FloatArray, variance: float, rounds: int
+) -> Iterator[Fit]:
+    """What each of the games odd (p, games) needs beside the process of this precision, in which a
+    product of three players has this variance; nothing after no rounds."""
+    for start in range(0, odd.shape[1], BATCH):
+        batch = odd[:, start : start + BATCH]
+        games = [_Game.of(y, u) for y, u in zip(batch.T, (precision @ batch).T, strict=True)]
+        for _ in range(rounds):
+            gradients = np.square(
+                screen.gradients(np.stack([game.residual for game in games], axis=1))
+            )
+            for game, squares in zip(games, gradients.T, strict=True):
+                if game.is_rough:
+                    game.take_up(screen, precision, squares, variance)
+        for game in games:
+            triples = screen.triples[game.chosen]
+            yield Fit(triples, game.columns, game.weighted, game.covariance, game.coefficients)
+
+
+@dataclass
+class _Game:
+    """A game while it is fitted."""
+
+    odd: FloatArray
+    """y (p,)"""
+    residual: FloatArray
+    """P(y − Xc) (p,), at first Py."""
+    squares: float
+    """yᵀPy"""
+    columns: FloatArray
+    weighted: FloatArray
+    chosen: NDArray[np.intp]
+    variances: FloatArray
+    covariance: FloatArray
+    coefficients: FloatArray
+
+    @classmethod
+    def of(cls, odd: FloatArray, residual: FloatArray) -> _Game:
+        none = np.zeros((len(odd), 0))
+        return cls(
+            odd,
+            residual,
+            float(odd @ residual),
+            none,
+            none,
+            np.zeros(0, dtype=np.intp),
+            np.zeros(0),
+            np.zeros((0, 0)),
+            np.zeros(0),
+        )
+
+    @property
+    def is_rough(self) -> bool:
+        """The base leaves something to be found."""
+        return self.squares > ROUGHNESS * float(self.odd @ self.odd)
+
+    def take_up(
+        self, screen: Screen, precision: FloatArray, gradients: FloatArray, variance: float
+    ) -> None:
+        """The products of the largest gradients (triples,) join, and all variances are estimated
+        anew.
+
+        Where they would explain more than there is, which is rounding, the game stays as it was.
+        """
+        n_free = len(self.odd) - screen.pairs.shape[1]
+        n_taken = min(TERMS, n_free // SPARE, len(gradients) - len(self.chosen))
+        if n_taken < 1:
+            return
+        gradients[self.chosen] = -1.0
+        taken = np.argpartition(-gradients, n_taken - 1)[:n_taken]
+        chosen = screen.pairs[:, screen.triples[taken]].prod(axis=2)
+        columns = np.hstack([self.columns, chosen])
+        weighted = np.hstack([self.weighted, precision @ chosen])
+        variances = np.concatenate([self.variances, np.full(n_taken, variance)])
+        gram, b = columns.T @ weighted, weighted.T @ self.odd
+        for step in range(STEPS + 1):
+            covariance = _inverse(gram, variances)
+            c = covariance @ b
+            left = self.squares - b @ c
+            if not -ROUNDING * self.squares <= left <= self.squares:
+                return
+            if step < STEPS:
+                scale = max(left, LEAST_SCALE * self.squares) / n_free
+                variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
+        self.chosen, self.columns, self.weighted = (
+            np.concatenate([self.chosen, taken]),
+            columns,
+            weighted,
+        )
+        self.variances, self.covariance, self.coefficients = variances, covariance, c
+        self.residual = precision @ (self.odd - columns @ c)
+
+
+def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
+    """(gram + diag(1/variances))⁻¹ (t, t); NaN where rounding has made it indefinite."""
+    root = np.sqrt(variances)
+    inner = root[:, None] * gram * root
+    inner[np.diag_indices_from(inner)] += 1.0
+    factor, failed = dpotrf(inner, lower=1)
+    if failed:
+        return np.full(gram.shape, np.nan)
+    inverse = np.tril(dpotri(factor, lower=1)[0])
+    return np.asarray(root[:, None] * (inverse + np.tril(inverse, -1).T) * root)

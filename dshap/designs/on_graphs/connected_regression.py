@@ -1,0 +1,204 @@
+"""C-Shapley by regression: least squares on short runs of a chain, small squares of a grid, small
+connected sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import scipy.sparse
+
+from dshap.core.blocks import N_ENDS, Groups
+from dshap.core.records import FloatArray
+from dshap.core.rules import Choice
+from dshap.core.threads import one_blas_thread
+from dshap.designs.on_graphs.design import GraphDesign, checked_order, of_chains_too, two_ends
+from dshap.designs.on_graphs.graphs import Graph
+from dshap.designs.on_graphs.subsets import (
+    GROWING_WORDS,
+    MAX_SUBSETS,
+    Words,
+    connected_subsets,
+    n_runs,
+    sizes,
+    to_masks,
+    to_words,
+)
+from dshap.designs.shapley_kernel import ConstrainedSolution
+
+__all__ = ["ConnectedRegressionDesign", "connected_regression"]
+
+STEP = 512
+"""Coalitions whose scores are added at a time."""
+MATRICES = 12
+"""Of players × players, that a solution takes at a time at most: 10 have been met."""
+
+
+@dataclass(frozen=True)
+class ConnectedRegressionDesign(GraphDesign):
+    """KernelSHAP on connected coalitions; see `connected_regression`."""
+
+    kind = "connected_regression"
+    order: int | None
+    weights: str = "uniform"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", checked_order(self.order))
+        Choice(tuple(WEIGHTS))("weights", self.weights)
+        super().__post_init__()
+
+    @property
+    def is_efficient(self) -> bool:
+        """The regression is constrained."""
+        return True
+
+    def of_order(self, order: int | None) -> RegressionList | None:
+        """The two ends, and runs, squares or connected coalitions by size; None where they are too
+        many."""
+        words = _words(self.graph, order)
+        if words is None:
+            return None
+        d = self.n_players
+        weight = np.array([WEIGHTS[self.weights](d, size) for size in range(d + 1)])[sizes(words)]
+        weight[:N_ENDS] = 0.0
+        return RegressionList(words, weight, d)
+
+    def is_too_long(self, order: int | None) -> bool | None:
+        """See `GraphDesign`; known of chains."""
+        d = self.n_players
+        return n_runs(d, min(order or d, d)) > MAX_SUBSETS if self.graph.is_chain else None
+
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        return (
+            f"order {self.order}: there are more than {MAX_SUBSETS:,} connected coalitions: {best}"
+        )
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ =
+        v(N) − v(∅)."""
+        return _solution(self).finish(sums, v_empty, v_full)
+
+
+@of_chains_too
+def connected_regression(
+    graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
+) -> ConnectedRegressionDesign:
+    """C-Shapley by regression: phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N)
+    − v(∅).
+
+    S are the runs of at most `order` players of a chain, the squares of at most order × order
+    players of a grid, the connected coalitions of at most `order` players of another graph: about
+    `order` coalitions a player.
+
+    Parameters
+    ----------
+    graph : Graph or scipy sparse array (d, d)
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
+        the columns.  Where it is left out, the chain of each text.
+    order : int or None
+        Longest run, side of the largest square, or largest coalition; None: no limit.
+    weights : {"uniform", "kernel"}
+        w(S): all alike, or those of the Shapley kernel, by which single players weigh so much more
+        than all others that phi_i is next to v({i}) plus a constant.
+
+    Returns
+    -------
+    ConnectedRegressionDesign
+
+    Raises
+    ------
+    InputError
+        A graph that is none, an unknown word, or more than 2²⁰ coalitions.
+
+    References
+    ----------
+    J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model
+    interpretation for structured data", ICLR 2019, section 4.3.2, with the constraint of KernelSHAP
+    (S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
+    2017).
+    """
+    return ConnectedRegressionDesign(graph, order, weights)
+
+
+@dataclass(frozen=True)
+class RegressionList:
+    """Coalitions with their weights."""
+
+    words: Words
+    weight: FloatArray
+    """(m,): 0 of the two ends, whose values `finish` takes."""
+    d: int
+
+    @property
+    def kept_bytes(self) -> int:
+        """See `CoalitionList`; of the solution too: scores of a step, and matrices of players ×
+        players."""
+        return GROWING_WORDS * self.words.nbytes + 40 * STEP * self.d + MATRICES * 8 * self.d**2
+
+    def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
+        """ΩZ (m, d)."""
+        masks = to_masks(self.words[start:stop], self.d)
+        return masks * self.weight[start:stop, None], Groups.none(self.d)
+
+
+def _words(graph: Graph, order: int | None) -> Words | None:
+    """The two ends, then the coalitions of the regression; None where they are too many."""
+    d = graph.n_nodes
+    if graph.is_grid:
+        height, width = graph.shape
+        found = _squares(height, width, order or min(height, width))
+    else:
+        everywhere = np.broadcast_to(np.ones(1, dtype=bool), (d, d))
+        connected = connected_subsets(graph.adjacency.toarray() > 0, everywhere, max_size=order)
+        found = None if connected is None else connected.members
+    return None if found is None else np.concatenate([two_ends(d), found[sizes(found) < d]])
+
+
+def _squares(height: int, width: int, order: int) -> Words | None:
+    """Squares of 1 × 1 to order × order pixels, by size and place; None where they are too many."""
+    sides = range(1, min(order, height, width) + 1)
+    if sum((height - side + 1) * (width - side + 1) for side in sides) > MAX_SUBSETS:
+        return None
+    row, column, parts = np.arange(height), np.arange(width), []
+    for side in sides:
+        rows = (row >= row[: height - side + 1, None]) & (
+            row < row[: height - side + 1, None] + side
+        )  # (places, height)
+        columns = (column >= column[: width - side + 1, None]) & (
+            column < column[: width - side + 1, None] + side
+        )
+        for place in rows:
+            masks = place[None, :, None] & columns[:, None, :]  # (places, height, width)
+            parts.append(to_words(masks.reshape(len(columns), -1)))
+    return np.concatenate(parts)
+
+
+def _kernel(d: int, size: int) -> float:
+    """(d − 1)/(C(d, s) s (d − s)); 0 where float64 has no smaller number."""
+    return (d - 1) / (math.comb(d, size) * size * (d - size)) if 0 < size < d else 0.0
+
+
+WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
+    "uniform": lambda d, size: 1.0,
+    "kernel": _kernel,
+}
+"""Name -> weight of a coalition of so many of d players."""
+
+
+@lru_cache(maxsize=8)
+def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
+    """The same bits on any number of cores."""
+    listed, d = design.listed, design.n_players
+    matrix = np.zeros((d, d))
+    for start in range(0, len(listed.words), STEP):
+        score, _ = listed.scored(start, start + STEP)
+        matrix += (
+            scipy.sparse.csr_array((score > 0).T.astype(float)) @ scipy.sparse.csr_array(score)
+        ).toarray()
+    with one_blas_thread():
+        return ConstrainedSolution.of((matrix + matrix.T) / 2)

@@ -1,0 +1,168 @@
+"""Graphs whose nodes are the players: chains, grids, and whatever an adjacency says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from dshap.core.errors import InputError, shown
+from dshap.core.records import BoolArray
+from dshap.core.rules import Whole
+from dshap.designs.coalitions import spans
+
+__all__ = ["Graph", "chain", "graph_of", "grid"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Players as nodes, in their order, and which of them are neighbours; `chain`, `grid` and
+    `graph_of` make it."""
+
+    shape: tuple[int, ...]
+    """(d,), or (height, width) of a grid, whose nodes go row by row."""
+    edges: tuple[tuple[int, int], ...] | None = None
+    """Pairs i < j, rising; None: those of a chain or a grid of this shape."""
+
+    @property
+    def n_nodes(self) -> int:
+        """d"""
+        return math.prod(self.shape)
+
+    @property
+    def is_chain(self) -> bool:
+        """Made by `chain`."""
+        return self.edges is None and len(self.shape) == 1
+
+    @property
+    def is_grid(self) -> bool:
+        """Made by `grid`, with two rows and columns at least."""
+        return self.edges is None and len(self.shape) == 2
+
+    @property
+    def adjacency(self) -> scipy.sparse.csr_array:
+        """(d, d): 1 where two nodes are neighbours."""
+        i, j = self._pairs()
+        ends = np.concatenate([i, j]), np.concatenate([j, i])
+        return scipy.sparse.csr_array(
+            (np.ones(2 * len(i), np.int32), ends), shape=(self.n_nodes,) * 2
+        )
+
+    def neighbourhoods(self, order: int | None) -> BoolArray:
+        """(d, d): row i has the nodes at distance `order` or less of i, itself too; None: all of
+        its component."""
+        return _near(self, order)
+
+    def components(self) -> NDArray[np.int32]:
+        """(d,): the number of the component of each node; nodes of one are joined by edges."""
+        return np.asarray(connected_components(self.adjacency, directed=False)[1])
+
+    @property
+    def is_connected(self) -> bool:
+        """There is one component."""
+        return not self.components().any()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Plain values that `graph_of` makes the same graph of."""
+        if self.edges is not None:
+            return {"nodes": self.n_nodes, "edges": [list(edge) for edge in self.edges]}
+        return {"chain": self.n_nodes} if self.is_chain else {"grid": list(self.shape)}
+
+    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The two ends of each edge."""
+        if self.edges is not None:
+            ends = np.array(self.edges, np.int64).reshape(-1, 2)
+            return ends[:, 0], ends[:, 1]
+        node = np.arange(self.n_nodes).reshape(self.shape)
+        right, down = (node[..., :-1], node[..., 1:]), (node[:-1], node[1:])
+        both = (right,) if self.is_chain else (right, down)
+        return tuple(np.concatenate([ends[side].ravel() for ends in both]) for side in (0, 1))  # type: ignore[return-value]
+
+
+def chain(d: int) -> Graph:
+    """d players in a row, each a neighbour of the one before and the one after: words of a text,
+    steps of a series."""
+    return Graph((Whole(1)("d", d),))
+
+
+def grid(height: int, width: int) -> Graph:
+    """height × width players, row by row, each a neighbour of the four beside it: pixels, or
+    patches of them.
+
+    A grid of one row or one column is a chain.
+    """
+    shape = Whole(1)("height", height), Whole(1)("width", width)
+    return chain(math.prod(shape)) if min(shape) == 1 else Graph(shape)
+
+
+def graph_of(given: Any) -> Graph:
+    """A graph as it is, of an adjacency, or of a `Graph.fingerprint`.
+
+    Parameters
+    ----------
+    given : Graph, or sparse or dense array (d, d)
+        An adjacency: every entry that is not zero is an edge, whatever its value; the diagonal does
+        not count.
+
+    Raises
+    ------
+    InputError
+        An adjacency that is not square or not symmetric, or anything else.
+    """
+    match given:
+        case Graph():
+            return given
+        case np.ndarray() | scipy.sparse.sparray() | scipy.sparse.spmatrix():
+            return _of_adjacency(given)
+        case {"chain": d}:
+            return chain(d)
+        case {"grid": (height, width)}:
+            return grid(height, width)
+        case {"nodes": d, "edges": edges}:
+            return Graph((d,), tuple((i, j) for i, j in edges))
+    raise InputError(
+        f"graph is {shown(given)}: give chain(d), grid(height, width) or the adjacency (d, d) as a "
+        "scipy sparse array"
+    )
+
+
+@lru_cache(maxsize=8)
+def _near(graph: Graph, order: int | None) -> BoolArray:
+    """`Graph.neighbourhoods`, found once."""
+    component = graph.components()
+    near = np.asarray(component == component[:, None])
+    if order is not None:
+        adjacency = graph.adjacency
+        for start, stop in spans(*near.shape):
+            paths = dijkstra(
+                adjacency, indices=np.arange(start, stop), unweighted=True, limit=order
+            )
+            near[start:stop] = np.isfinite(paths)
+    near.setflags(write=False)
+    return near
+
+
+def _of_adjacency(given: Any) -> Graph:
+    """The graph of an adjacency (d, d)."""
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.shape[0]:
+        raise InputError(
+            f"graph is an adjacency of shape {given.shape}: give a square one, a row for each "
+            "player"
+        )
+    edges = scipy.sparse.csr_array(given) != 0
+    one_way = scipy.sparse.coo_array(edges > edges.T)
+    if one_way.nnz:
+        i, j = int(one_way.row[0]), int(one_way.col[0])
+        raise InputError(
+            f"graph is an adjacency that is not symmetric: [{i}, {j}] is an edge and [{j}, {i}] is "
+            "none, as in "
+            f"{one_way.nnz} places: give adjacency + adjacency.T"
+        )
+    i, j = scipy.sparse.triu(edges, k=1).nonzero()
+    return Graph((given.shape[0],), tuple(sorted(zip(i.tolist(), j.tolist(), strict=True))))

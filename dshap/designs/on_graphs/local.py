@@ -1,0 +1,283 @@
+"""L-Shapley: the Shapley values of games that each neighbourhood of a graph plays alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import binom
+
+from dshap.core.blocks import DesignInfo
+from dshap.core.errors import InputError
+from dshap.core.records import BoolArray, FloatArray
+from dshap.core.rules import Choice, Whole
+from dshap.designs.coalitions import stream
+from dshap.designs.jackknife import N_REPLICATES, checked_replicates
+from dshap.designs.on_graphs.design import (
+    OUTSIDE,
+    GraphDesign,
+    TermList,
+    Terms,
+    checked_order,
+    of_chains_too,
+)
+from dshap.designs.on_graphs.graphs import Graph
+from dshap.designs.on_graphs.subsets import Words, has, pairs, sizes, subsets_of, to_words
+from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
+
+__all__ = ["LocalDesign", "local"]
+
+MAX_TERMS = 2**21
+"""Subsets of all neighbourhoods together, or steps of sampled orders; every process holds them."""
+PLAIN_DIGITS = 50
+"""Players of a neighbourhood whose subsets are written as a number."""
+
+
+@dataclass(frozen=True)
+class LocalDesign(GraphDesign):
+    """Shapley values within neighbourhoods; see `local`."""
+
+    kind = "local"
+    order: int | None
+    outside: str = "absent"
+    n_permutations: int | None = None
+    seed: int = 0
+    n_replicates: int = N_REPLICATES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", checked_order(self.order))
+        Choice(OUTSIDE)("outside", self.outside)
+        if self.n_permutations is not None:
+            given = Whole(2, is_even=True)("n_permutations", self.n_permutations)
+            object.__setattr__(self, "n_permutations", given)
+        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
+        object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
+        super().__post_init__()
+
+    @property
+    def neighbourhoods(self) -> BoolArray:
+        """(d, d): row i has the players of N_k(i)."""
+        return self.graph.neighbourhoods(self.order)
+
+    @property
+    def is_sampled(self) -> BoolArray:
+        """(d,): players in whose neighbourhoods orders are drawn: those of more subsets than an
+        order has values."""
+        return self._are_drawn(self.neighbourhoods)
+
+    @property
+    def is_efficient(self) -> bool:
+        """Every neighbourhood is the whole graph: these are the Shapley values, or orders of all
+        players."""
+        return bool(self.neighbourhoods.all())
+
+    @property
+    def n_units(self) -> int:
+        """P: pairs of an order and its reversal."""
+        return (self.n_permutations or 0) // 2
+
+    @property
+    def info(self) -> DesignInfo:
+        """Standard errors where orders are drawn."""
+        info = super().info
+        if not self.n_replicates or not self.is_sampled.any():
+            return info
+        n_replicates = min(self.n_replicates, self.n_units)
+        return replace(
+            info,
+            n_replicates=n_replicates,
+            why_no_errors=self.why_no_errors,
+            seed=self.seed,
+            n_units=self.n_units,
+            drawn=tuple(self.is_sampled.tolist()),
+        )
+
+    @property
+    def why_no_errors(self) -> str:
+        """Fewer than 50 pairs of orders."""
+        if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
+            return ""
+        return f"n_permutations={self.n_permutations} is too few for standard errors: give {2 * LEAST_UNITS} or more"
+
+    def of_order(self, order: int | None) -> TermList | None:
+        """The subsets of the neighbourhoods that are listed, None where they are too many; then the
+        neighbours before each in drawn orders."""
+        near = self.graph.neighbourhoods(order)
+        is_sampled, is_present = self._are_drawn(near), self.outside == "present"
+        self._refuse_steps(int(is_sampled.sum()))
+        if _n_subsets(near[~is_sampled]) > MAX_TERMS:
+            return None
+        words, terms = _enumerated(near, ~is_sampled, is_present)
+        if not is_sampled.any():
+            return TermList.of(self.n_players, words, terms)
+        more, drawn, unit = _drawn(
+            near, np.flatnonzero(is_sampled), self.n_units, self.seed, is_present
+        )
+        n_groups, n_listed = min(self.n_replicates, self.n_units), len(terms.row)
+        terms = Terms.joined([terms, drawn._replace(row=drawn.row + len(words))])
+        groups = np.full(len(terms.row), -1, np.int16)
+        if n_groups:
+            groups[n_listed:] = unit % n_groups
+        return TermList.of(self.n_players, np.concatenate([words, more]), terms, groups, n_groups)
+
+    def replicates(
+        self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
+    ) -> FloatArray:
+        """As of `permutation`, of the players whose orders are drawn; the others have no error."""
+        drawn, out = np.flatnonzero(self.is_sampled), np.broadcast_to(sums, groups.shape).copy()
+        if self.why_no_errors:
+            out[:, :, drawn] = np.nan
+        elif len(groups):
+            out[:, :, drawn] = replicates_of_orders(
+                sums[:, drawn], groups[:, :, drawn], self.n_units
+            )
+        return out
+
+    def fits(self, order: int) -> bool:
+        """See `GraphDesign`; with no order drawn."""
+        return _n_subsets(self.graph.neighbourhoods(order)) <= MAX_TERMS
+
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        near = self.neighbourhoods
+        largest, number = int(near.sum(axis=1).max()), _n_subsets(near[~self.is_sampled])
+        said = f"{number:,}" if largest <= PLAIN_DIGITS else f"2^{largest} and more"
+        other = (
+            "give n_permutations, to sample those that are too large"
+            if self.n_permutations is None
+            else "lower n_permutations"
+        )
+        return (
+            f"order {self.order}: the neighbourhoods, of up to {largest} players, have {said} "
+            "subsets, at most "
+            f"{MAX_TERMS:,} allowed: {best}; or {other}"
+        )
+
+    def _are_drawn(self, near: BoolArray) -> BoolArray:
+        """(d,): see `is_sampled`; of the neighbourhoods near (d, d)."""
+        n = near.sum(axis=1)
+        return (
+            np.zeros(len(n), dtype=bool)
+            if self.n_permutations is None
+            else n > np.log2(2 * self.n_permutations)
+        )
+
+    def _refuse_steps(self, n_players: int) -> None:
+        """An InputError where orders of the neighbourhoods of so many players are more than a
+        process can hold."""
+        drawn = 2 * (self.n_permutations or 0) * n_players
+        if drawn > MAX_TERMS:
+            raise InputError(
+                f"{self.n_permutations} orders of the neighbourhoods of {n_players} players are "
+                f"{drawn:,} steps, at "
+                f"most {MAX_TERMS:,}: lower n_permutations"
+            )
+
+
+@of_chains_too
+def local(
+    graph: Graph,
+    order: int | None,
+    *,
+    outside: Literal["absent", "present"] = "absent",
+    n_permutations: int | None = None,
+    seed: int = 0,
+    n_replicates: int = N_REPLICATES,
+) -> LocalDesign:
+    """L-Shapley: phi_i is the Shapley value of player i in the game that its neighbourhood plays.
+
+    N_k(i) are the players at most `order` edges from i, n of them:
+    phi_i = Σ over T ⊆ N_k(i) with i ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).
+    Exact where no interaction reaches beyond a neighbourhood; not efficient, unless every
+    neighbourhood is everybody: these are the Shapley values.  With no limit (`order=None`) a
+    neighbourhood is a whole part of the graph.  Of a graph in several parts phi are the Shapley
+    values of each part's own game, the other parts absent (or present, `outside`): those of all
+    players only where parts do not interact.  Coalitions that neighbourhoods share are evaluated
+    once: on a chain of d > 2k players (d − 2k + 1) 4^k, the empty one counted.
+
+    Parameters
+    ----------
+    graph : Graph or scipy sparse array (d, d)
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
+        the columns.  Where it is left out, the chain of each text.
+    order : int or None
+        k; None: no limit, each part of the graph by itself.
+    outside : {"absent", "present"}
+        What the players beyond a neighbourhood are while it plays: absent, as in the paper, or
+        present.
+    n_permutations : int, optional
+        Even.  Neighbourhoods of more than 2 n_permutations subsets are not listed: as many random
+        orders of all players are drawn, each with its reversal, and phi_i is the mean of v(players
+        of N_k(i) up to i) − v(those before i).
+    seed : int
+        Of the orders, which all instances and players share.
+    n_replicates : int
+        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+
+    Returns
+    -------
+    LocalDesign
+
+    Raises
+    ------
+    InputError
+        A graph that is none, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
+
+    Notes
+    -----
+    Standard errors are those of `permutation`, for the players whose orders are drawn; the others
+    have none.
+
+    References
+    ----------
+    J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model
+    interpretation for structured data", ICLR 2019, definition 1 and section 4.3.1.
+    """
+    return LocalDesign(graph, order, outside, n_permutations, seed, n_replicates)
+
+
+def _n_subsets(near: BoolArray) -> int:
+    """Of these neighbourhoods (m, d) together."""
+    return sum(1 << n for n in near.sum(axis=1).tolist())
+
+
+def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tuple[Words, Terms]:
+    """All subsets T of the neighbourhoods near (d, d) of some players, each once: 1/(n C(n − 1, |T|
+    − 1)) for players in it, −1/(n C(n − 1, |T|)) for the others.
+
+    Where all beyond are present the subsets are those who are absent: the same weights, with the
+    other sign.
+    """
+    d, size = len(near), near.sum(axis=1)
+    found = subsets_of(near & is_listed[:, None], most=MAX_TERMS)
+    assert found is not None  # all neighbourhoods together have no more
+    words = np.concatenate([to_words(np.zeros((1, d), dtype=bool)), found.members])
+    row, player = pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
+    n, is_in = size[player], has(words[row], player)
+    weight = 1 / (n * binom(n - 1, sizes(words)[row] - is_in))
+    if is_present:
+        return to_words(np.ones((1, d), dtype=bool)) & ~words, Terms(
+            row, player, np.where(is_in, -weight, weight)
+        )
+    return words, Terms(row, player, np.where(is_in, weight, -weight))
+
+
+def _drawn(
+    near: BoolArray, drawn: NDArray[np.intp], n_units: int, seed: int, is_present: bool
+) -> tuple[Words, Terms, NDArray[np.intp]]:
+    """For each order and each of these players the neighbours up to it and those before it, with ±
+    1/orders, and the pair of orders (e,) that they are of."""
+    d, orders = len(near), stream(seed).random((n_units, len(near))).argsort(axis=1)
+    places = orders.argsort(axis=1)  # (units, d)
+    places = np.stack([places, d - 1 - places], axis=1).reshape(-1, d)
+    before = np.concatenate(
+        [to_words(near[drawn] & (place < place[drawn, None])) for place in places]
+    )
+    player, unit = np.tile(drawn, len(places)), np.repeat(np.arange(n_units), 2 * len(drawn))
+    if is_present:
+        before = before | to_words(~near)[player]
+    words = np.concatenate([before | to_words(np.eye(d, dtype=bool))[player], before])
+    coefficient = np.repeat([1.0, -1.0], len(before)) / len(places)
+    return words, Terms(np.arange(len(words)), np.tile(player, 2), coefficient), np.tile(unit, 2)

@@ -1,0 +1,199 @@
+"""Myerson values: Shapley values of a game in which only players that are joined by a graph play
+together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.special import binom
+
+from dshap.core.blocks import EMPTY, FULL, Groups
+from dshap.core.records import BoolArray, FloatArray
+from dshap.designs.on_graphs.design import GraphDesign, of_chains_too, two_ends
+from dshap.designs.on_graphs.graphs import Graph
+from dshap.designs.on_graphs.subsets import (
+    GROWING_WORDS,
+    MAX_SUBSETS,
+    Words,
+    connected_subsets,
+    n_runs,
+    sizes,
+    to_masks,
+    to_words,
+)
+
+__all__ = ["BoundaryList", "MyersonDesign", "Sides", "myerson", "small_spans"]
+
+PAIR_BYTES = 2**24
+"""Of coalitions with their players, at a time."""
+
+
+@dataclass(frozen=True)
+class MyersonDesign(GraphDesign):
+    """The Myerson value; see `myerson`."""
+
+    kind = "myerson"
+
+    @property
+    def order(self) -> None:
+        """No limit."""
+
+    @property
+    def is_efficient(self) -> bool:
+        """In one component; in several the sum is Σ_C v(C) − v(∅) over them."""
+        return self.graph.is_connected
+
+    def of_order(self, order: int | None) -> BoundaryList | None:
+        """All connected coalitions; of neighbourhoods of an order."""
+        return BoundaryList.of(self.graph, self.graph.neighbourhoods(order))
+
+    def is_too_long(self, order: int | None) -> bool | None:
+        """See `GraphDesign`; known of chains."""
+        d = self.n_players
+        longest = d if order is None else min(2 * order + 1, d)
+        return n_runs(d, longest) > MAX_SUBSETS if self.graph.is_chain else None
+
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        return (
+            f"this graph of {self.n_players} players has more than {MAX_SUBSETS:,} connected "
+            "coalitions: give "
+            f'connected(graph, order, coefficients="boundary"), where {best}'
+        )
+
+
+@of_chains_too
+def myerson(graph: Graph) -> MyersonDesign:
+    """The Myerson value, exact: the Shapley value of the game that is played by joined players
+    only.
+
+    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the players
+    beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over connected
+    U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players these are
+    d(d + 1)/2 coalitions, on a grid exponentially many.  Efficient where the graph is connected;
+    else each component C shares v(C) − v(∅).
+
+    Parameters
+    ----------
+    graph : Graph or scipy sparse array (d, d)
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
+        the columns.  Where it is left out, the chain of each text.
+
+    Returns
+    -------
+    MyersonDesign
+
+    Raises
+    ------
+    InputError
+        A graph that is none, or more than 2²⁰ connected coalitions.
+
+    References
+    ----------
+    R. B. Myerson, "Graphs and cooperation in games", Mathematics of Operations Research 2 (1977),
+    225-229.
+    """
+    return MyersonDesign(graph)
+
+
+@dataclass(frozen=True)
+class BoundaryList:
+    """Connected coalitions, whose scores follow from the players in them and beside them: the
+    Myerson value of each player in the graph of its neighbourhood."""
+
+    words: Words
+    common: Words
+    """(m, ⌈d/64⌉): players in whose neighbourhood the coalition is."""
+    sides: Sides
+    of_empty: FloatArray
+    """(d,): scores of the empty coalition."""
+
+    @classmethod
+    def of(cls, graph: Graph, neighbourhoods: BoolArray) -> BoundaryList | None:
+        """Of a graph, with neighbourhoods (d, d); None where there are too many coalitions."""
+        found = connected_subsets(graph.adjacency.toarray() > 0, neighbourhoods)
+        if found is None:
+            return None
+        d, sides = graph.n_nodes, Sides.of(graph, neighbourhoods)
+        is_used, of_empty = np.zeros(len(found.members), dtype=bool), np.zeros(d)
+        for start, stop in small_spans(len(is_used), d):
+            score = sides.scores(found.members[start:stop], found.common[start:stop])
+            is_used[start:stop] = score.any(axis=1)
+            of_empty -= score.sum(axis=0)
+        ends = two_ends(d)
+        is_full = (found.members == ends[FULL]).all(axis=1)
+        of_full = found.common[is_full] if is_full.any() else ends[:1]
+        proper = is_used & ~is_full
+        words = np.concatenate([ends, found.members[proper]])
+        return cls(
+            words, np.concatenate([ends[:1], of_full, found.common[proper]]), sides, of_empty
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """See `CoalitionList`; of the scores that are made at a time too."""
+        return GROWING_WORDS * self.words.nbytes + PAIR_BYTES
+
+    def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
+        """See `CoalitionList`."""
+        score = np.empty((stop - start, len(self.of_empty)))
+        for first, last in small_spans(*score.shape):
+            here = slice(start + first, start + last)
+            score[first:last] = self.sides.scores(self.words[here], self.common[here])
+        if start <= EMPTY < stop:
+            score[EMPTY - start] = self.of_empty
+        return score, Groups.none(score.shape[1])
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Who is beside whom."""
+
+    adjacency: scipy.sparse.csr_array
+    """(d, d)"""
+    near: Words | None
+    """(d, ⌈d/64⌉): the neighbourhood of each player; None: all of its component."""
+
+    @classmethod
+    def of(cls, graph: Graph, neighbourhoods: BoolArray) -> Sides:
+        """Of a graph, with neighbourhoods (d, d)."""
+        is_whole = np.array_equal(neighbourhoods, graph.neighbourhoods(None))
+        return cls(graph.adjacency, None if is_whole else to_words(neighbourhoods))
+
+    def scores(self, words: Words, common: Words) -> FloatArray:
+        """(m, d): (u − 1)! b!/(u + b)! for players in a coalition of u, −u! (b − 1)!/(u + b)! for
+        those beside it, 0 for those that are not in `common`; b are the players beside it in the
+        neighbourhood of that player."""
+        d = self.adjacency.shape[0]
+        masks = to_masks(words, d)
+        beside = (
+            (scipy.sparse.csr_array(masks, dtype=np.int32) @ self.adjacency).toarray() > 0
+        ) & ~masks
+        u, b = sizes(words)[:, None], beside.sum(axis=1)[:, None]
+        if self.near is None:
+            # everybody is no coalition of a graph in parts
+            is_listed = np.asarray(common.any(axis=1))[:, None]
+            return is_listed * (masks * _share(u, b) - beside * _share(b, u))
+        row, player = np.nonzero((masks | beside) & to_masks(common, d))
+        n, b = u[row, 0], sizes(to_words(beside)[row] & self.near[player])
+        score = np.zeros(masks.shape)
+        score[row, player] = np.where(masks[row, player], _share(n, b), -_share(b, n))
+        return score
+
+
+def _share(u: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
+    """(u − 1)! b!/(u + b)!; finite where u is 0."""
+    share: FloatArray = 1 / (np.maximum(u, 1) * binom(u + b, b))
+    return share
+
+
+def small_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of m coalitions of d players, whose pairs with players take at most
+    `PAIR_BYTES`."""
+    step = max(1, PAIR_BYTES // (d * (64 + 2 * math.ceil(d / 8))))
+    return ((start, min(start + step, m)) for start in range(0, m, step))

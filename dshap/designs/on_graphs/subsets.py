@@ -1,0 +1,171 @@
+"""Sets of nodes as rows of words, and lists of them, each set once.
+
+Node i is bit i % 64 of word i // 64, so that sets of d nodes are rows of ⌈d/64⌉ words, and what is
+done to one is done to all of a list at once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dshap.core.records import BoolArray
+from dshap.designs.coalitions import spans
+
+__all__ = [
+    "GROWING_WORDS",
+    "MAX_SUBSETS",
+    "Subsets",
+    "Words",
+    "connected_subsets",
+    "has",
+    "n_runs",
+    "pairs",
+    "sizes",
+    "subsets_of",
+    "to_masks",
+    "to_words",
+]
+
+Words = NDArray[np.uint64]
+WORD = np.dtype("<u8")
+MAX_SUBSETS = 2**20
+"""Of a list: a million evaluations of a model for every instance; every process holds the list."""
+GROWN, MASK_BYTES = 2**16, 2**24
+"""Sets that are made from others at a time, about, and bytes of masks that take part in it."""
+GROWING_WORDS = 7
+"""Words that are held for each of a set while a list is made, at most: 6 have been met."""
+
+
+def to_words(masks: BoolArray) -> Words:
+    """Masks (m, d) as words (m, ⌈d/64⌉)."""
+    bits = np.packbits(masks, axis=1, bitorder="little")
+    padded = np.zeros((len(masks), 8 * math.ceil(masks.shape[1] / 64)), np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return padded.view(WORD)
+
+
+def to_masks(words: Words, d: int) -> BoolArray:
+    """Masks (m, d) of the words (m, ⌈d/64⌉) that `to_words` made."""
+    return np.unpackbits(words.view(np.uint8), axis=1, count=d, bitorder="little").view(bool)
+
+
+def sizes(words: Words) -> NDArray[np.int64]:
+    """(m,): nodes of each set."""
+    return np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+
+
+def has(words: Words, nodes: NDArray[np.intp]) -> BoolArray:
+    """(m,): set j has node j of `nodes` (m,)."""
+    at = words[np.arange(len(nodes)), nodes // 64] >> (nodes % 64).astype(np.uint64)
+    return (at & np.uint64(1)).astype(bool)
+
+
+def pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(row, node) of every node of every set, rows rising."""
+    rows, nodes = [], []
+    for start, stop in spans(len(words), d):
+        row, node = np.nonzero(to_masks(words[start:stop], d))
+        rows.append(start + row)
+        nodes.append(node)
+    return np.concatenate(rows), np.concatenate(nodes)
+
+
+def n_runs(d: int, longest: int) -> int:
+    """Runs of at most so many nodes of a chain of d."""
+    return longest * (2 * d - longest + 1) // 2
+
+
+class Subsets(NamedTuple):
+    """Different sets, none empty, with the neighbourhoods that hold them."""
+
+    members: Words
+    """(m, ⌈d/64⌉)"""
+    common: Words
+    """(m, ⌈d/64⌉): the players i in whose neighbourhood all members are; one at least."""
+
+
+class _Growing(NamedTuple):
+    """Sets of one size, and what they grow by."""
+
+    members: Words
+    common: Words
+    frontier: Words
+    """Nodes that each may take; it becomes as many sets."""
+    passed: Words
+    """Nodes that it cannot take any more: its own, and those of the sets beside it."""
+
+
+def subsets_of(neighbourhoods: BoolArray, most: int = MAX_SUBSETS) -> Subsets | None:
+    """All sets within some neighbourhood of `neighbourhoods` (d, d), row i that of player i; None
+    where more than `most`."""
+    # row j: the players that j is a neighbour of
+    held = scipy.sparse.csr_array(neighbourhoods.T, dtype=np.int32)
+    together = (held @ held.T).toarray() > 0
+    return _listed(together, np.zeros_like(together), neighbourhoods.T, most, len(together))
+
+
+def connected_subsets(
+    adjacency: BoolArray,
+    neighbourhoods: BoolArray,
+    most: int = MAX_SUBSETS,
+    max_size: int | None = None,
+) -> Subsets | None:
+    """All connected sets within some neighbourhood (d, d), of at most `max_size` nodes; None where
+    more than `most`."""
+    return _listed(adjacency, adjacency, neighbourhoods.T, most, max_size or len(adjacency))
+
+
+def _listed(
+    first: BoolArray, growth: BoolArray, held: BoolArray, most: int, max_size: int
+) -> Subsets | None:
+    """Every set once: begun at its first node, and grown by one node at a time, in rising order of
+    those it could take.
+
+    first (d, d): nodes that the set of one node may take; growth (d, d): nodes that it may take too
+    once it has taken another; held (d, d): the players in whose neighbourhoods a node is.
+    """
+    single, upto = (
+        to_words(np.eye(len(first), dtype=bool)),
+        to_words(np.tri(len(first), dtype=bool)),
+    )
+    rules = to_words(growth), to_words(held), single, upto
+    start = _Growing(single, rules[1], to_words(first) & ~upto, upto)
+    found = [_Growing(*(part[start.common.any(axis=1)] for part in start))]
+    todo, count = [found[0]] if max_size > 1 else [], len(found[0].members)
+    while todo and count <= most:
+        for part in _cut(todo.pop(), len(first)):
+            grown = _grown(part, len(first), *rules)
+            found.append(grown)
+            count += len(grown.members)
+            if len(grown.members) and sizes(grown.members[:1])[0] < max_size:
+                todo.append(grown)
+            if count > most:
+                return None
+    if count > most:
+        return None
+    return Subsets(*(np.concatenate([part[side] for part in found]) for side in (0, 1)))
+
+
+def _cut(part: _Growing, d: int) -> list[_Growing]:
+    """Parts that become about `GROWN` sets each, or whose frontiers take `MASK_BYTES` as masks."""
+    becomes = np.cumsum(np.maximum(sizes(part.frontier), GROWN * d // MASK_BYTES))
+    at = np.flatnonzero(np.diff(becomes // GROWN)) + 1
+    return [_Growing(*each) for each in zip(*(np.split(side, at) for side in part), strict=True)]
+
+
+def _grown(
+    part: _Growing, d: int, growth: Words, held: Words, single: Words, upto: Words
+) -> _Growing:
+    """Each set with each node of its frontier, where a neighbourhood holds all of it."""
+    row, node = np.nonzero(to_masks(part.frontier, d))
+    common = part.common[row] & held[node]
+    is_held = common.any(axis=1)
+    row, node = row[is_held], node[is_held]
+    passed = part.passed[row] | (part.frontier[row] & upto[node])
+    frontier = (part.frontier[row] & ~upto[node]) | (growth[node] & ~passed)
+    return _Growing(part.members[row] | single[node], common[is_held], frontier, passed)

@@ -1,0 +1,419 @@
+"""Parameters that a job file has other words for: a fitted model, a kernel, an embedding, a
+background, a link.
+
+`PARTS` says of each by its name how it is made, and which keys it adds to the tables of value
+functions and models, so that whatever takes it can stand in a job file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dshap import designs, kernels, values
+from dshap.core.errors import DoesNotFitError, InputError
+from dshap.core.records import FloatArray
+from dshap.core.types import Link, RowReader
+from dshap.engine import Executor, format_bytes
+from dshap.jobs.fields import (
+    Background,
+    Count,
+    EvenCount,
+    GivenLengthscale,
+    Landmarks,
+    Lengthscale,
+    Names,
+    NotEmpty,
+    Penalty,
+    PlayerGraph,
+    Seed,
+    one_of,
+)
+from dshap.jobs.kinds import Part, Table
+from dshap.kernels.nystrom import SELECTIONS
+from dshap.models import FourierExpansion, KernelExpansion, KernelModel, ShapleyPenalty
+from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
+from dshap.predictors.frames import Frame
+from dshap.predictors.times import times_of
+from dshap.tables.background import METHODS
+from dshap.tables.columns import as_names
+
+if TYPE_CHECKING:
+    from dshap.jobs.schema import Job
+    from dshap.jobs.table import JobTable
+
+__all__ = [
+    "CHOSEN_BACKGROUND",
+    "DESIGN_PARTS",
+    "KERNELS",
+    "MODEL_PARTS",
+    "VALUE_PARTS",
+    "Context",
+    "EmbeddingKeys",
+    "Expansion",
+    "LearningKeys",
+    "Model",
+    "expansion_of",
+    "model_of",
+    "placeholder",
+]
+
+MAX_BACKGROUND_BYTES = 1 << 30
+"""Largest background that every worker holds."""
+Expansion = KernelExpansion | FourierExpansion
+Model = KernelModel | Expansion | Callable[[FloatArray], Any]
+"""A fitted kernel model, a placeholder of one in a plan, or a predict function."""
+KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
+    "rbf": kernels.RBF,
+    "laplacian": kernels.Laplacian,
+    "matern12": partial(kernels.Matern, 0.5),
+    "matern32": partial(kernels.Matern, 1.5),
+    "matern52": partial(kernels.Matern, 2.5),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a table of a job is made with, beside its own keys."""
+
+    job: Job
+    table: JobTable
+    model: Any = None
+    """Fitted, a placeholder, or imported; None where it is what is made."""
+    executor: Executor | None = None
+    """None for a plan: a background is drawn at random then."""
+
+
+class LearningKeys(Table):
+    """Of what learns from the table."""
+
+    quality_rows: Count | None = None
+    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where
+    the model has such."""
+
+
+class EmbeddingKeys(Table):
+    """Features of a kernel: landmarks, or random Fourier features."""
+
+    embedding: Literal["nystrom", "fourier"] = "nystrom"
+    landmarks: Landmarks = 256
+    """Of embedding = "nystrom"."""
+    selection: one_of(SELECTIONS) = "kmeans++"  # type: ignore[valid-type]
+    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage
+    scores."""
+    features: EvenCount = 256
+    """Of embedding = "fourier": real ones, a cosine and a sine for each frequency."""
+
+    @model_validator(mode="after")
+    def _check_embedding(self) -> EmbeddingKeys:
+        for key, home in EMBEDDING_OF.items():
+            if key in self.model_fields_set and self.embedding != home:
+                instead = "features" if self.embedding == "fourier" else "landmarks"
+                raise ValueError(
+                    f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}'
+                )
+        if self.landmarks == "model" and "selection" in self.model_fields_set:
+            raise ValueError('landmarks = "model" takes those of the model: leave selection out')
+        return self
+
+
+EMBEDDING_OF = {
+    "landmarks": "nystrom",
+    "selection": "nystrom",
+    "rank_tolerance": "nystrom",
+    "features": "fourier",
+}
+
+
+class KernelKeys(Table):
+    """A kernel of a value function."""
+
+    kernel: one_of(("model", *KERNELS)) | None = None  # type: ignore[valid-type]
+    """That of the fitted model where left out, "rbf" where there is none."""
+    lengthscale: GivenLengthscale = "median"
+    """Of a kernel that is not the model's."""
+
+    @model_validator(mode="after")
+    def _check_kernel(self) -> KernelKeys:
+        if "lengthscale" in self.model_fields_set and self.kernel in (None, "model"):
+            raise ValueError(
+                'lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"'
+            )
+        return self
+
+
+class LinkKeys(Table):
+    """A link of a predict function."""
+
+    link: one_of(values.LINKS) = "identity"  # type: ignore[valid-type]
+    """What the expectations of probabilities are turned into."""
+    link_class: NotEmpty | None = None
+    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left
+    out."""
+    clip: float = Field(default=0.0, ge=0.0, le=0.1)
+    """Of a link: expectations are moved into [clip, 1 − clip]; 0: those of 0 or 1 are refused."""
+
+    @model_validator(mode="after")
+    def _check_link(self) -> LinkKeys:
+        if self.link_class is not None and self.link not in ("log_odds", "log_probability"):
+            raise ValueError(
+                'link_class belongs to link = "log_odds" or "log_probability", not to '
+                f'"{self.link}"'
+            )
+        if self.clip and self.link == "identity":
+            raise ValueError('clip belongs to a link of probabilities, like link = "logit"')
+        return self
+
+
+class BackgroundKeys(LearningKeys):
+    """A background."""
+
+    background: Background = "all"
+    """"all" rows of the table, read by spans, or as many."""
+
+
+class ChosenBackgroundKeys(Table):
+    """A background whose rows may have weights."""
+
+    background: Background = 100
+    """"all" rows of the table, read by spans, or as many."""
+    selection: one_of(METHODS) = "random"  # type: ignore[valid-type]
+    """How a number of rows is chosen; see `dshap.choose_background`."""
+
+    @model_validator(mode="after")
+    def _check_selection(self) -> ChosenBackgroundKeys:
+        if self.background == "all" and "selection" in self.model_fields_set:
+            raise ValueError(
+                'selection belongs to a number of background rows; "all" are taken: leave it out'
+            )
+        return self
+
+
+class GraphKeys(Table):
+    """The graph of a design."""
+
+    graph: PlayerGraph
+    """Of the players, in the order of the columns."""
+
+
+class ShapleyTable(Table):
+    """[model.shapley]: the attributions of one player are held small; see
+    `dshap.models.ShapleyPenalty`."""
+
+    player: Names
+    """A column, or a list of them that are one player."""
+    strength: float = Field(ge=0.0, allow_inf_nan=False)
+    value: one_of(SHAPLEY_VALUES) = "interventional"  # type: ignore[valid-type]
+    landmarks: Landmarks = "model"
+    """Of value = "observational": those of the model, or as many."""
+    penalty: Penalty = "validate"
+    """Of value = "observational"."""
+    n_coalitions: Annotated[int, Field(ge=4)] | None = None
+
+    @model_validator(mode="after")
+    def _check_value(self) -> ShapleyTable:
+        for key in ("landmarks", "penalty"):
+            if key in self.model_fields_set and self.value != "observational":
+                raise ValueError(f'{key} belongs to value = "observational": leave it out')
+        return self
+
+
+class ShapleyKeys(Table):
+    """A Shapley penalty of a model that the job fits."""
+
+    shapley: ShapleyTable | None = None
+
+
+class SeedKeys(Table):
+    """A seed."""
+
+    seed: Seed | None = None
+    """The job's where left out."""
+
+
+class ModelKernelKeys(Table):
+    """The kernel of a model that the job fits."""
+
+    kernel: one_of(KERNELS) = "rbf"  # type: ignore[valid-type]
+    lengthscale: Lengthscale = "validate"
+
+
+class ModelEmbeddingKeys(EmbeddingKeys):
+    """The embedding of a model that the job fits."""
+
+    landmarks: Count = 500
+    features: EvenCount = 500
+
+
+def expansion_of(model: Any) -> Expansion | None:
+    """What a kernel model is reduced to; None of a predict function."""
+    match model:
+        case KernelModel():
+            return expansion_of(model.expansion_)
+        case KernelExpansion() | FourierExpansion():
+            return model
+    return None
+
+
+def _embedding(given: Any, context: Context) -> kernels.Embedding:
+    """Landmarks, those of the model where asked for, or random Fourier features."""
+    if given.embedding == "fourier":
+        return kernels.Fourier(given.features, context.job.job.seed)
+    if given.landmarks == "model":
+        expansion = expansion_of(context.model)
+        assert isinstance(expansion, KernelExpansion)
+        return kernels.Nystrom(landmarks=expansion.landmarks)
+    return kernels.Nystrom(given.landmarks, given.selection, context.job.job.seed)
+
+
+def _kernel(given: Any, context: Context) -> kernels.Kernel | kernels.ProductKernel:
+    """That of the model, where there is one and no other is named."""
+    expansion = expansion_of(context.model)
+    if given.kernel in (None, "model") and expansion is not None and expansion.kernel is not None:
+        return expansion.kernel
+    return KERNELS[given.kernel or "rbf"](given.lengthscale)
+
+
+def _link(given: Any, context: Context) -> Link:
+    options: dict[str, Any] = {} if given.link == "identity" else {"clip": given.clip}
+    if given.link_class is not None:
+        options["of"] = given.link_class
+    return values.LINKS[given.link](**options)
+
+
+def _predict(given: Any, context: Context) -> Callable[..., Any]:
+    """What a value function calls: the decision function of a classifier."""
+    expansion = expansion_of(context.model)
+    found: Callable[..., Any] = context.model if expansion is None else expansion.predict
+    return found
+
+
+def _background(given: Any, context: Context) -> Any:
+    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN: a data
+    frame where columns hold times, else an array."""
+    rows, table = given.background, context.table
+    n_rows = table.n_rows if rows == "all" else min(rows, table.n_rows)
+    if n_rows == table.n_rows:
+        return table.reader
+    size = 8 * n_rows * len(table.reader.feature_names)
+    if size > MAX_BACKGROUND_BYTES:
+        raise DoesNotFitError(
+            f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on "
+            "every worker, at most "
+            f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
+        )
+    sample = table.sample(n_rows)
+    if times := times_of(table.reader):
+        return Frame.of_names(table.reader.feature_names, times=times).rebuilt(sample)
+    return sample
+
+
+def _chosen_background(given: Any, context: Context) -> Any:
+    """Rows that stand for the table, with weights, where a selection is asked for."""
+    if context.executor is None or given.background == "all" or given.selection == "random":
+        return _background(given, context)
+    table = context.table
+    return table.background(min(given.background, table.n_rows), given.selection, context.executor)
+
+
+def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
+    """The targets of a ridge, the classes of a classifier; None where nobody knows any."""
+    if context.job.model.kind != "kernel_ridge":
+        expansion = expansion_of(context.model)
+        return None if expansion is None else expansion.output_names
+    return as_names(context.job.source.target)
+
+
+def _seed(given: Any, context: Context) -> int:
+    return context.job.job.seed if given.seed is None else given.seed
+
+
+def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
+    """The Shapley penalty of a model; its landmarks are the model's where no number is given."""
+    table, seed = given.shapley, context.job.job.seed
+    if table is None:
+        return None
+    embedding = None if table.landmarks == "model" else kernels.Nystrom(table.landmarks, seed=seed)
+    options = table.strength, table.value, embedding, table.penalty, table.n_coalitions
+    return ShapleyPenalty(list(table.player), *options, seed)
+
+
+def _graph(given: Any, rest: tuple[int, int]) -> designs.Graph:
+    """A chain of all players, or a grid."""
+    return designs.graph_of({"chain": rest[0]} if given.graph == "chain" else given.graph)
+
+
+DESIGN_PARTS: Mapping[str, Part] = {
+    "d": Part(lambda given, rest: rest[0]),
+    "graph": Part(_graph, GraphKeys),
+    "n_players": Part(lambda given, rest: rest[0]),
+    "seed": Part(lambda given, rest: rest[1]),
+}
+"""Parameter of a design -> how it is made, of the number of players and the seed."""
+VALUE_PARTS: Mapping[str, Part] = {
+    "background": Part(_background, BackgroundKeys),
+    "data": Part(lambda given, context: context.table.reader, LearningKeys),
+    "embedding": Part(_embedding, EmbeddingKeys),
+    "feature_names": Part(lambda given, context: context.table.reader.feature_names),
+    "kernel": Part(_kernel, KernelKeys),
+    "link": Part(_link, LinkKeys),
+    "model": Part(lambda given, context: context.model),
+    "output_names": Part(_output_names),
+    "players": Part(lambda given, context: given.players),
+    "predict": Part(_predict),
+    "seed": Part(_seed, SeedKeys),
+}
+"""Parameter of a value function -> how it is made."""
+CHOSEN_BACKGROUND = Part(_chosen_background, ChosenBackgroundKeys)
+MODEL_PARTS: Mapping[str, Part] = {
+    "embedding": Part(_embedding, ModelEmbeddingKeys),
+    "kernel": Part(_kernel, ModelKernelKeys),
+    "seed": Part(lambda given, context: context.job.job.seed),
+    "shapley": Part(_shapley, ShapleyKeys),
+}
+"""Parameter of a model that the job fits -> how it is made."""
+
+
+def model_of(job: Job, table: JobTable) -> KernelModel:
+    """The kernel model of [model], not fitted.
+
+    Raises
+    ------
+    InputError
+        Options that cannot fit the table.
+    """
+    given, reader = job.model, table.reader
+    context = Context(job, table)
+    kernel = MODEL_PARTS["kernel"].make(given, context)
+    if kernel.is_resolved:
+        kernel.bind(len(reader.feature_names))
+    if given.embedding == "nystrom" and given.landmarks > reader.n_rows:
+        raise InputError(
+            f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at "
+            "most that"
+        )
+    model: KernelModel = given.made(context)
+    if model.shapley is not None:
+        model.shapley.positions(len(reader.feature_names), reader.feature_names)
+    return model
+
+
+def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
+    """A model of the size that was asked for, of zeros: enough for a plan."""
+    given = job.model
+    columns, names = len(reader.feature_names), reader.feature_names
+    kernel = kernels.RBF(1.0).bind(columns)
+    if given.embedding == "fourier":
+        # a cosine and a sine each
+        frequencies = np.tile(np.arange(1.0, given.features // 2 + 1)[:, None], columns)
+        zeros = np.zeros((len(frequencies), n_outputs))
+        return FourierExpansion(frequencies, zeros[:, 0], zeros, zeros[0], names, kernel=kernel)
+    r = given.landmarks
+    return KernelExpansion(
+        kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names
+    )

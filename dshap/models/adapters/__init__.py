@@ -1,0 +1,1 @@
+"""Fitted models of other libraries as sums of product kernels."""

@@ -1,0 +1,456 @@
+"""Fitted scikit-learn models as expansions, without importing scikit-learn: classes are known by
+their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, takewhile
+from typing import Any
+
+import numpy as np
+
+from dshap.core.duck_typing import of_estimator
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.models.adapters.kernel_terms import class_name, expansion_of, fitted, refusal, terms_of
+from dshap.models.expansion import FourierExpansion
+from dshap.models.expansion_sum import AnyExpansion, sum_of
+
+__all__ = ["from_sklearn"]
+
+
+def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) -> AnyExpansion:
+    """A fitted scikit-learn model as a kernel expansion in the units of its original columns.
+
+    The expansion predicts what the estimator does: `predict` of a regressor, `decision_function` of
+    a classifier or of `OneClassSVM`.  Only fitted attributes are read.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        `KernelRidge`, `SVR`, `NuSVR`, `SVC`, `NuSVC`, `OneClassSVM`, `GaussianProcessRegressor`
+        (its mean), or a `Pipeline` of `Nystroem` or `RBFSampler` (or a `FeatureUnion` of them) and
+        a model linear in these features; scalers may come before and after the features, and a
+        `TransformedTargetRegressor` with a scaler and searches like `GridSearchCV` may stand around
+        any of it.  The kernel must be a product over the columns, or a sum of products.
+    feature_names : sequence of str, optional
+        Names of the columns; `feature_names_in_` of the estimator where not given.
+
+    Returns
+    -------
+    KernelExpansion, FourierExpansion or ExpansionSum
+        A Fourier expansion for `RBFSampler`; a sum where the kernel is one.  A binary classifier
+        has one output, named by the class that it is positive for; `SVC` with more than two classes
+        has one for each pair of classes.
+
+    Raises
+    ------
+    InputError
+        Where the estimator is not fitted, or cannot be reduced: why, and what to use instead.
+    """
+    chain = _unfold(estimator)
+    scalers = list(takewhile(lambda step: class_name(step) in SCALERS, chain.steps))
+    rest = chain.steps[len(scalers) :]
+    inside = rest[:1] or [chain.model]
+    expansion = linear_of_features(rest[0], rest[1:], chain.model) if rest else _adapt(chain.model)
+    for scaler in reversed(scalers):
+        expansion = in_original_columns(expansion, *affine(scaler))
+    for transformer in reversed(chain.targets):
+        expansion = in_original_target(expansion, *affine(transformer))
+    known = (of_estimator(step, "feature_names_in_") for step in [*scalers, *inside])
+    names = (
+        feature_names
+        if feature_names is not None
+        else next((found for found in known if found is not None), None)
+    )
+    names = None if names is None else tuple(map(str, names))
+    return expansion.mapped(lambda part: replace(part, feature_names=names))
+
+
+@dataclass
+class _Chain:
+    """A model out of its wrappers."""
+
+    model: Any
+    steps: list[Any] = field(default_factory=list)
+    """Transformers of the rows, the first first."""
+    targets: list[Any] = field(default_factory=list)
+    """Transformers of the target, the outermost first."""
+
+
+def _unfold(estimator: Any) -> _Chain:
+    chain = _Chain(estimator)
+    while class_name(chain.model) in WRAPPERS:
+        chain.model = WRAPPERS[class_name(chain.model)](chain)
+    return chain
+
+
+def _pipeline(chain: _Chain) -> Any:
+    *before, last = (step for _, step in chain.model.steps)
+    chain.steps += [inner for step in before for inner in flat_steps(step)]
+    return last
+
+
+def _search(chain: _Chain) -> Any:
+    if chain.model.refit is False:
+        raise InputError(
+            f"{class_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True"
+        )
+    return fitted(chain.model, "best_estimator_")[0]
+
+
+def _transformed_target(chain: _Chain) -> Any:
+    inner, transformer = fitted(chain.model, "regressor_", "transformer_")
+    chain.targets.append(transformer)
+    return inner
+
+
+WRAPPERS: dict[str, Callable[[_Chain], Any]] = {
+    "Pipeline": _pipeline,
+    "TransformedTargetRegressor": _transformed_target,
+    "GridSearchCV": _search,
+    "RandomizedSearchCV": _search,
+    "HalvingGridSearchCV": _search,
+    "HalvingRandomSearchCV": _search,
+}
+"""Class -> what its fitted model is, the rest noted in the chain."""
+
+
+def _adapt(model: Any) -> AnyExpansion:
+    name = class_name(model)
+    if name in LINEAR:
+        instead = "use dshap.values.LinearGaussian(coef, intercept, mean, covariance), or dshap.values.Marginal"
+        raise refusal(
+            name, "without a kernel feature map is a sum over the columns, not a product", instead
+        )
+    if name not in MODELS:
+        known = ", ".join([*MODELS, "and pipelines of Nystroem or RBFSampler with a linear model"])
+        raise refusal(name, f"is no kernel model that dshap reduces (those are {known})")
+    return MODELS[name](model)
+
+
+def _kernel_ridge(model: Any) -> AnyExpansion:
+    landmarks, dual = fitted(model, "X_fit_", "dual_coef_")
+    weights = dual.reshape(len(dual), -1)  # (r, k)
+    terms = terms_of(model.kernel, model.gamma, landmarks.shape[1], "KernelRidge")
+    return expansion_of(terms, landmarks, weights, np.zeros(weights.shape[1]))
+
+
+def _gaussian_process(model: Any) -> AnyExpansion:
+    landmarks, dual, kernel = fitted(model, "X_train_", "alpha_", "kernel_")
+    landmarks, weights = np.asarray(landmarks, dtype=float), dual.reshape(len(dual), -1)
+    mean, std = (
+        np.broadcast_to(number, weights.shape[1:])
+        for number in (model._y_train_mean, model._y_train_std)
+    )
+    return expansion_of(
+        terms_of(kernel, None, landmarks.shape[1], ""), landmarks, weights * std, mean
+    )
+
+
+def _support_vectors(
+    model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None
+) -> AnyExpansion:
+    # "scale" as a number
+    landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")
+    if callable(model.kernel):
+        raise refusal(
+            f"a callable kernel of {class_name(model)}",
+            "leaves no support vectors in the fitted model",
+        )
+    terms = terms_of(model.kernel, gamma, landmarks.shape[1], class_name(model))
+    return expansion_of(terms, landmarks, weights, intercept, output_names)
+
+
+def _svm_of_one_output(model: Any) -> AnyExpansion:
+    return _support_vectors(model, fitted(model, "dual_coef_")[0].T)
+
+
+def _svm_of_classes(model: Any) -> AnyExpansion:
+    """`decision_function`: of two classes positive for the second; of more, one output for each
+    pair (i, j), positive for i, in libsvm's layout: coefficient of a support vector of class i
+    against j in row j − 1, against j < i in j.
+    """
+    dual, classes, counts = fitted(model, "dual_coef_", "classes_", "n_support_")
+    if len(classes) == 2:
+        return _support_vectors(model, dual.T, (str(classes[1]),))
+    if model.decision_function_shape != "ovo":
+        raise refusal(
+            f"decision_function_shape={model.decision_function_shape!r} of {class_name(model)} "
+            f"with {len(classes)} "
+            "classes",
+            "counts votes and is not linear in the kernel",
+            "call set_params(decision_function_shape='ovo') (no new fit is needed) for one output "
+            "a pair of classes",
+        )
+    owner = np.repeat(np.arange(len(classes)), counts)  # (r,) class of each support vector
+    pairs = list(combinations(range(len(classes)), 2))
+    weights = np.zeros((len(owner), len(pairs)))  # (r, k)
+    for output, (i, j) in enumerate(pairs):
+        weights[owner == i, output] = dual[j - 1, owner == i]
+        weights[owner == j, output] = dual[i, owner == j]
+    return _support_vectors(
+        model, weights, tuple(f"{classes[i]} vs {classes[j]}" for i, j in pairs)
+    )
+
+
+MODELS: dict[str, Callable[[Any], AnyExpansion]] = {
+    "KernelRidge": _kernel_ridge,
+    "SVR": _svm_of_one_output,
+    "NuSVR": _svm_of_one_output,
+    "OneClassSVM": _svm_of_one_output,
+    "SVC": _svm_of_classes,
+    "NuSVC": _svm_of_classes,
+    "GaussianProcessRegressor": _gaussian_process,
+}
+"""Class -> its expansion."""
+
+
+# --- scalers: x' = (x − shift) / scale on each column, and expansions moved out of them
+
+Affine = tuple[FloatArray | float, FloatArray | float]
+
+
+def affine(scaler: Any) -> Affine:
+    """(shift, scale)."""
+    if (name := class_name(scaler)) not in SCALERS:
+        raise refusal(name, "is no scaler of single columns")
+    if of_estimator(scaler, "clip"):
+        raise refusal(
+            f"{name}(clip=True)",
+            "is not linear outside of the range of its fit",
+            "refit it with clip=False",
+        )
+    return SCALERS[name](scaler)
+
+
+def _standard(scaler: Any) -> Affine:
+    mean, scale = fitted(scaler, "mean_", "scale_")
+    return (mean if scaler.with_mean else 0.0), (scale if scaler.with_std else 1.0)
+
+
+def _robust(scaler: Any) -> Affine:
+    centre, scale = fitted(scaler, "center_", "scale_")
+    return (centre if scaler.with_centering else 0.0), (scale if scaler.with_scaling else 1.0)
+
+
+def _min_max(scaler: Any) -> Affine:
+    factor, offset = fitted(scaler, "scale_", "min_")
+    return -offset / factor, 1.0 / factor
+
+
+def _max_abs(scaler: Any) -> Affine:
+    return 0.0, fitted(scaler, "scale_")[0]
+
+
+def _function(scaler: Any) -> Affine:
+    if scaler.func is not None or scaler.inverse_func is not None:
+        raise refusal(
+            "a transformation by a function of one's own", "may not be linear in each column"
+        )
+    return 0.0, 1.0
+
+
+SCALERS: dict[str, Callable[[Any], Affine]] = {
+    "StandardScaler": _standard,
+    "MinMaxScaler": _min_max,
+    "MaxAbsScaler": _max_abs,
+    "RobustScaler": _robust,
+    "FunctionTransformer": _function,
+    "'passthrough'": lambda passthrough: (0.0, 1.0),
+    "None": lambda passthrough: (0.0, 1.0),
+}
+"""Class -> its shift and scale; a step "passthrough" or None does nothing."""
+
+
+def in_original_columns(
+    expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
+) -> AnyExpansion:
+    """The same function of x, where the expansion is one of x' = (x − shift) / scale."""
+    shift, scale = (np.broadcast_to(each, (expansion.n_columns,)) for each in (shift, scale))
+
+    return expansion.mapped(lambda part: part.moved(shift, scale))
+
+
+def in_original_target(
+    expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
+) -> AnyExpansion:
+    """shift + scale · f(x)."""
+    first, *others = (
+        replace(part, weights=part.weights * scale, intercept=part.intercept * scale)
+        for part in expansion.parts
+    )
+    return sum_of([replace(first, intercept=first.intercept + shift), *others])
+
+
+# --- linear models of kernel features
+
+Build = Callable[[FloatArray], AnyExpansion]
+"""Features · weights (p, k) as an expansion."""
+
+
+def linear_of_features(feature_map: Any, after: Sequence[Any], model: Any) -> AnyExpansion:
+    """intercept + features(x) · coef, features scaled by the steps `after`."""
+    parts = _features(feature_map)
+    weights, intercept = _readout(model, after)
+    sizes = [size for size, _ in parts]
+    blocks = np.split(weights, np.cumsum(sizes)[:-1])
+    expansions = [build(block) for (_, build), block in zip(parts, blocks, strict=True)]
+    names = _class_names(model, len(intercept))
+    whole = sum_of(expansions).mapped(lambda part: replace(part, output_names=names))
+    return in_original_target(whole, intercept, 1.0)
+
+
+def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    """Weights (p, k) of unscaled features and intercept (k,) of a linear model."""
+    if (name := class_name(model)) not in LINEAR:
+        raise refusal(
+            f"{name} of kernel features",
+            f"is not linear in them (linear are {', '.join(sorted(LINEAR))})",
+        )
+    coef, intercept = fitted(model, "coef_", "intercept_")
+    weights = np.atleast_2d(coef).T  # (p, k)
+    for scaler in reversed(after):
+        shift, scale = (np.broadcast_to(each, weights.shape[:1]) for each in affine(scaler))
+        weights = weights / scale[:, None]
+        intercept = intercept - shift @ weights
+    return weights, np.broadcast_to(intercept, weights.shape[1:])
+
+
+def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
+    """Of a classifier: the class that each output is positive for."""
+    classes = np.asarray(getattr(model, "classes_", ()))
+    if n_outputs == 1 and len(classes) == 2:
+        classes = classes[1:]
+    return tuple(map(str, classes)) if len(classes) == n_outputs else None
+
+
+def _features(feature_map: Any) -> list[tuple[int, Build]]:
+    """(number of features, how weights of them become an expansion) of the parts of a feature
+    map."""
+    if (name := class_name(feature_map)) in SCALERS:
+        raise refusal(
+            f"{name} in a FeatureUnion",
+            "gives columns as they are, and a linear model of them is a sum",
+        )
+    if name not in FEATURE_MAPS:
+        raise refusal(
+            f"the step {name}",
+            "is neither a scaler of single columns nor a kernel feature map",
+            "explain the rows that it gives: adapt the steps after it, and transform the rows by "
+            "those up to it",
+        )
+    return FEATURE_MAPS[name](feature_map)
+
+
+def _nystroem(feature_map: Any) -> list[tuple[int, Build]]:
+    landmarks, whitening = fitted(feature_map, "components_", "normalization_")
+    options = feature_map.kernel_params or {}
+    gamma = options.get("gamma") if feature_map.gamma is None else feature_map.gamma
+    terms = terms_of(feature_map.kernel, gamma, landmarks.shape[1], "Nystroem")
+
+    def build(weights: FloatArray) -> AnyExpansion:
+        return expansion_of(terms, landmarks, whitening.T @ weights, np.zeros(weights.shape[1]))
+
+    return [(len(whitening), build)]
+
+
+def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
+    frequencies, phases, gamma = fitted(
+        feature_map, "random_weights_", "random_offset_", "_gamma"
+    )  # (columns, D), (D,)
+    kernel = terms_of("rbf", gamma, len(frequencies), "RBFSampler")[0].kernel()
+    amplitude = np.sqrt(2.0 / len(phases))
+
+    def build(weights: FloatArray) -> AnyExpansion:
+        return FourierExpansion(
+            frequencies.T, phases, amplitude * weights, np.zeros(weights.shape[1]), kernel=kernel
+        )
+
+    return [(len(phases), build)]
+
+
+def flat_steps(step: Any) -> list[Any]:
+    """A pipeline inside a pipeline is its steps."""
+    return (
+        [each for _, inner in step.steps for each in flat_steps(inner)]
+        if class_name(step) == "Pipeline"
+        else [step]
+    )
+
+
+def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
+    factors = feature_map.transformer_weights or {}
+    parts = []
+    for name, transformer in feature_map.transformer_list:
+        if transformer != "drop":
+            steps = flat_steps(transformer)
+            factor = factors.get(name)
+            parts += [
+                _behind(steps[:-1], *part, 1.0 if factor is None else factor)
+                for part in _features(steps[-1])
+            ]
+    return parts
+
+
+def _behind(scalers: Sequence[Any], size: int, build: Build, factor: float) -> tuple[int, Build]:
+    """The features of scaled columns, times a factor."""
+    moves = [affine(scaler) for scaler in reversed(scalers)]
+
+    def build_behind(weights: FloatArray) -> AnyExpansion:
+        expansion = build(factor * weights)
+        for shift, scale in moves:
+            expansion = in_original_columns(expansion, shift, scale)
+        return expansion
+
+    return size, build_behind
+
+
+FEATURE_MAPS: dict[str, Callable[[Any], list[tuple[int, Build]]]] = {
+    "Nystroem": _nystroem,
+    "RBFSampler": _rbf_sampler,
+    "FeatureUnion": _feature_union,
+}
+"""Class -> its parts."""
+
+LINEAR = frozenset(
+    [
+        "ARDRegression",
+        "BayesianRidge",
+        "ElasticNet",
+        "ElasticNetCV",
+        "HuberRegressor",
+        "Lars",
+        "LarsCV",
+        "Lasso",
+        "LassoCV",
+        "LassoLars",
+        "LassoLarsCV",
+        "LassoLarsIC",
+        "LinearDiscriminantAnalysis",
+        "LinearRegression",
+        "LinearSVC",
+        "LinearSVR",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "MultiTaskElasticNet",
+        "MultiTaskElasticNetCV",
+        "MultiTaskLasso",
+        "MultiTaskLassoCV",
+        "OrthogonalMatchingPursuit",
+        "OrthogonalMatchingPursuitCV",
+        "PassiveAggressiveClassifier",
+        "PassiveAggressiveRegressor",
+        "Perceptron",
+        "QuantileRegressor",
+        "Ridge",
+        "RidgeCV",
+        "RidgeClassifier",
+        "RidgeClassifierCV",
+        "SGDClassifier",
+        "SGDRegressor",
+        "TheilSenRegressor",
+    ]
+)
+"""Classes whose prediction or decision function is coef_ · features + intercept_."""

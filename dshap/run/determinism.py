@@ -1,0 +1,78 @@
+"""Whether a model's answer for a row is always the same: the sum over coalitions takes it for a
+function of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.attributors.failing import answered
+from dshap.core.errors import InputError, PredictError
+from dshap.core.records import FloatArray
+from dshap.core.types import RowReader
+
+__all__ = ["PROBE_ROWS", "PROBE_TOLERANCE", "check_steady", "first_rows"]
+
+PROBE_ROWS = 64
+"""By which a model is known."""
+PROBE_TOLERANCE = 1e-9
+"""Relative difference of predictions that another processor explains."""
+ASKED, ALONE = 16, 4
+"""Rows that are asked again, and of these alone."""
+OF_SPREAD, OF_SIZE = 1e-4, 1e-5
+"""Differences that rounding explains (in float32, or where sums are made in any order): of the
+standard deviation of the answers, and of the largest one."""
+
+
+def first_rows(reader: RowReader) -> FloatArray:
+    """The first good rows of a table (n, columns), which tell a model."""
+    block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
+    return block.good
+
+
+def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> None:
+    """Ask for the same rows (n, columns) again, in another order, and one by one.
+
+    Raises
+    ------
+    InputError
+        An answer (n, k) differs by more than `OF_SPREAD` of their standard deviation and `OF_SIZE`
+        of the largest.
+    """
+    rows = (
+        rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]
+        if len(rows) > ASKED
+        else rows
+    )
+    if not len(rows):
+        return
+    try:
+        first = predict(rows)
+    except PredictError:  # a row's fault, perhaps
+        rows = rows[answered(predict, rows)]
+        first = predict(rows)
+    known = np.where(np.isfinite(first), first, 0.0)
+    allowed = OF_SPREAD * known.std(axis=0) + OF_SIZE * np.abs(known).max(axis=0)
+    alone = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))
+    ways: dict[str, tuple[NDArray[np.intp], Callable[[], FloatArray]]] = {
+        "is asked again": (np.arange(len(rows)), lambda: predict(rows)),
+        "gets the rows in another order": (np.arange(len(rows)), lambda: predict(rows[::-1])[::-1]),
+        "gets a row alone": (alone, lambda: np.concatenate([predict(rows[[i]]) for i in alone])),
+    }
+    for when, (asked, answer) in ways.items():
+        again = answer()
+        # NaN, where it was none, differs
+        off = np.isfinite(first[asked]) & ~(np.abs(again - first[asked]) <= allowed)
+        if off.any():
+            i, k = np.argwhere(off)[0]
+            raise InputError(
+                f"the model answers differently when it {when}: {first[asked[i], k]:.6g}, then "
+                f"{again[i, k]:.6g} for "
+                "the same row; let it answer for each row by itself and the same each time "
+                "(dropout and noise off, no "
+                "scaling by the rows of a call), or give stochastic=True, which asks again and has "
+                "the noise in the "
+                "errors"
+            )

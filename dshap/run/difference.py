@@ -1,0 +1,153 @@
+"""How the run that a store holds differs from the one that is asked for, in words: options, model,
+background, rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import StoreMismatchError
+from dshap.core.records import digest_of
+from dshap.cube import holds_run, read_run, refuse_altered
+from dshap.run.row_difference import RowsOfStore
+from dshap.run.session import Session
+from dshap.tables import Inputs
+
+__all__ = ["data_said", "refuse_difference", "refuse_other_run"]
+
+SHOWN = 4
+"""Differences that a message names."""
+ROWS, DATA = frozenset(("rows.digest", "rows.n")), frozenset(("data.digest", "data.n"))
+OF_ROWS = frozenset(("probe",))
+"""Entries of a fingerprint that follow from the rows that are explained."""
+OF_DATA = frozenset(("value.background", "value.data", "value.weights", "value.predictions"))
+"""Entries of a fingerprint that follow from the background or data of the value function."""
+PREDICTED = frozenset(("probe", "value.predictions"))
+"""Entries by which a black box is known: its predictions for the first rows, and for its
+background."""
+KINDS: Mapping[str, str] = {"design.design": "design", "value.value": "value function"}
+"""Entries that name a kind of thing -> their names in a message; of another kind all other entries
+differ too."""
+FOLLOWING: Mapping[str, tuple[str, ...]] = {
+    "design.design": ("design.",),
+    "value.value": ("value.", "data."),
+    "players": ("design.n_players", "value.players."),
+    "features": ("design.n_players", "value.players.", "players"),
+}
+"""An entry -> the beginnings of those that follow from it."""
+OTHER_ROWS = "as before, with other values or in another order"
+
+
+def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session: Session) -> None:
+    """A `StoreMismatchError` where the store at `path` holds another run than this one, or no
+    cube."""
+    refuse_altered(path)
+    stored = read_run(path)
+    if stored is None:
+        if holds_run(path, digest_of(run)):  # its metadata were lost, and are made again
+            return
+        if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+            raise StoreMismatchError(
+                f"{path} exists and is no attribution cube: choose another store"
+            )
+        return
+    value = None if session.options.stochastic else inputs.value
+    refuse_difference(
+        path, stored.get("fingerprint", {}), run, RowsOfStore(path, inputs.rows, session, value)
+    )
+
+
+def refuse_difference(
+    path: Path, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore
+) -> None:
+    """A `StoreMismatchError` that names what differs between two fingerprints, where anything
+    does."""
+    was, now = _flat(stored), _flat(json.loads(json.dumps(run)))
+    changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    if not changed:
+        return
+    said = _said(was, now, changed, rows)
+    more = f" and {len(said) - SHOWN} more differences" if len(said) > SHOWN else ""
+    raise StoreMismatchError(
+        f"{path} holds another run: {'; '.join(said[:SHOWN])}{more}; choose another store, or "
+        "remove it"
+    )
+
+
+def _said(
+    was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], rows: RowsOfStore
+) -> list[str]:
+    """A few words for each difference; what only follows from another difference is not told."""
+    changed = changed - _following(changed)
+    has_other_columns = any(name.startswith(("keys", "features")) for name in changed)
+    said = []
+    if changed & ROWS and not has_other_columns:
+        said.append(f"rows: {rows.said(was.get('rows.n'), now.get('rows.n'))}")
+    if changed & DATA and not (has_other_columns or _is_table_of_rows(was, now)):
+        said.append(data_said(_name_of_data(was, now), was.get("data.n"), now.get("data.n")))
+    follows = ROWS | DATA
+    follows |= OF_ROWS if changed & ROWS else frozenset()
+    follows |= OF_DATA if changed & DATA else frozenset()
+    if changed & PREDICTED - follows:
+        said.append("the model predicts other values than before for the same rows")
+    others = sorted(changed - follows - PREDICTED)
+    return said + [_leaf(name, was.get(name, "absent"), now.get(name, "absent")) for name in others]
+
+
+def _following(changed: Set[str]) -> set[str]:
+    """The entries that only follow from others that changed."""
+    causes = changed & FOLLOWING.keys()
+    return {
+        name
+        for name in changed
+        for cause in causes
+        if name.startswith(FOLLOWING[cause]) and name != cause
+    }
+
+
+def _is_table_of_rows(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """The value function learned from the rows that are explained, and does so now."""
+    return all(run.get("data.digest") == run.get("rows.digest") for run in (was, now))
+
+
+def _name_of_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The word for the rows that a value function is made with."""
+    return (
+        "background"
+        if any(run.get("value.background") for run in (was, now))
+        else "background or data"
+    )
+
+
+def data_said(name: str, was: int | None, now: int | None) -> str:
+    """How many rows there are of this name, before and now."""
+    if was == now:
+        return f"{name}: {now:,} rows {OTHER_ROWS}"
+    before, after = (f"{count:,} rows" if count is not None else "none" for count in (was, now))
+    return f"{name}: {before} before, {after.removesuffix(' rows')} now"
+
+
+def _leaf(name: str, was: Any, now: Any) -> str:
+    """One option, or its content where only a digest of it is known."""
+    name = KINDS.get(name, name.removeprefix("options."))
+    if _is_digest(was) or _is_digest(now):
+        return f"{name} is not the one that the store was made with"
+    return f"{name} was {was}, now {now}"
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{16,}", value) is not None
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """value.penalty -> 0.001 and the like."""
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    return {
+        name: leaf
+        for key, part in tree.items()
+        for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
+    }

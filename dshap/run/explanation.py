@@ -1,0 +1,497 @@
+"""A run: plan, learn, explain, measure.
+
+`Explanation` is all of it; `prepare_value` plans and learns, for rows that come later;
+`measured_quality` plans and measures on rows that nothing was learned from; `fit_model` learns a
+model, `fit_models` several.  `learning.py` has the steps.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dshap.attributors.choice import check_kinds, choose, learns, reads_data
+from dshap.attributors.texts import design_of_texts
+from dshap.core.blocks import N_ENDS
+from dshap.core.capabilities import is_of_texts, is_scaled, streams_data, tuned
+from dshap.core.errors import FailedBlocksError, InputError, StoreMismatchError, shown
+from dshap.core.options import RunOptions
+from dshap.core.records import Record
+from dshap.core.rows import sample_positions, spans
+from dshap.core.threads import process_threads
+from dshap.core.types import Design, Explained, GivenAttributor, RowReader
+from dshap.cube import (
+    CONTAINER,
+    CubeLayout,
+    CubeWriter,
+    StateFolder,
+    create_cube,
+    drop_lost_blocks,
+    has_copy,
+    holds_run,
+    is_finished,
+    largest_residual,
+    mark_finished,
+    read_run,
+    remove_store,
+    renew_cube,
+    repair,
+)
+from dshap.engine import Failure, Plan, make_plan
+from dshap.engine.explain import evaluate
+from dshap.engine.learn import run_pass
+from dshap.engine.plan import check_fit
+from dshap.models import KernelModel
+from dshap.models.passes import HeldOut, Tune
+from dshap.run.determinism import check_steady, first_rows
+from dshap.run.difference import refuse_other_run
+from dshap.run.identity import (
+    NUMERICS_VERSION,
+    Way,
+    fingerprint_of,
+    layout_of,
+    states_follow_from,
+    stored_plan,
+)
+from dshap.run.learning import (
+    Run,
+    coalition_errors,
+    learn_states,
+    learned,
+    settled_design,
+    with_landmarks,
+)
+from dshap.run.prepared import (
+    PREPARED,
+    DataSummary,
+    Prepared,
+    open_prepared,
+    probe_of,
+    refuse_other,
+    save_prepared,
+)
+from dshap.run.quality import Quality, check_measurable, mean_by_sizes
+from dshap.run.session import Session
+from dshap.tables import (
+    Census,
+    Inputs,
+    kind_of,
+    open_for,
+    open_rows,
+    refuse_unknown_categories,
+    take_census,
+    times_of_data,
+)
+
+__all__ = [
+    "IDLE_WORKER_BYTES",
+    "Explanation",
+    "fit_model",
+    "fit_models",
+    "measure",
+    "measured_quality",
+    "open_held_out",
+    "prepare_value",
+]
+
+AnyModel = TypeVar("AnyModel", bound=KernelModel)
+
+NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
+IDLE_WORKER_BYTES = 320 << 20
+"""What a warm worker takes before its first task."""
+
+
+@dataclass
+class Explanation:
+    """One explanation that is checked and planned: `create` its store, or `run` it."""
+
+    path: Path
+    layout: CubeLayout
+    work: Run
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return self.work.plan
+
+    @classmethod
+    def of(
+        cls,
+        value: Explained,
+        rows: Any,
+        path: Path,
+        session: Session,
+        *,
+        design: Design | Callable[[int], Design] | str = "auto",
+        key: Any = None,
+        seed: int = 0,
+        census: Census | None = None,
+        prepared: Prepared | None = None,
+    ) -> Explanation:
+        """Everything that can be refused is refused here; nothing is written outside the workspace.
+
+        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design
+        that is not given; `prepared` holds the states of this value function.
+        """
+        asked = design_of_texts(value, design)
+        check_kinds(value, asked)
+        inputs = Inputs.open(
+            value,
+            rows,
+            session,
+            missing=session.options.missing,
+            key=key,
+            census=census,
+            learns=learns(value),
+            reads_data=prepared is None and reads_data(value),
+        )
+        is_active = None if prepared or inputs.data is None else inputs.active_players()
+        way = Way.of(
+            inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
+        )
+        for text in way.unknown_errors.values():
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        inputs.check_rows(session)
+        if session.is_local:  # one task at a time
+            way = replace(way, chosen=way.chosen.with_threads(process_threads()))
+        run = fingerprint_of(inputs, way, prepared)
+        refuse_other_run(path, run, inputs, session)
+        _check_first_rows(inputs, is_new=read_run(path) is None and not way.options.stochastic)
+        data_rows = 0 if prepared is None else prepared.data.n_rows
+        plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
+        layout = layout_of(inputs, way, plan, run)
+        explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
+        # of a finished one nobody needs workers, nor asks for their memory
+        if not explanation.is_complete:
+            plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
+        return explanation
+
+    def create(self) -> bool:
+        """The store, every row pending, with its plan; False where it was there, and is left as it
+        is."""
+        files = {"plan.json": self.plan.to_json()}
+        if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
+            if not has_copy(self.path):
+                renew_cube(self.path, self.layout, files)
+            return False
+        create_cube(self.path, self.layout, files)
+        return True
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing is left to do: a run has ended here, and every block has its receipt."""
+        if read_run(self.path) is None or not is_finished(self.path):
+            return False
+        return len(self.work.cube.done()) == self.plan.n_instance_tiles
+
+    def run(self, session: Session) -> Explanation:
+        """Carry out what is left; this explanation with the blocks that failed."""
+        if self.is_complete:
+            return self
+        is_new = self.create()
+        work = self.work
+        for name in work.states.mend():
+            session.progress.say(f"state {name} is damaged: it is computed again")
+        for line in drop_lost_blocks(self.path):
+            session.progress.say(line)
+        try:
+            work = with_landmarks(session, work)
+            attributor, stated = learned(session, work)
+            failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
+        # a bad option that only the work could show: the store is as if it had not been made
+        except InputError:
+            if is_new and not work.cube.done():
+                remove_store(self.path)
+            raise
+        if stated:
+            work.cube.write_note("closed_form", {**stated, **work.cube.stated()})
+        if not any(failure.is_whole for failure in failures):
+            work.cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
+            mark_finished(self.path)
+        return replace(self, failures=tuple(failures))
+
+    def raise_on_failed(self, is_kept: bool = True) -> None:
+        """A `FailedBlocksError` that names the first of the rows that failed, and the store if it
+        `is_kept`."""
+        if self.failures:
+            first = min(self.failures, key=lambda failure: failure.start)
+            n_rows = sum(failure.n_rows for failure in self.failures)
+            n_failed, n_blocks = len(self.failures), self.plan.n_instance_tiles
+            others = (
+                f"The others are in {self.path}; run the same again to retry"
+                if is_kept
+                else NOTHING_KEPT
+            )
+            raise FailedBlocksError(
+                f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
+                "attribution (status "
+                f"failed), in {n_failed} of {n_blocks} blocks; {first.where}: {first.reason}"
+                + (
+                    f". {others}"
+                    if n_rows < self.plan.n_rows
+                    else ": mend that, then run the same again"
+                )
+            )
+
+
+def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
+    """Hold a model with a scale of its own against the one that it stands for; ask that of a new
+    run twice."""
+    model = inputs.value.model
+    if not is_new and not is_scaled(model):
+        return
+    first = np.concatenate(list(map(first_rows, inputs.readers)))
+    if is_scaled(model):
+        model.check_own(first)
+    if is_new:
+        check_steady(model, first)
+
+
+def _run(
+    inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None
+) -> Run:
+    """What is carried out."""
+    run = layout.run["fingerprint"]
+    return Run(
+        chosen=way.chosen,
+        plan=plan,
+        rows=inputs.rows,
+        data=inputs.data,
+        writer=CubeWriter(path, layout, layout.run["digest"]),
+        states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
+        follows_from=states_follow_from(run, plan),
+        run_digest=layout.run["digest"],
+        is_active=way.is_active,
+        keep_rows=bool(layout.columns),
+    )
+
+
+def prepare_value(
+    value: Explained,
+    rows: Any,
+    design: Design | str,
+    path: Path,
+    session: Session,
+) -> Prepared:
+    """`dshap.prepare` inside a session that is open."""
+    check_kinds(value, design)
+    _refuse_to_prepare(value)
+    if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
+        raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
+    options, missing = session.options, session.options.missing
+    if missing == "pass" and learns(value):
+        raise InputError(
+            'missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"'
+        )
+    if rows is None:
+        names, n_columns = value.model.feature_names, value.model.n_columns
+        times = times_of_data(value)
+        data = open_rows(
+            value.data, session, features=names, n_columns=n_columns, missing=missing, times=times
+        )
+    else:
+        data = open_for(value, rows, session, missing=missing)
+        refuse_unknown_categories(data, session)
+    census = take_census(data, session)
+    chosen = choose(design, value, options.max_coalitions)
+    if chosen.design is not None:  # no rows are explained here that could settle its list
+        chosen = replace(chosen, design=tuned(chosen.design, Record()))
+    plan = make_plan(chosen.work(), data, data, options, (("design", chosen.why),))
+    plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
+    plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
+    kept = DataSummary.of(data, census)
+    run = {
+        "numerics": NUMERICS_VERSION,
+        "value": chosen.value_fingerprint(),
+        "data": kept.fingerprint(),
+    }
+    chosen = replace(chosen, why="given")
+    prepared = Prepared(
+        chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span
+    )
+    damaged = repair(path)
+    for damage in damaged:
+        session.progress.say(f"{damage}; it is computed again")
+    if (path / PREPARED).exists() and not damaged:
+        return refuse_other(open_prepared(path, value), prepared)
+    is_new = not path.exists()
+    try:
+        work = _states_of(prepared, plan, data, data, prepared.states, session)
+        learn_states(session, work)
+    # a bad option that only the work could show: the store is as if it had not been made
+    except InputError:
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    save_prepared(prepared, work.tile_names, probe_of(value, data))
+    return prepared
+
+
+def _refuse_to_prepare(value: Explained) -> None:
+    """An InputError where nothing is learned."""
+    why = {
+        "is an attributor": isinstance(value, GivenAttributor),
+        "learns from no rows": is_of_texts(value),
+        "reads its data for every row that is explained": streams_data(value),
+    }
+    for reason, is_so in why.items():
+        if is_so:
+            raise InputError(
+                f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself"
+            )
+
+
+def _states_of(
+    prepared: Prepared,
+    plan: Plan,
+    rows: RowReader,
+    data: RowReader | None,
+    states: StateFolder,
+    session: Session,
+) -> Run:
+    """What the tasks share, the landmarks chosen; nothing is written but states."""
+    run = Run(
+        chosen=prepared.chosen.without_data(),
+        plan=plan,
+        rows=rows,
+        data=data,
+        states=states,
+        follows_from=prepared.follows_from,
+        is_active=np.ones(len(prepared.value.players), dtype=bool),
+    )
+    return with_landmarks(session, run)
+
+
+def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
+    """The rows that MSE_v of an explanation is measured on; what has none is refused before
+    anything is computed."""
+    if kind_of(rows) is None:
+        raise InputError(
+            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data "
+            "frame, an array "
+            "or a source"
+        )
+    work = explanation.work
+    check_measurable(work.chosen)
+    return open_for(work.value, rows, session, missing=work.rows.missing)
+
+
+def measure(
+    explanation: Explanation,
+    rows: Any,
+    session: Session,
+    prepared: Prepared | None = None,
+    **said: bool,
+) -> Quality:
+    """MSE_v of a finished explanation on these rows, from its states or those that it was
+    `prepared` with.
+
+    Noted by its cube, with what is `said` of the rows.
+    """
+    plain = replace(session, options=RunOptions())
+    found = measured_quality(
+        prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
+    )
+    explanation.work.cube.write_note("mse_v", found.to_dict() | said)
+    mark_finished(explanation.path)
+    return found
+
+
+def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
+    """MSE_v of a prepared value function on these rows."""
+    design, value = check_measurable(prepared.chosen), prepared.value
+    options = replace(
+        session.options,
+        coalition_tile=prepared.coalition_tile,
+        row_span=prepared.row_span,
+        coalition_groups=1,
+    )
+    inputs = Inputs.open(
+        value, rows, session, missing=options.missing, learns=learns(value), reads_data=False
+    )
+    value = inputs.value
+    chosen = replace(prepared.chosen, value=value)
+    plan = make_plan(chosen.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
+    states = StateFolder(path / "state", prepared.states.path)
+    work = _states_of(replace(prepared, chosen=chosen), plan, inputs.rows, None, states, session)
+    total = coalition_errors(session, work)
+    n = float(total["n"])
+    if not n:
+        raise InputError(
+            "no row, and its prediction, is free of NaN and infinity: give rows to measure on"
+        )
+    mse = total["error2"] / n
+    variance = total["f2"] / n - np.square(total["f"] / n)
+    masks = design.block(N_ENDS, design.info.n_coalitions).masks
+    link = "" if value.link.is_identity else value.link.describe()
+    return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
+
+
+def _prepared_of(explanation: Explanation) -> Prepared:
+    """The states of a finished explanation, as those of a prepared value function."""
+    work, plan = explanation.work, explanation.plan
+    run = explanation.layout.run["fingerprint"]
+    data = run["data"]
+    kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
+    chosen = replace(work.chosen, design=settled_design(work))
+    return Prepared(
+        chosen,
+        explanation.path,
+        states_follow_from(run, plan),
+        kept,
+        plan.coalition_tile,
+        plan.row_span,
+    )
+
+
+def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
+    """The fitted model: the same bits as `model.fit` on the same rows in one process.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where a worker cannot hold the sums: said when the sample has told how many outputs there
+        are.
+    """
+    return _fit_models(session, model, reader, None)[0]
+
+
+def fit_models(
+    session: Session, model: AnyModel, reader: RowReader, strengths: Sequence[float]
+) -> tuple[AnyModel, ...]:
+    """The models of these strengths of the Shapley penalty: the same bits as `model.fit_path`."""
+    return _fit_models(session, model, reader, model.checked_strengths(strengths))
+
+
+def _fit_models(
+    session: Session, model: AnyModel, reader: RowReader, strengths: tuple[float, ...] | None
+) -> tuple[AnyModel, ...]:
+    executor, progress = session.executor, session.progress
+    cut = spans(0, reader.n_rows)
+    progress.begin(
+        "fit", 1 + model.passes(len(reader.feature_names)) + bool(model.holdout), "passes"
+    )
+    positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
+    inside = [
+        (a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)
+    ]
+    check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
+    tune = Tune(model, positions, tuple(reader.feature_names), check, strengths)
+    first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)
+    found = run_pass(executor, first, reader, cut, progress.advance)
+    models: tuple[AnyModel, ...] = (found,) if strengths is None else found
+    if model.holdout:
+        scored = run_pass(executor, HeldOut(models), reader, cut, progress.advance)
+        for fitted, sums in zip(models, scored, strict=True):
+            fitted.held_out_score(sums)
+    progress.end()
+    for fitted in models:
+        fitted.warn_unless_converged()
+    return models

@@ -1,0 +1,295 @@
+"""What a run is: by what rows are explained, the layout of its cube, and the fingerprint that tells
+it from others."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap import __version__
+from dshap.attributors.choice import (
+    Chosen,
+    check_closed,
+    choose,
+    in_rounds,
+    of_noisy_model,
+    why_no_interaction_errors,
+    with_interactions,
+)
+from dshap.attributors.contraction import N_REPLICATES
+from dshap.attributors.failing import answered, answers
+from dshap.attributors.texts import choose_of_texts
+from dshap.core.capabilities import game_seconds, is_of_texts, linear, tuned
+from dshap.core.errors import InputError
+from dshap.core.options import RunOptions
+from dshap.core.records import BoolArray, Record, digest_of
+from dshap.core.types import Design, Explained, RowReader, replaced
+from dshap.cube import CONTAINER, TEXT, CubeLayout, has_copy
+from dshap.engine import Plan, make_plan, naming
+from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
+from dshap.run.determinism import PROBE_ROWS
+from dshap.run.prepared import DataSummary, Prepared
+from dshap.tables import Inputs
+
+__all__ = [
+    "NUMERICS_VERSION",
+    "Way",
+    "fingerprint_of",
+    "layout_of",
+    "states_follow_from",
+    "stored_plan",
+]
+
+NUMERICS_VERSION = 19
+"""Raised when the same options give other numbers; a store of another version is not resumed."""
+
+
+GAME_SECONDS = 120.0
+"""Of a core, that what rows have for themselves may take in all, where their values take less."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way that rows are explained: by what, with which options, and why."""
+
+    chosen: Chosen
+    options: RunOptions
+    is_active: BoolArray
+    """(d,): players that take part; the others hold constant columns."""
+    reasons: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls,
+        value: Explained,
+        options: RunOptions,
+        design: Design | str,
+        seed: int,
+        n_rows: int,
+        is_active: BoolArray | None = None,
+        prepared: Prepared | None = None,
+    ) -> Way:
+        """What is asked for, for so many rows, as far as there is such a thing; refused with an
+        `InputError` else."""
+        check_closed(value, options)
+        is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
+        chosen: Chosen
+        if is_of_texts(value):
+            chosen, options = choose_of_texts(design, value, options, seed)
+        elif prepared is not None:
+            chosen, options = _as_prepared(prepared, value, design, options)
+        else:
+            active = replaced(value, players=value.players.over(is_active))
+            chosen = choose(design, active, options.max_coalitions, seed)
+            if chosen.info.has_graph:  # a constant column is a neighbour too
+                is_active, chosen = (
+                    np.ones(len(value.players), dtype=bool),
+                    chosen.with_value(value),
+                )
+        reasons = [("design", chosen.why)]
+        if not is_active.all():
+            constant = [
+                name
+                for name, active in zip(value.players.names, is_active, strict=True)
+                if not active
+            ]
+            reasons.append(
+                ("players", f"{', '.join(constant)}: constant in all rows, attribution 0")
+            )
+            if chosen.info.n_players == len(value.players):
+                chosen = chosen.with_players(int(is_active.sum()))
+        if options.interactions:
+            chosen = with_interactions(chosen)
+            if why := why_no_interaction_errors(chosen):
+                reasons.append(("interactions", why))
+        if options.stochastic:
+            chosen = of_noisy_model(chosen)
+        if options.tol is not None:
+            chosen, options, why = in_rounds(chosen, design, options)
+            reasons.append(("tol", why))
+        chosen, why = _alike_where_quicker(chosen, n_rows)
+        reasons += [("rows", why)] if why else []
+        if note := value.notes.get("predict"):
+            reasons.append(("predict", note["rows"]))
+        if why := chosen.info.why_no_errors:
+            reasons.append(("std_error", f"NaN: {why}"))
+        return cls(chosen.without_data(), options, is_active, tuple(reasons))
+
+    @property
+    def unknown_errors(self) -> dict[str, str]:
+        """Variable of the cube whose errors are not known -> what is said of it."""
+        found = {}
+        if why := self.chosen.info.why_no_errors:
+            found["std_error"] = f"std_error is NaN: {why}"
+        if self.options.interactions and (why := why_no_interaction_errors(self.chosen)):
+            found["interaction"] = why
+        return found
+
+    def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
+        """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
+        work, noise = self.chosen.work(), N_REPLICATES if self.options.stochastic else 0
+        return make_plan(
+            work,
+            rows,
+            data,
+            self.options,
+            self.reasons,
+            data_rows=data_rows,
+            noise_replicates=noise,
+        )
+
+
+def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
+    """With a design that is linear in the values, and why, where what a pilot may choose for each
+    row would take longer than the row's values, and more than `GAME_SECONDS` in all."""
+    if chosen.design is None:
+        return chosen, ""
+    seconds = game_seconds(chosen.design) * len(chosen.value.model.output_names)
+    if seconds * n_rows <= GAME_SECONDS:
+        return chosen, ""
+    cost = chosen.value.cost(chosen.info.n_coalitions)
+    is_known = math.isfinite(cost.operations)
+    values = (
+        cost.operations / OPERATIONS_PER_SECOND
+        if is_known
+        else cost.predictions * PREDICTION_SECONDS
+    )
+    if seconds <= values:
+        return chosen, ""
+    why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
+    return replace(
+        chosen, design=linear(chosen.design)
+    ), f"{why} (kriging(sparse=True) leaves that to the pilot)"
+
+
+def _as_prepared(
+    prepared: Prepared, value: Explained, design: Design | str, options: RunOptions
+) -> tuple[Chosen, RunOptions]:
+    """The design and the tiles of the states, for this value function with the categories of all
+    rows.
+
+    Raises
+    ------
+    InputError
+        Where another design was asked for, or one that grows.
+    """
+    chosen = prepared.chosen
+    if design != "auto" and (
+        isinstance(design, str) or tuned(design, Record()).fingerprint() != chosen.fingerprint()
+    ):
+        raise InputError(
+            f"the states in {prepared.path} were prepared for {chosen.info.n_coalitions} "
+            "coalitions of "
+            f"{chosen.info.n_players} players "
+            'by another design: leave design at "auto", or prepare them for this one'
+        )
+    if options.tol is not None:
+        raise InputError(
+            f"the states in {prepared.path} are those of one list of coalitions, and tol would let "
+            "it grow: "
+            "leave tol out, or explain the value function itself"
+        )
+    options = replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
+    return chosen.with_value(value), options
+
+
+def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+    value, rows, options = inputs.value, inputs.rows, way.options
+    dtypes = rows.column_dtypes.items() if options.keep_rows else ()
+    kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
+    names, about = (
+        value.model.output_names,
+        {"version": __version__, "processor": platform.machine()},
+    )
+    return CubeLayout(
+        n_rows=rows.n_rows,
+        players=value.players.names,
+        outputs=value.link.outputs(names),
+        link="" if value.link.is_identity else value.link.describe(),
+        is_base_by_row=way.chosen.is_base_by_row,
+        classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
+        tile=plan.instance_tile,
+        chunk=plan.chunk_rows,
+        dtype=options.dtype,
+        units=options.units,
+        n_replicates=plan.n_replicates,
+        has_interactions=plan.interactions,
+        interaction_errors=way.unknown_errors.get("interaction", ""),
+        is_adaptive=plan.tol is not None,
+        keys=dict(rows.key_dtypes),
+        columns=kept,
+        vocabulary=way.chosen.vocabulary,
+        run={"digest": digest_of(run), "fingerprint": run} | about,
+    )
+
+
+def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """What the states of a run follow from, coalitions apart."""
+    return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
+
+
+def stored_plan(path: Path) -> Plan | None:
+    """The plan that a store was created with; None where none is there, or no copy tells that it is
+    what it was."""
+    if not has_copy(path):
+        return None
+    try:
+        return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
+    """Everything that changes a number of the cube; workers, window and display are not in it."""
+    value, rows, options = inputs.value, inputs.rows, way.options
+    # limits, display, what the readers say
+    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
+    kept = {
+        name: given
+        for name, given in asdict(options).items()
+        if name not in shown and given is not None
+    }
+    data = None if prepared is None else prepared.data
+    if inputs.data is not None and inputs.data_census is not None:
+        data = DataSummary.of(inputs.data, inputs.data_census)
+    of_value = (
+        way.chosen.value_fingerprint() if prepared is None else prepared.follows_from["value"]
+    )
+    if options.stochastic:  # without what a noisy model predicted, which it will not predict again
+        of_value = {name: part for name, part in of_value.items() if name != "predictions"}
+    return {
+        "numerics": NUMERICS_VERSION,
+        "value": of_value,
+        "design": way.chosen.fingerprint(),
+        "features": list(rows.feature_names),
+        "players": list(value.players.names),
+        "outputs": list(value.link.outputs(value.model.output_names)),
+        "predicted": list(value.model.output_names),
+        "keys": dict(rows.key_dtypes),
+        "options": kept,
+        "rows": {"digest": inputs.census.fingerprint, "n": rows.n_rows, "missing": rows.missing},
+        "data": None if data is None else data.fingerprint(),
+        "probe": "" if options.stochastic else _probe(value, rows),
+    }
+
+
+def _probe(value: Explained, rows: RowReader) -> str:
+    """Digest of the predictions of the first rows: how a black box is known again.
+
+    Raises
+    ------
+    PredictError
+        Where the model, or the link, fails on all of them; nothing is written yet.
+    """
+    block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
+    with naming(0, block):
+        predictions = answers(value.model, block.good, (len(value.model.output_names),))
+        answered(lambda each: value.link(each[:, None], each), predictions)
+    return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()

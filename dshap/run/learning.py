@@ -1,0 +1,424 @@
+"""The steps of a run: landmarks, base value, pilots, coalition tiles, rows; what is there is not
+computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from dshap.attributors import attributor_of
+from dshap.attributors.choice import Chosen
+from dshap.attributors.closed_form import (
+    ClosedFormAttributor,
+    PairedAttributor,
+    PairedForm,
+    StateOfRows,
+)
+from dshap.attributors.game import (
+    EstimatedGame,
+    Game,
+    Instances,
+    LearnedGame,
+    StreamedGame,
+    first_tiles,
+)
+from dshap.attributors.learning import (
+    BaseValue,
+    CoalitionErrors,
+    CoalitionTiles,
+    Landmarks,
+    NoisyBaseValue,
+    PilotPass,
+    PredictionRange,
+    penalties,
+)
+from dshap.attributors.texts import TextAttributor
+from dshap.core.capabilities import (
+    EstimatedBase,
+    is_of_texts,
+    needs_predictions,
+    pilot_coalitions,
+    sample_size,
+    streams_data,
+    tuned,
+)
+from dshap.core.errors import DshapError
+from dshap.core.records import BoolArray, Moments, Record, State, digest_of
+from dshap.core.rows import sample_positions
+from dshap.core.types import Attributor, Design, Pass, RecordStore, RowReader
+from dshap.engine import Plan
+from dshap.engine.explain import BlockWriter, Evaluation
+from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
+from dshap.run.session import Session
+
+__all__ = [
+    "Run",
+    "coalition_errors",
+    "learn_states",
+    "learned",
+    "settled_design",
+    "with_landmarks",
+]
+
+SAMPLE_SEED = 0
+"""Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of
+their options."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is explained, by what, from what is learned, and where it is kept."""
+
+    chosen: Chosen
+    plan: Plan
+    rows: RowReader
+    data: RowReader | None
+    """None where all states are there, and where nothing is learned."""
+    states: RecordStore
+    follows_from: Mapping[str, Any]
+    """What the states of coalition tiles follow from, coalitions apart."""
+    is_active: BoolArray
+    """(d of the cube,): players that the design has; the others hold constant columns, and their
+    attribution is 0."""
+    writer: BlockWriter | None = None
+    """None where no rows are explained."""
+    run_digest: str = ""
+    """What tells this run from others; empty where no rows are explained."""
+    keep_rows: bool = False
+    """The writer wants the explained columns in their own dtypes."""
+
+    @property
+    def value(self) -> Any:
+        """What is explained."""
+        return self.chosen.value
+
+    @property
+    def design(self) -> Design:
+        """Whose coalitions are valued."""
+        assert self.chosen.design is not None
+        return self.chosen.design
+
+    def with_design(self, design: Design) -> Run:
+        return replace(self, chosen=replace(self.chosen, design=design))
+
+    @property
+    def table(self) -> RowReader:
+        """The data, which something is still to be learned from."""
+        if self.data is None:
+            raise DshapError(
+                "a state is missing in the prepared store: it was not finished, prepare it again"
+            )
+        return self.data
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(dict(self.follows_from))
+
+    @property
+    def base_name(self) -> str:
+        """State file of the sums of the base value."""
+        return f"base-{self._digest}"
+
+    @property
+    def landmarks_name(self) -> str:
+        """State file of what the value function chose from a sample."""
+        return f"landmarks-{self._digest}"
+
+    @cached_property
+    def tile_names(self) -> tuple[str, ...]:
+        """State file of each coalition tile, named by all that its content follows from; empty
+        where nothing is learned from data."""
+        if not self.chosen.learns:
+            return ()
+        packed = [b""]  # a closed form is of no coalition
+        if self.chosen.design is not None:
+            masks = (self.chosen.design.block(*span).masks for span in self.plan.coalition_spans)
+            packed = [np.packbits(each, axis=1).tobytes() for each in masks]
+        digests = (hashlib.blake2b(bits, digest_size=10).hexdigest() for bits in packed)
+        return tuple(
+            f"moments-{digest_of({**self.follows_from, 'masks': digest})}" for digest in digests
+        )
+
+    @property
+    def range_name(self) -> str:
+        """State file of the least and the largest prediction of the rows that are explained."""
+        return f"range-{self.run_digest}"
+
+    @property
+    def pilot_name(self) -> str:
+        """State file of what the design chooses next from a pilot."""
+        return f"pilot-{self.run_digest}-{pilot_coalitions(self.design)}"
+
+    @property
+    def cube(self) -> BlockWriter:
+        """The writer of the rows that are explained."""
+        if self.writer is None:
+            raise DshapError("no rows are explained here: there is no cube to write")
+        return self.writer
+
+    @property
+    def predictions(self) -> Predictions:
+        """Of the data; kept where coalition tiles want them too."""
+        name = self.base_name.replace("base", "predictions", 1)
+        return Predictions(self.value.model, self.states, name, needs_predictions(self.value))
+
+    def _shared(self) -> dict[str, Any]:
+        """What every attributor of dshap needs: the fields of `Instances`."""
+        return {
+            "value": self.value,
+            "store": self.states,
+            "base_name": self.base_name,
+            "n_outputs": self.plan.n_outputs,
+            "micro_rows": self.plan.micro_rows,
+            "is_kept": self.plan.cache_bytes > 0,
+            "is_active": self.is_active,
+        }
+
+    def evaluation(self, attributor: Attributor) -> Evaluation:
+        """The rows, by an attributor, into the cube."""
+        tiles = tuple(self.plan.instance_spans)
+        return Evaluation(
+            attributor, self.rows, tiles, self.cube, self.states, self.run_digest, self.keep_rows
+        )
+
+    def game(self) -> Game:
+        """The game of every row."""
+        kind: Any = Game
+        if streams_data(self.value):
+            kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
+        elif self.tile_names:  # a game of one player has none
+            kind = EstimatedGame if isinstance(self.value, EstimatedBase) else LearnedGame
+            kind = partial(kind, names=self.tile_names)
+        tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
+        ranges = (self.base_name, self.range_name) if self.plan.learns_range else ()
+        game: Game = kind(
+            design=self.design,
+            tiles=tiles,
+            joined_tiles=joined,
+            range_names=ranges,
+            **self._shared(),
+        )
+        return game
+
+    def texts(self) -> TextAttributor:
+        """The attributor of texts, a game for each length."""
+        tile, joined = self.plan.coalition_tile, self.plan.join_tiles
+        return TextAttributor(
+            design=self.design,
+            coalition_tile=tile,
+            joined_tiles=joined,
+            n_replicates=self.plan.n_replicates,
+            range_names=(self.range_name,) if self.plan.learns_range else (),
+            **self._shared(),
+        )
+
+    def closed_form(self) -> ClosedFormAttributor:
+        """The attributor of a closed form."""
+        form, shared = self.chosen.form, {"state_name": "".join(self.tile_names), **self._shared()}
+        assert form is not None
+        if self.plan.interactions and isinstance(form, PairedForm):
+            return PairedAttributor(form=form, **shared)
+        return ClosedFormAttributor(form=form, **shared)
+
+
+def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
+    """What explains the rows, once all that it needs is learned; and the errors that a closed form
+    states."""
+    for name, content in run.value.notes.items():
+        run.cube.write_note(name, content)
+    if run.chosen.is_given:
+        return run.value, {}
+    if run.plan.learns_range:
+        _learn_range(session, run)
+    if is_of_texts(run.value):
+        return run.texts(), {}
+    if run.chosen.form is None or run.chosen.learns:
+        _learn_base(session, run)
+    if run.chosen.form is None:
+        return _contraction(session, run), {}
+    _learn_tiles(session, run, [0])
+    attributor = run.closed_form()
+    stated = attributor.form.stated_error(attributor.state())
+    _write_base(run, attributor)
+    run.cube.write_note("closed_form", stated)
+    return attributor, stated
+
+
+def _contraction(session: Session, run: Run) -> Attributor:
+    """The attributor of a value function and a design: pilots, states of coalition tiles, notes."""
+    run = _with_pilots(session, run)
+    _learn_tiles(session, run, range(len(run.tile_names)))
+    game, plan = run.game(), run.plan
+    _write_base(run, game)
+    if note := game.note():
+        run.cube.write_note("base_value", note)
+    chosen = on_a_worker(session.executor, penalties, game) if run.tile_names else None
+    if chosen is not None:
+        run.cube.write_note("penalties", chosen)
+    return attributor_of(
+        game,
+        parts=plan.groups,
+        round_tiles=plan.round_tiles,
+        tol=plan.tol,
+        has_pairs=plan.interactions,
+        is_noisy=plan.stochastic,
+    )
+
+
+def _write_base(run: Run, instances: Instances) -> None:
+    """v(empty), where it is the same for all rows."""
+    base = instances.base_value()
+    if base is not None:
+        run.cube.write_base(base)
+
+
+def learn_states(session: Session, run: Run) -> None:
+    """What no instance changes: base value and coalition tiles, as states; what is there is not
+    computed again."""
+    _learn_base(session, run)
+    _learn_tiles(session, run, range(len(run.tile_names)))
+
+
+def with_landmarks(session: Session, run: Run) -> Run:
+    """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept
+    as a state."""
+    learner, name, spans = run.chosen.learner, run.landmarks_name, run.plan.data_spans
+    size = sample_size(learner)
+    if not size:
+        return run
+    if not run.states.has(name):
+        positions = sample_positions(run.table.n_rows, size, SAMPLE_SEED)
+        inside = [
+            (a, b)
+            for a, b in spans
+            if np.searchsorted(positions, a) < np.searchsorted(positions, b)
+        ]
+        run.states.put(
+            name, run_pass(session.executor, Landmarks(learner, positions), run.table, inside)
+        )
+    return replace(run, chosen=run.chosen.resolved(run.states.get(name, State)))
+
+
+def coalition_errors(session: Session, run: Run) -> Moments:
+    """Sums of `CoalitionErrors` over the rows."""
+    progress = session.progress
+    progress.begin("errors of coalitions", 1, "stages")
+    total: Moments = run_pass(
+        session.executor, CoalitionErrors(run.game()), run.rows, run.plan.instance_spans
+    )
+    progress.advance()
+    progress.end()
+    return total
+
+
+def _learn_base(session: Session, run: Run) -> None:
+    spans, predictions = run.plan.data_spans, run.predictions
+    wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
+    if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
+        return
+    weights = getattr(run.value, "data_weights", None)  # of a background
+    one = NoisyBaseValue(weights, run.value.model) if run.plan.stochastic else BaseValue(weights)
+    progress = session.progress
+    progress.begin("base value", 1, "stages")
+    learning = Learning((one,), (run.base_name,), run.states, run.table, predictions)
+    learn(session.executor, learning, spans, [0], progress.advance)
+    progress.end()
+
+
+def _learn_range(session: Session, run: Run) -> None:
+    """The least and the largest prediction of the rows, for the errors of those whose values do not
+    vary."""
+    if run.states.has(run.range_name):
+        return
+    progress = session.progress
+    progress.begin("range", 1, "stages")
+    one = PredictionRange(run.value.model, run.plan.instance_tile)
+    run.states.put(run.range_name, run_pass(session.executor, one, run.rows, run.plan.range_spans))
+    progress.advance()
+    progress.end()
+
+
+def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
+    """The states of these coalition tiles; predictions of the data are dropped when no tile wants
+    them any more."""
+    names = run.tile_names
+    todo = [tile for tile in tiles if names and not run.states.has(names[tile])]
+    if not todo:
+        return
+    progress = session.progress
+    progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
+    form, tiles_of = run.chosen.form, run.plan.coalition_spans
+    passes: Sequence[Pass] = (
+        (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
+    )
+    learning = Learning(passes, names, run.states, run.table, run.predictions)
+    learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
+    progress.end()
+    if run.predictions.is_kept and all(map(run.states.has, names)):
+        run.predictions.drop(run.plan.data_spans)
+
+
+def _with_pilots(session: Session, run: Run) -> Run:
+    """The run with the design's choices from pilots made; they are kept as states, and noted in the
+    cube."""
+    if not run.plan.pilot_rows:
+        return run
+    chosen, progress = dict[str, Any](), session.progress
+    while True:
+        pilot, started = PilotPass(run.game(), run.plan.tol), time.monotonic()
+        _learn_tiles(session, run, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
+        is_new = not run.states.has(run.pilot_name)
+        if is_new:
+            progress.begin("pilot", 1, "stages")
+            positions = run.plan.pilot_positions(pilot.n_coalitions)
+            found = run_pass(
+                session.executor,
+                pilot,
+                run.rows,
+                [(position, position + 1) for position in positions],
+            )
+            run.states.put(run.pilot_name, found)
+            progress.advance()
+            progress.end()
+        choice = run.states.get(run.pilot_name, Record)
+        chosen |= choice.arrays
+        run = run.with_design(tuned(run.design, choice))
+        if not choice.arrays or not pilot_coalitions(run.design):
+            break
+    if chosen:
+        if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
+            seconds = time.monotonic() - started if is_new else None
+            progress.say(_forecast_line(run.plan, float(chosen["forecast_coalitions"]), seconds))
+        run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
+    return run
+
+
+def settled_design(run: Run) -> Design:
+    """The design of a finished run, with the choices that are kept as states."""
+    while run.states.has(run.pilot_name):
+        design = tuned(run.design, run.states.get(run.pilot_name, Record))
+        if pilot_coalitions(design) in (0, pilot_coalitions(run.design)):
+            return design
+        run = run.with_design(design)
+    return run.design
+
+
+def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:
+    """How many coalitions a pilot expects, and their cost at its rate on one core, where it ran
+    just now."""
+    wanted = min(forecast, plan.n_coalitions)
+    text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions a row"
+    if forecast > plan.n_coalitions:
+        text += f", more than the {plan.n_coalitions:,} that are allowed"
+    values = wanted * plan.n_rows * plan.n_outputs
+    text += f": {values:,.0f} values of {plan.n_rows:,} rows"
+    if seconds is None:
+        return text
+    rate = plan.pilot_rows * plan.n_outputs * plan.n_coalitions / max(seconds, 1e-9)
+    return f"{text}, at the pilot's rate {values / rate:,.1f} s of one core"

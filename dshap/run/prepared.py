@@ -1,0 +1,200 @@
+"""Value functions prepared once, on all their data, for any number of runs: `prepare` and
+`open_prepared`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap import __version__
+from dshap.attributors.choice import Chosen, restored
+from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.records import Record
+from dshap.core.rules import as_path
+from dshap.core.types import Explained, RowReader
+from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
+from dshap.run.determinism import PROBE_TOLERANCE, check_steady, first_rows
+from dshap.run.difference import data_said
+from dshap.tables import Census
+
+__all__ = [
+    "PREPARED",
+    "DataSummary",
+    "Prepared",
+    "open_prepared",
+    "probe_of",
+    "refuse_other",
+    "save_prepared",
+]
+
+PROBE = "probe"
+"""State of the rows that a model is known by, and what it predicted for them."""
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """The table that was learned from, as far as a run on its states knows it: no row is read any
+    more."""
+
+    n_rows: int
+    feature_names: tuple[str, ...]
+    missing: str
+    digest: str
+
+    @classmethod
+    def of(cls, reader: RowReader, census: Census) -> DataSummary:
+        return cls(reader.n_rows, tuple(reader.feature_names), reader.missing, census.fingerprint)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"digest": self.digest, "n": self.n_rows, "missing": self.missing}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A value function whose states lie in a folder; give it to `dshap.explain` as the value
+    function."""
+
+    chosen: Chosen
+    """The value function, and the design or the closed form that the states are of."""
+    path: Path
+    follows_from: Mapping[str, Any]
+    """What the states follow from."""
+    data: DataSummary
+    coalition_tile: int
+    row_span: int
+
+    @property
+    def value(self) -> Any:
+        """The value function."""
+        return self.chosen.value
+
+    @property
+    def states(self) -> StateFolder:
+        return StateFolder(self.path / "state")
+
+    def describe(self) -> str:
+        """One line for people."""
+        kind = self.follows_from["value"]["value"]
+        return f"{kind} on {self.data.n_rows:,} rows, {self.chosen.info.n_coalitions:,} coalitions, {self.path}"
+
+    def __repr__(self) -> str:
+        return f"Prepared({self.describe()})"
+
+
+def described(path: Path) -> dict[str, Any]:
+    """What the store of a prepared value function says of itself.
+
+    Raises
+    ------
+    DamagedError
+        It is not what was written.
+    """
+    return ReceiptFolder(path).get(Path(PREPARED).stem)
+
+
+def probe_of(value: Explained, data: RowReader) -> Record:
+    """The first good rows of the data, and what the model predicts for them."""
+    rows = first_rows(data)
+    check_steady(value.model, rows)
+    return Record({"x": rows, "prediction": value.model(rows)})
+
+
+def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
+    """The description beside the states; made last, so that it stands for all of them."""
+    prepared.states.put(PROBE, probe)
+    mark_finished(prepared.path, [PREPARED])
+    content = {
+        "version": __version__,
+        "learnt": dict(prepared.follows_from),
+        "design": prepared.chosen.fingerprint(),
+        "data": asdict(prepared.data),
+        "coalition_tile": prepared.coalition_tile,
+        "row_span": prepared.row_span,
+        "tiles": list(tile_names),
+    }
+    ReceiptFolder(prepared.path).put(Path(PREPARED).stem, content)
+
+
+def open_prepared(store: str | Path, value: Explained) -> Prepared:
+    """The states that `dshap.prepare` left in `store`, for the value function that they were made
+    with.
+
+    Parameters
+    ----------
+    store : path
+    value : the value function, made as it was then; its data are not read
+
+    Raises
+    ------
+    InputError
+        No finished states there.
+    StoreMismatchError
+        They belong to another value function or to another model.
+    DamagedError
+        A file is not what was written: prepare the same again.
+    """
+    path = as_path("store", store)
+    if not os.path.lexists(path / PREPARED):
+        raise InputError(
+            f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
+        )
+    content = described(path)
+    chosen = restored(value, content["design"])
+    was, now = content["learnt"]["value"], json.loads(json.dumps(chosen.value_fingerprint()))
+    names = sorted(
+        n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions"
+    )
+    if names:  # predictions are compared below, on rows that were kept
+        raise StoreMismatchError(
+            f"{path} was prepared for another value function (it differs in {', '.join(names)}): "
+            "make the value "
+            "function as it was then, or prepare into another store"
+        )
+    data = content["data"]
+    prepared = Prepared(
+        chosen,
+        path,
+        content["learnt"],
+        DataSummary(**{**data, "feature_names": tuple(data["feature_names"])}),
+        content["coalition_tile"],
+        content["row_span"],
+    )
+    probe = prepared.states.get(PROBE, Record)
+    predictions = value.model(probe["x"])
+    if not np.allclose(
+        predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True
+    ):
+        raise StoreMismatchError(
+            f"{path} was prepared with another model: its predictions for the first rows of the "
+            "data differ; prepare "
+            "into another store"
+        )
+    return prepared
+
+
+def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
+    """What is there, where it is what was asked for; an `InputError` else."""
+    if stored.data.digest != wanted.data.digest:
+        said = data_said("data", stored.data.n_rows, wanted.data.n_rows)
+        raise InputError(
+            f"{stored.path} was prepared with another table ({said}): prepare into another store"
+        )
+    pairs = [
+        ("design", stored.chosen.fingerprint(), wanted.chosen.fingerprint()),
+        ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
+        ("row_span", stored.row_span, wanted.row_span),
+    ]
+    for name, was, now in pairs:
+        if was != now:
+            raise InputError(
+                f"{stored.path} was prepared with another {name} ({was}, now {now}): prepare into "
+                "another store, or "
+                "open it with dshap.open_prepared"
+            )
+    return stored

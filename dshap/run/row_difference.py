@@ -1,0 +1,331 @@
+"""The rows of a table compared with those that a store was made of, by their keys, in bounded
+memory.
+
+Both sides leave, span by span, a hash of each row's key and a mark of its content in files; the
+files are joined by parts of the hashes.  The content is known by the columns that the cube keeps,
+else by what the model predicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.blocks import RowBlock
+from dshap.core.errors import PredictError
+from dshap.core.records import FloatArray
+from dshap.core.types import Explained, RowReader
+from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
+from dshap.run.determinism import PROBE_TOLERANCE
+from dshap.tables import hash_columns, hash_keys
+from dshap.tables.files import whole_file
+from dshap.tables.opener import Site
+
+__all__ = ["RowsOfStore"]
+
+SHOWN = 3
+"""Keys of each kind that a message names."""
+JOINED_ROWS = 4_000_000
+"""Rows of both sides that are joined at once: some 200 MB."""
+PREDICTED_ROWS = 200_000
+"""Rows that are predicted for a message, at most: the content of more is told only where the cube
+keeps its rows."""
+PREDICTED_OUTPUTS = 4
+"""Outputs that tell a row by its prediction."""
+
+Marks = NDArray[Any]
+"""(n, w): what tells the content of rows; w = 0 where nothing does."""
+
+
+@dataclass(frozen=True)
+class RowsOfStore:
+    """The rows of a table beside those that a store was made of."""
+
+    path: Path
+    """A cube, or the store of a job."""
+    reader: RowReader
+    site: Site
+    value: Explained | None = None
+    """By whose predictions rows are known; None where there is no model yet, or one that answers
+    differently."""
+
+    def said(self, was: int | None, now: int | None) -> str:
+        """How the rows differ, in words: `was` rows of the store, `now` rows of the table."""
+        found = None
+        if self.reader.key_names:
+            found = self._difference()
+        if found is not None:
+            return found.said(was or 0)
+        told = " (with key= the message tells which)" if not self.reader.key_names else ""
+        if was == now:
+            return f"{now:,} as before, with other values or in another order{told}"
+        return f"{was or 0:,} before, {now or 0:,} now{told}"
+
+    def _difference(self) -> Difference | None:
+        """None where the store has no finished block with keys of these columns."""
+        for path in cube_paths(self.path):
+            content = self._content_of(path)
+            old = _left(self.site.folder("keys"), map(content.of_block, finished_blocks(path)))
+            if not old.n_rows:
+                continue
+            folder = self.site.folder("keys")
+            try:
+                self.site.learn(_MarksPass(folder, content), self.reader)
+            except PredictError:  # of this message only the content goes missing
+                content = Content("nothing")
+                folder = self.site.folder("keys")
+                self.site.learn(_MarksPass(folder, content), self.reader)
+            new = Side(folder, self.reader.n_rows)
+            return _joined(old, new, content.kind, path, self.reader)
+        return None
+
+    def _content_of(self, path: Path) -> Content:
+        """Choose by what rows of the store and of the table are compared."""
+        first = next(finished_blocks(path), None)
+        if first is not None and first.columns.keys() == set(self.reader.feature_names):
+            return Content("columns")
+        if self.value is not None and self.reader.n_rows <= PREDICTED_ROWS:
+            return Content("predictions", self.value)
+        return Content("nothing")
+
+
+@dataclass(frozen=True)
+class Content:
+    """The values by which two rows of one key are compared: columns, the model's prediction, or
+    nothing."""
+
+    kind: str
+    value: Explained | None = None
+
+    def of_block(self, block: FinishedBlock) -> tuple[int, NDArray[np.uint64], Marks]:
+        """(first row, hashes of keys (n,), marks (n, w)) of a block of the store."""
+        marks: Marks = np.empty((len(block.prediction), 0))
+        if self.kind == "columns":
+            marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
+        elif self.kind == "predictions":
+            marks = block.prediction[:, :PREDICTED_OUTPUTS]
+        return block.start, hash_keys(block.keys), marks
+
+    def of_rows(self, block: RowBlock) -> tuple[int, NDArray[np.uint64], Marks]:
+        """Start, hashed keys and marks of rows of the table."""
+        marks: Marks = np.empty((len(block.x), 0))
+        if self.kind == "columns":
+            marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
+        elif self.value is not None:
+            marks = self._predicted(self.value, block)
+        return block.start, hash_keys(block.keys), marks
+
+    @staticmethod
+    def _predicted(value: Explained, block: RowBlock) -> FloatArray:
+        """(n, w): predictions after the link, NaN of rows that are skipped."""
+        predictions = value.model(block.good)
+        linked = value.link(predictions[:, None], predictions)[:, 0, :PREDICTED_OUTPUTS]
+        marks = np.full((len(block.x), linked.shape[1]), np.nan)
+        marks[block.is_ok] = linked
+        return marks
+
+
+@dataclass(frozen=True)
+class _MarksPass:
+    """The pass that leaves hashes of keys and marks of content of a table in a folder."""
+
+    folder: Path
+    content: Content
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return ("keys", "columns") if self.content.kind == "columns" else ("keys",)
+
+    def partial(self, block: RowBlock) -> tuple[()]:
+        _leave(self.folder, *self.content.of_rows(block))
+        return ()
+
+    def finish(self, total: tuple[()]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Side:
+    """Hashes and marks of the rows of one side, in the files of a folder."""
+
+    folder: Path
+    n_rows: int
+
+    def part(self, index: int, n_parts: int) -> tuple[NDArray[np.uint64], Marks, NDArray[np.int64]]:
+        """(hashes, marks, positions) of the rows whose hashes fall into one of so many parts."""
+        hashes, marks, positions = [], [], []
+        for path in sorted(self.folder.glob("*.npz")):
+            with np.load(path) as held:
+                is_inside = held["hashes"] % np.uint64(n_parts) == index
+                hashes.append(held["hashes"][is_inside])
+                marks.append(held["marks"][is_inside])
+            positions.append(int(path.stem) + np.flatnonzero(is_inside))
+        return np.concatenate(hashes), np.concatenate(marks), np.concatenate(positions)
+
+
+def _left(folder: Path, blocks: Iterator[tuple[int, NDArray[np.uint64], Marks]]) -> Side:
+    """The blocks of a store as files."""
+    n_rows = 0
+    for start, hashes, marks in blocks:
+        _leave(folder, start, hashes, marks)
+        n_rows += len(hashes)
+    return Side(folder, n_rows)
+
+
+def _leave(folder: Path, start: int, hashes: NDArray[np.uint64], marks: Marks) -> None:
+    with whole_file(folder / f"{start:015d}.npz") as private, private.open("wb") as file:
+        np.savez(file, hashes=hashes, marks=marks)
+
+
+@dataclass(frozen=True)
+class Some:
+    """How many rows there are of a kind, and the first of them."""
+
+    count: int = 0
+    positions: tuple[int, ...] = ()
+    """Positions of the first `SHOWN`, in the table or in the store."""
+
+    def with_rows(self, positions: NDArray[np.int64]) -> Some:
+        """These, and rows that were found besides."""
+        first = sorted([*self.positions, *np.sort(positions)[:SHOWN].tolist()])
+        return Some(self.count + len(positions), tuple(first[:SHOWN]))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The keys of a store beside those of a table: new, gone, changed, moved."""
+
+    n_before: int
+    """Rows of the store that are finished."""
+    n_now: int
+    new: Some
+    gone: Some
+    changed: Some
+    """Keys that both have, and whose rows are known to differ."""
+    n_moved: int
+    content: str
+    """The kind of `Content`."""
+    key_before: Callable[[int], str]
+    key_now: Callable[[int], str]
+
+    def said(self, n_store: int) -> str:
+        """In words; `n_store` are all rows of the store's run."""
+        is_whole = self.n_before == n_store
+        seen = (
+            "" if is_whole else f"of the {self.n_before:,} of {n_store:,} keys that are finished "
+        )
+        # those that are not finished may have been among them
+        new = self.new if is_whole else Some()
+        if not (new.count or self.gone.count or self.changed.count):
+            return self._same(seen, n_store)
+        parts = [
+            self._kind(new, "new", self.key_now),
+            self._kind(self.changed, self._word_of_changed, self.key_now),
+            self._kind(self.gone, "gone", self.key_before),
+        ]
+        told = ", ".join(part for part in parts if part)
+        rows = "" if is_whole else f"; {n_store:,} rows before, {self.n_now:,} now"
+        return f"{seen}{told}{self._unknown()}{rows}"
+
+    def _same(self, seen: str, n_store: int) -> str:
+        """Where no key is known to be new, changed or gone."""
+        if seen and n_store != self.n_now:
+            return f"{seen}none is gone; {n_store:,} rows before, {self.n_now:,} now"
+        who = f"{seen}all" if seen else f"the same {self.n_now:,} keys"
+        if self.n_moved:
+            return (
+                f"{who} in another order (the order is part of a run: sort the rows as they were)"
+            )
+        if self.content == "columns":
+            return f"{who} in the same order, with the same values: the target differs, or rows that are not finished"
+        return f"{who} in the same order, with other values in some rows{self._unknown()}"
+
+    @property
+    def _word_of_changed(self) -> str:
+        """Where predictions tell it, the model is the same if those of most keys are."""
+        if (
+            self.content == "predictions"
+            and 2 * self.changed.count > self.n_before - self.gone.count
+        ):
+            return "with other predictions"
+        return "changed"
+
+    def _kind(self, some: Some, word: str, key: Callable[[int], str]) -> str:
+        if not some.count:
+            return ""
+        first = ", ".join(map(key, some.positions))
+        return f"{some.count:,} {'key' if some.count == 1 else 'keys'} {word} ({_listed(first, some.count)})"
+
+    def _unknown(self) -> str:
+        """Say what is not known of the keys that both have."""
+        if self.content == "columns" or self.n_before == self.gone.count:
+            return ""
+        if self.content == "predictions":
+            return " (what moves no prediction is told only where keep_rows=True has kept the rows)"
+        return " (which values changed is told only where keep_rows=True has kept the rows)"
+
+
+def _listed(first: str, count: int) -> str:
+    return first if count <= SHOWN else f"first {first}"
+
+
+def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -> Difference:
+    """The keys of both sides, part by part."""
+    n_parts = -(-(old.n_rows + new.n_rows) // JOINED_ROWS)
+    found = {kind: Some() for kind in ("new", "gone", "changed")}
+    n_moved = 0
+    for index in range(n_parts):
+        hashes_before, marks_before, before = old.part(index, n_parts)
+        hashes_now, marks_now, now = new.part(index, n_parts)
+        _, i, j = np.intersect1d(hashes_before, hashes_now, return_indices=True)
+        is_changed = _differ(marks_before[i], marks_now[j])
+        found["new"] = found["new"].with_rows(np.delete(now, j))
+        found["gone"] = found["gone"].with_rows(np.delete(before, i))
+        found["changed"] = found["changed"].with_rows(now[j][is_changed])
+        n_moved += int(np.count_nonzero(before[i] != now[j]))
+    return Difference(
+        n_before=old.n_rows,
+        n_now=new.n_rows,
+        **found,
+        n_moved=n_moved,
+        content=content,
+        key_before=lambda position: _said_key(row_key(path, position)),
+        key_now=lambda position: _said_key(_key_of(reader, position)),
+    )
+
+
+def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
+    """(n,): hashes that differ, or predictions by more than rounding."""
+    if not before.size or before.shape != now.shape:
+        return np.zeros(len(before), dtype=bool)
+    if before.dtype.kind != "f":
+        return np.asarray((before != now).any(axis=1))
+    size = float(np.abs(before[np.isfinite(before)]).max(initial=0.0))
+    is_close = np.isclose(
+        before, now, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE * size, equal_nan=True
+    )
+    return np.asarray(~is_close.all(axis=1))
+
+
+def _key_of(reader: RowReader, position: int) -> dict[str, str]:
+    """key column -> the key of one row of a table, as `row_key` gives those of a store."""
+    keys = reader.read(position, position + 1, keys=True).keys
+    return {name: _plain(values[0]) for name, values in keys.items()}
+
+
+def _plain(value: Any) -> str:
+    """A key as text; a date alone where the time is midnight."""
+    if isinstance(value, np.datetime64):
+        return str(np.datetime_as_string(value, unit="s")).removesuffix("T00:00:00")
+    return str(value)
+
+
+def _said_key(key: dict[str, str]) -> str:
+    """ "17", or "shop 5, day 2012-08-09" of several columns."""
+    if len(key) == 1:
+        return next(iter(key.values()))
+    return " ".join(f"{name}={value}" for name, value in key.items())

@@ -1,0 +1,128 @@
+"""What the steps of one run share: where tasks run, the folder for what is thrown away at its end,
+and its progress."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dshap.core.options import RunOptions
+from dshap.core.rules import Flag, as_path
+from dshap.core.types import Pass, RowReader
+from dshap.cube import Workspace
+from dshap.engine import (
+    DaskExecutor,
+    Executor,
+    LineProgress,
+    LoopExecutor,
+    NotebookProgress,
+    Progress,
+    SilentProgress,
+    checked_client,
+    collect_partitions,
+    current_client,
+    is_notebook,
+    learn_from,
+)
+
+__all__ = ["Session", "open_session"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all steps of one call share.
+
+    It is a `dshap.tables.opener.Site`: the tables of a run are read and spooled here.
+    """
+
+    executor: Executor
+    workspace: Workspace
+    options: RunOptions = field(default_factory=RunOptions)
+    progress: Progress = field(default_factory=SilentProgress)
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes of one worker, the smaller of its own and that of the options; None: not known."""
+        limits = [
+            limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit
+        ]
+        return min(limits, default=None)
+
+    @property
+    def is_local(self) -> bool:
+        """True where tasks run in this process and can see its arrays."""
+        return self.executor.is_local
+
+    def folder(self, name: str) -> Path:
+        """An empty folder that is removed at the end of the run."""
+        return self.workspace.folder(name)
+
+    def learn(self, one: Pass, reader: RowReader) -> Any:
+        """What a pass over all rows of a table gives."""
+        return learn_from(self.executor, one, reader)
+
+    def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
+        """write(partition, index) of delayed row partitions of a Dask collection, where they live,
+        in order."""
+        client = self.executor.client if isinstance(self.executor, DaskExecutor) else None
+        return collect_partitions(parts, write, client)
+
+
+@contextlib.contextmanager
+def open_session(
+    store: str | Path | None, client: Any, progress: bool | None, options: Mapping[str, Any]
+) -> Iterator[tuple[Path, Session]]:
+    """The absolute path of the store, and the session of one call; without a store a temporary
+    folder, gone at the end.
+
+    Raises
+    ------
+    InputError
+        Options that there are not, a client that is none.
+    """
+    record = RunOptions.of(options)
+    executor = _executor_for(client, progress, record.wait)
+    with _temporary_store(store) as path, Workspace(path) as workspace:
+        yield path, Session(executor, workspace, record, _progress_for(progress))
+
+
+def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:
+    """The Dask executor of this client or address, or of the current one; the plain loop where
+    there is none."""
+    client = current_client() if client is None else checked_client(client)
+    if client is None:
+        return LoopExecutor()
+    return DaskExecutor(
+        client, wait_s, (SilentProgress() if progress is False else LineProgress()).say
+    )
+
+
+def _progress_for(given: bool | None) -> Progress:
+    """Rate and time left where asked for, and without being asked where somebody looks: a terminal,
+    a notebook."""
+    if given is not None:
+        given = Flag()("progress", given)
+    if given is False:
+        return SilentProgress()
+    if is_notebook():
+        return NotebookProgress()
+    return LineProgress() if given or sys.stderr.isatty() else SilentProgress()
+
+
+@contextlib.contextmanager
+def _temporary_store(store: str | Path | None) -> Iterator[Path]:
+    """The absolute path of the store; without one a temporary folder that is gone afterwards."""
+    if store is not None:
+        yield as_path("store", store)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="dshap-"))
+    try:
+        yield folder / "cube.zarr"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

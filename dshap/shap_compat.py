@@ -1,0 +1,234 @@
+"""`dshap.Explainer`: the calls that users of the shap package know, and its `shap.Explanation`, for
+its plots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dshap.api import explain
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.types import Design, Explained, Link
+from dshap.models import KernelModel
+from dshap.predictors.named import columns_by_name
+from dshap.predictors.tree_kinds import is_ensemble
+from dshap.tables.opener import kind_of
+from dshap.values import KernelInterventional, Marginal, Trees
+
+__all__ = ["Explainer"]
+
+
+class Explainer:
+    """``shap.Explainer`` by dshap: interventional values of any model, or TreeSHAP, as a
+    ``shap.Explanation``.
+
+    Parameters
+    ----------
+    model : callable, fitted model or value function
+        A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its
+        `predict_proba`); a fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; a
+        tree ensemble of XGBoost, LightGBM or scikit-learn, which needs no masker
+        (`dshap.values.Trees`: log-odds of boosted classifiers); or a value function of
+        `dshap.values`, which has its own background.
+    masker : array, data frame, `Background`, shap masker with `data`, path or collection
+        The background.
+    link : "identity", "logit", a link of `dshap.values`, or ``shap.links.logit``
+    feature_names, output_names, players : as in `dshap.values.Marginal`
+
+    Examples
+    --------
+    >>> explainer = dshap.Explainer(model.predict, X100)  # was: shap.Explainer(model.predict, X100)
+    >>> shap.plots.beeswarm(explainer(X))
+    >>> dshap.Explainer(xgb_model)(X)  # TreeSHAP, as shap.Explainer(xgb_model)(X)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        masker: Any = None,
+        *,
+        link: Any = "identity",
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        players: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> None:
+        if isinstance(model, Explained):
+            given = {
+                "masker": masker,
+                "feature_names": feature_names,
+                "output_names": output_names,
+                "players": players,
+            }
+            named = [name for name, each in given.items() if each is not None] + ["link"] * (
+                link != "identity"
+            )
+            if named:
+                raise InputError(
+                    f"a value function has its own {' and '.join(named)}: leave "
+                    f"{' and '.join(named)} out"
+                )
+            self.value: Explained = model
+            return
+        if masker is None and is_ensemble(model):
+            _refuse_given(link != "identity", "link", "Trees explains margins")
+            _refuse_given(
+                players is not None,
+                "players",
+                "the value of a group is not the sum of its columns' in Trees",
+            )
+            self.value = Trees(model, feature_names=feature_names, output_names=output_names)
+            return
+        if masker is None:
+            raise InputError(
+                "masker is missing: give background rows, like dshap.Explainer(model.predict, "
+                "X[:100])"
+            )
+        background = masker
+        if type(masker).__module__.startswith("shap."):
+            background = masker.data
+            feature_names = (
+                feature_names
+                if feature_names is not None
+                else getattr(masker, "feature_names", None)
+            )
+        options: dict[str, Any] = {"players": players, "output_names": output_names}
+        if isinstance(model, KernelModel):
+            if _link_of(link) != "identity":
+                raise InputError(
+                    "links are of predict functions: give model.predict_proba or the like as the "
+                    "model"
+                )
+            self.value = KernelInterventional(model, background, **options)
+        else:
+            self.value = Marginal(
+                _predict_of(model),
+                background,
+                feature_names=feature_names,
+                link=_link_of(link),
+                **options,
+            )
+
+    def __call__(
+        self,
+        X: Any,
+        *,
+        max_evals: int | None = None,
+        design: Design | str = "auto",
+        client: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Explain rows.
+
+        Parameters
+        ----------
+        X : array, data frame, or any table that `dshap.explain` takes
+        max_evals : int, optional
+            Coalitions at most, for each row; all where they are no more (`max_coalitions` of
+            `dshap.explain`).
+        design, client, **options : as in `dshap.explain`
+
+        Returns
+        -------
+        shap.Explanation
+            values (n, d), or (n, d, k) of several outputs; base_values (n,) or (n, k); data (n,
+            columns); `error_std` where coalitions are sampled.
+
+        Raises
+        ------
+        InputError
+            Where the shap package is not installed; as `dshap.explain` besides.
+        """
+        shap = _shap()
+        start = time.perf_counter()
+        cube = explain(
+            self.value, X, design=design, client=client, max_coalitions=max_evals, **options
+        )
+        outputs = [str(name) for name in cube["output"].values]
+        base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
+        return shap.Explanation(
+            values=_by_output(cube["attribution"].values),
+            base_values=np.array(_by_output(base)),
+            data=_data_of(X, self.value),
+            feature_names=[str(name) for name in cube["feature"].values],
+            output_names=outputs if len(outputs) > 1 else None,
+            error_std=_by_output(cube["std_error"].values) if "std_error" in cube else None,
+            compute_time=time.perf_counter() - start,
+        )
+
+    def shap_values(self, X: Any, *, max_evals: int | None = None, **options: Any) -> FloatArray:
+        """Explain rows: the attributions alone, (n, d), or (n, d, k) of several outputs.
+
+        Options as of a call; the shap package is not needed.
+        """
+        return _by_output(
+            explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
+        )
+
+
+def _refuse_given(is_given: bool, name: str, why: str) -> None:
+    """Raise where an option is given that the explainer has no use for."""
+    if is_given:
+        raise InputError(
+            f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function"
+        )
+
+
+def _by_output(values: FloatArray) -> FloatArray:
+    """Values (…, k); without the last axis where there is one output, as shap has it."""
+    return values[..., 0] if values.shape[-1] == 1 else values
+
+
+def _shap() -> Any:
+    try:
+        import shap
+    except ImportError as error:
+        raise InputError(
+            "a shap.Explanation needs the shap package: pip install 'dshap[shap]'"
+        ) from error
+    return shap
+
+
+def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
+    """The function of a model."""
+    if hasattr(model, "predict"):
+        if hasattr(model, "classes_"):
+            raise InputError(
+                f"{type(model).__name__} is a classifier: say what to explain, like "
+                "dshap.Explainer(model.predict_proba, X[:100])"
+                + (
+                    ", or leave masker out for TreeSHAP: dshap.Explainer(model)"
+                    if is_ensemble(model)
+                    else ""
+                )
+            )
+        predict: Callable[[FloatArray], Any] = model.predict
+        return predict
+    if callable(model):
+        return model
+    raise InputError(
+        f"model is {type(model).__name__}: give a predict function, or a model that has predict"
+    )
+
+
+def _link_of(link: Any) -> str | Link:
+    """A link by its name; those of shap are functions."""
+    is_of_shap = callable(link) and not isinstance(link, Link)
+    return getattr(link, "__name__", "identity") if is_of_shap else link
+
+
+def _data_of(X: Any, value: Explained) -> Any:
+    """The explained values (n, d) where every player is a column and they lie in memory; else
+    None."""
+    if value.players.members.sum(axis=1).max() > 1:
+        return None
+    match kind_of(X):
+        case "data frame":
+            names = value.model.feature_names
+            return (columns_by_name(X, names) if names else X).to_numpy()
+        case "array" | "list":
+            return np.asarray(X)
+    return None

@@ -1,0 +1,58 @@
+"""What the steps of a run share: spans of a table on the executor, one of them without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dshap.core.blocks import RowBlock
+from dshap.core.records import Moments
+from dshap.core.rows import SPAN_ROWS
+from dshap.cube import Workspace
+from dshap.engine import LoopExecutor
+from dshap.run.session import Session
+from dshap.tables import ArraySource
+from dshap.tables.opener import Site
+
+
+class Counted(LoopExecutor):
+    """How often it ran."""
+
+    n_runs = 0
+
+    def run(self, *args, **options):
+        self.n_runs += 1
+        super().run(*args, **options)
+
+
+@dataclass(frozen=True)
+class Total:
+    """The pass that adds up the first column."""
+
+    wants = ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        return Moments({"sum": np.array(block.x[:, 0].sum()), "spans": np.array(1)})
+
+    def finish(self, total: Moments) -> tuple[float, int]:
+        return float(total["sum"]), int(total["spans"])
+
+
+def test_a_session_is_a_site_of_fresh_folders(tmp_path):
+    with Workspace(tmp_path / "store") as workspace:
+        session: Site = Session(LoopExecutor(), workspace)
+        assert session.is_local
+        assert session.learn(Total(), ArraySource(np.arange(3.0)[:, None])) == (3.0, 1)
+        one, two = session.folder("rows"), session.folder("rows")
+        assert one != two and one.is_dir() and two.is_dir()
+    assert not one.exists()
+
+
+@pytest.mark.parametrize(("n_rows", "n_runs"), [(1, 0), (SPAN_ROWS, 0), (SPAN_ROWS + 1, 1)])
+def test_one_span_starts_no_executor(n_rows, n_runs, tmp_path):
+    executor = Counted()
+    with Workspace(tmp_path / "store") as workspace:
+        found = Session(executor, workspace).learn(Total(), ArraySource(np.ones((n_rows, 1))))
+    assert found == (n_rows, 1 + n_runs) and executor.n_runs == n_runs
