@@ -141,9 +141,12 @@ def explain(
     with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
-        prepared, game = (
-            (value, value.value) if isinstance(value, Prepared) else (None, as_value(value))
-        )
+        if isinstance(value, Prepared):
+            prepared = value
+            game = value.value
+        else:
+            prepared = None
+            game = as_value(value)
         try:
             explanation = Explanation.of(
                 game, rows, path, session, design=design, key=key, prepared=prepared
@@ -155,7 +158,10 @@ def explain(
             return empty_cube(game.players.names, game.link.outputs(game.model.output_names))
         if store is None:
             _check_in_memory(explanation.layout)
-        held_out = None if quality is None else open_held_out(quality, explanation, session)
+        if quality is None:
+            held_out = None
+        else:
+            held_out = open_held_out(quality, explanation, session)
         if compute:
             explanation.run(session).raise_on_failed(is_kept=store is not None)
         else:
@@ -163,7 +169,9 @@ def explain(
         if compute and held_out is not None:
             measure(explanation, held_out, session, prepared)
         cube = open_cube(path)
-        return cube.load() if store is None else cube
+        if store is None:
+            return cube.load()
+        return cube
 
 
 def prepare(

@@ -36,7 +36,9 @@ __all__ = ["cli", "main"]
 
 LOG = logging.getLogger(__name__)
 
-INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
+INTERRUPTED = 130
+BUG = 1
+BAD_INPUT = 2
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 SHOWN_STORES = 4
 """Stores of a folder that a message names."""
@@ -130,9 +132,17 @@ def command(function: Callable[..., None]) -> click.Command:
 def _set_up(quiet: bool, verbose: bool) -> None:
     """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given
     back."""
-    level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
+    if verbose:
+        level = logging.INFO
+    elif quiet:
+        level = logging.ERROR
+    else:
+        level = logging.WARNING
     logs = logging.StreamHandler(sys.stderr)
-    times = "" if sys.stderr.isatty() else "%(asctime)s "
+    if sys.stderr.isatty():
+        times = ""
+    else:
+        times = "%(asctime)s "
     logs.setFormatter(_PrintableLogs(f"{times}%(name)s: %(message)s", TIME_FORMAT))
     logging.basicConfig(level=level, handlers=[logs])
     warnings.showwarning = _warn
@@ -206,7 +216,9 @@ def _is_interrupt(error: BaseException | None) -> bool:
 def _progress(quiet: bool) -> Progress:
     from dshap.engine import LineProgress, SilentProgress
 
-    return SilentProgress() if quiet else LineProgress(sys.stderr)
+    if quiet:
+        return SilentProgress()
+    return LineProgress(sys.stderr)
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
@@ -278,7 +290,10 @@ def run(
     if job.report.picture:
         require_matplotlib()
     result = run_job(job, _progress(quiet), trusts_files=not reread, wait_s=wait_s)
-    lines, content, problems = _no_results(job) if result.is_empty else _results(job, result)
+    if result.is_empty:
+        lines, content, problems = _no_results(job)
+    else:
+        lines, content, problems = _results(job, result)
     has_rows = bool(content["ranking"]) or not result.has_failed
     if as_json or (has_rows and not quiet):
         _print(lines, content, as_json)
@@ -311,13 +326,16 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
             problems.append(_ending(error)[0])
             return None
 
-    units, ranked = job.run.units, tried(report.rankings, result.paths) or []
-    row = (
-        tried(report.breakdown, result.paths, job.report.instance)
-        if ranked or not result.has_failed
-        else None
-    )
-    picture = tried(_picture, job, result, ranked) if ranked else None
+    units = job.run.units
+    ranked = tried(report.rankings, result.paths) or []
+    if ranked or not result.has_failed:
+        row = tried(report.breakdown, result.paths, job.report.instance)
+    else:
+        row = None
+    if ranked:
+        picture = tried(_picture, job, result, ranked)
+    else:
+        picture = None
     if problems and picture:
         problems.append(f"the picture {picture} was still written")
     places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
@@ -443,7 +461,10 @@ def _instead(folder: Path) -> str:
     some."""
     from dshap.cube import cube_paths
 
-    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    if folder.is_dir():
+        inside = sorted(folder.iterdir())
+    else:
+        inside = []
     stores = [path.name for path in inside if cube_paths(path)]
     if not stores:
         return "give the store of a run"
@@ -460,12 +481,12 @@ def show(store: str, as_json: bool, quiet: bool) -> None:
     from dshap.jobs import fit_report
 
     path = _store(store)
-    paths, job = _cubes(path), read_job(path) or {}
-    ranked, fitted = report.rankings(paths), fit_report(path)
-    statuses, found = (
-        {name: cube_status(path) for name, path in paths.items()},
-        report.accuracy(paths),
-    )
+    paths = _cubes(path)
+    job = read_job(path) or {}
+    ranked = report.rankings(paths)
+    fitted = fit_report(path)
+    statuses = {name: cube_status(path) for name, path in paths.items()}
+    found = report.accuracy(paths)
     lines = [
         *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
         *(
@@ -514,7 +535,10 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     root = _store(store)
     if not store_parts(root):
         _cubes(root)
-    mended = _mended(root, job_file, quiet) if repair else {}
+    if repair:
+        mended = _mended(root, job_file, quiet)
+    else:
+        mended = {}
     found = _damaged(root)
     lines = [f"{name}: mended: {damage}" for name, damages in mended.items() for damage in damages]
     lines += [
@@ -542,7 +566,8 @@ def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Da
     left: dict[str, list[Damage]] = {}
     while job_file is not None:
         _finish(job_file, store, quiet)
-        before, left = left, _damaged(store)
+        before = left
+        left = _damaged(store)
         if not any(left.values()) or left == before:
             break
         for name, damages in _repaired(store).items():
@@ -581,7 +606,10 @@ def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
     if read_run(path) is None:
         return []
     status = cube_status(path)
-    left = "" if status.is_complete else "; the others are left for the same run again"
+    if status.is_complete:
+        left = ""
+    else:
+        left = "; the others are left for the same run again"
     if status.failed and status.is_complete:
         left = f"; {status.failed:,} failed rows are left for the same run again"
     return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]

@@ -90,11 +90,10 @@ class Explainer:
         background = masker
         if type(masker).__module__.startswith("shap."):
             background = masker.data
-            feature_names = (
-                feature_names
-                if feature_names is not None
-                else getattr(masker, "feature_names", None)
-            )
+            if feature_names is not None:
+                feature_names = feature_names
+            else:
+                feature_names = getattr(masker, "feature_names", None)
         options: dict[str, Any] = {"players": players, "output_names": output_names}
         if isinstance(model, KernelModel):
             if _link_of(link) != "identity":
@@ -179,7 +178,9 @@ def _refuse_given(is_given: bool, name: str, why: str) -> None:
 
 def _by_output(values: FloatArray) -> FloatArray:
     """Values (…, k); without the last axis where there is one output, as shap has it."""
-    return values[..., 0] if values.shape[-1] == 1 else values
+    if values.shape[-1] == 1:
+        return values[..., 0]
+    return values
 
 
 def _shap() -> Any:
@@ -217,7 +218,9 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
 def _link_of(link: Any) -> str | Link:
     """A link by its name; those of shap are functions."""
     is_of_shap = callable(link) and not isinstance(link, Link)
-    return getattr(link, "__name__", "identity") if is_of_shap else link
+    if is_of_shap:
+        return getattr(link, "__name__", "identity")
+    return link
 
 
 def _data_of(X: Any, value: Explained) -> Any:

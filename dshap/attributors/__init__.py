@@ -37,7 +37,8 @@ def attributor_of(
     has_pairs : interactions are asked for
     is_noisy : the model answers differently when it is asked again
     """
-    value, shares = game.value, tuple(map(tuple, parts))
+    value = game.value
+    shares = tuple(map(tuple, parts))
     if tol is not None:
         return RoundsAttributor(
             game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))

@@ -99,7 +99,9 @@ FORMS: Mapping[type, type[ClosedForm]] = {
 def form_of(value: Explained) -> ClosedForm | None:
     """The closed form of a value function, where it has one."""
     kind = next((FORMS[kind] for kind in type(value).__mro__ if kind in FORMS), None)
-    return None if kind is None else kind(value)
+    if kind is None:
+        return None
+    return kind(value)
 
 
 def learns(value: Explained) -> bool:
@@ -144,7 +146,9 @@ class Chosen:
     @property
     def learns(self) -> bool:
         """States need sums over all rows of the data."""
-        return self.form.learns if self.form else learns_from_data(self.value)
+        if self.form:
+            return self.form.learns
+        return learns_from_data(self.value)
 
     @property
     def learner(self) -> Any:
@@ -154,11 +158,9 @@ class Chosen:
     def resolved(self, choice: State) -> Chosen:
         """With what was chosen from a sample."""
         learner = self.learner.chosen(choice)
-        return (
-            replace(self, value=learner)
-            if self.form is None
-            else replace(self, value=learner.value, form=learner)
-        )
+        if self.form is None:
+            return replace(self, value=learner)
+        return replace(self, value=learner.value, form=learner)
 
     @property
     def is_given(self) -> bool:
@@ -203,7 +205,8 @@ class Chosen:
         def cost(m: int, n: int = 1) -> Cost:
             return by.cost(n)
 
-        size, n = sample_size(by), self.info.n_coalitions
+        size = sample_size(by)
+        n = self.info.n_coalitions
         return Work(
             self.value,
             self.info,
@@ -223,7 +226,10 @@ class Chosen:
         errors."""
         if self.design is not None:
             return self.design.fingerprint()
-        name = "closed_form" if self.form else "attributor"
+        if self.form:
+            name = "closed_form"
+        else:
+            name = "attributor"
         return {
             "design": name,
             "n_players": self.info.n_players,
@@ -280,7 +286,11 @@ def choose(
         return Chosen.of(value, form, f"given: {form.describe()}")
     if design == "auto" and form is not None and form.is_only:
         return Chosen.of(value, form, f"auto: {form.describe()}")
-    n_players, most = len(value.players), MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
+    n_players = len(value.players)
+    if form is None:
+        most = MAX_COALITIONS
+    else:
+        most = MAX_TABLE_COALITIONS
     limit = max_coalitions or max(most, 4 * n_players)
     if design == "exact":
         return Chosen(value, _within(designs.exact(n_players), max_coalitions))
@@ -373,12 +383,16 @@ def check_kinds(value: Any, design: Any) -> None:
 def check_closed(value: Explained, options: RunOptions) -> None:
     """Refuse what a value function that is a closed form, or an attributor, has not, whatever the
     design."""
-    form, is_given = form_of(value), isinstance(value, GivenAttributor)
+    form = form_of(value)
+    is_given = isinstance(value, GivenAttributor)
     is_paired = isinstance(form, PairedForm)
     can_be_asked = ("interactions", options.interactions and not is_paired), ("tol", options.tol)
     asked = [name for name, is_asked in can_be_asked if is_asked]
     if asked and (is_given or (form is not None and form.is_only)):
-        kind = "an attributor" if is_given else "a closed form, exact without any"
+        if is_given:
+            kind = "an attributor"
+        else:
+            kind = "a closed form, exact without any"
         raise InputError(
             f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is "
             f"{kind}: leave "
@@ -388,7 +402,8 @@ def check_closed(value: Explained, options: RunOptions) -> None:
 
 def with_interactions(chosen: Chosen) -> Chosen:
     """With interactions, or InputError where there are none, or too many players."""
-    form, design = chosen.form, chosen.design
+    form = chosen.form
+    design = chosen.design
     if isinstance(form, PairedForm):
         return replace(chosen, form=form.with_interactions())
     if not isinstance(design, Interactions):
@@ -417,7 +432,8 @@ def why_no_interaction_errors(chosen: Chosen) -> str:
 def of_noisy_model(chosen: Chosen) -> Chosen:
     """The design, linear in the values, or InputError where noise cannot be told from two
     answers."""
-    value, design = chosen.value, chosen.design
+    value = chosen.value
+    design = chosen.design
     if (
         design is None
         or chosen.learns
@@ -455,9 +471,13 @@ def in_rounds(
         )
     if not design.info.n_replicates:
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
-    d, last = design.info.n_players, design.info.n_coalitions
+    d = design.info.n_players
+    last = design.info.n_coalitions
     if isinstance(asked, str):
-        least = design.least_for_errors if isinstance(design, designs.KernelShapDesign) else 0
+        if isinstance(design, designs.KernelShapDesign):
+            least = design.least_for_errors
+        else:
+            least = 0
         first = max(least, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))
         design = replace(design, budgets=(min(last, first),))
     else:

@@ -148,11 +148,10 @@ class ClosedFormAttributor(Instances):
         """What no row changes."""
         state: State | None = self._cache.get("state")
         if state is None:
-            state = (
-                self.store.get(self.state_name, State)
-                if self.state_name
-                else self.form.prepare(Moments())
-            )
+            if self.state_name:
+                state = self.store.get(self.state_name, State)
+            else:
+                state = self.form.prepare(Moments())
             if self.is_kept:
                 self._cache["state"] = state
         return state
@@ -182,7 +181,8 @@ class ClosedFormAttributor(Instances):
         self, rows: FloatArray, prediction: FloatArray
     ) -> tuple[FloatArray, State, Checked]:
         """φ (n, d, k), the state that it was made with, and what the form says of it."""
-        base, phi = self.base(), np.zeros((len(rows), len(self.value.players), self.n_outputs))
+        base = self.base()
+        phi = np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)
         while True:
             for micro in self.micro_blocks(rows):

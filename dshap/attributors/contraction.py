@@ -68,7 +68,8 @@ class Contraction:
     def part(self, rows: FloatArray, index: int) -> Moments:
         """Sum over one part of the coalitions for these rows; NaN, and a reason, for those that
         fail."""
-        total, spared = self._no_sums(len(rows)), Spared(rows)
+        total = self._no_sums(len(rows))
+        spared = Spared(rows)
         for together, start, stop in self.game.joined(self.parts[index]):
             block = self.game.design.block(start, stop)
             self._add(total, spared, self.game.state(together), block, start)
@@ -93,11 +94,15 @@ class Contraction:
 
     def _added(self, n: int, parts: Iterable[Moments]) -> tuple[Moments, dict[int, str]]:
         """The sums of all parts for n rows; and why, of the rows that any of them failed for."""
-        sums, failed = None, dict[int, str]()
+        sums = None
+        failed = dict[int, str]()
         for part in parts:
             failed = {**reasons_of(part), **failed}
             alone = Moments({name: array for name, array in part.arrays.items() if name != REASONS})
-            sums = alone if sums is None else sums + alone
+            if sums is None:
+                sums = alone
+            else:
+                sums = sums + alone
         return self._no_sums(n) if sums is None else sums, failed
 
     def _finished(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
@@ -114,7 +119,8 @@ class Contraction:
 
     def _no_sums(self, n: int) -> Moments:
         """Sums of n rows over no coalition."""
-        design, k = self.game.design, self.game.n_outputs
+        design = self.game.design
+        k = self.game.n_outputs
         d = design.info.n_players
         sums = {
             "whole": np.zeros((n, d, k)),
@@ -129,11 +135,9 @@ class Contraction:
     ) -> None:
         """Add what the coalitions from `start` on are worth for the rows that are `spared`, times
         their scores."""
-        scores, parts, values = (
-            self._scores(block, start),
-            block.groups.parts(),
-            partial(self.game.values, state),
-        )
+        scores = self._scores(block, start)
+        parts = block.groups.parts()
+        values = partial(self.game.values, state)
         shape = (len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
             try:
@@ -151,8 +155,10 @@ class Contraction:
 
     def _found(self, sums: Moments, started: Started) -> Found:
         """The finish of the design, for the rows that are left."""
-        design, values = self.game.design, started.ends
-        v_empty, v_full = values[:, EMPTY], values[:, FULL]
+        design = self.game.design
+        values = started.ends
+        v_empty = values[:, EMPTY]
+        v_full = values[:, FULL]
         ends = design.block(EMPTY, N_ENDS)
         total = {
             name: sums[name] + np.matmul(score.T, values)
@@ -218,9 +224,10 @@ class DirectContraction(Contraction):
 
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
-        started = (
-            self._started(rows) if prediction is None else self.game.started_from(prediction, {})
-        )
+        if prediction is None:
+            started = self._started(rows)
+        else:
+            started = self.game.started_from(prediction, {})
         return self._of_all(*self._added(len(rows), [sums]), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
@@ -235,10 +242,16 @@ class DirectContraction(Contraction):
         Where the scores of a block are of another kind, or groups have their own, its values are
         taken.
         """
-        total, prediction, spared = self._no_sums(len(rows)), None, Spared(rows)
+        total = self._no_sums(len(rows))
+        prediction = None
+        spared = Spared(rows)
         for together, start, stop in self.game.joined(tiles):
-            block, state = self.game.design.block(start, stop), self.game.state(together)
-            direct = None if len(block.groups.group) else self.scored(state, block.score)
+            block = self.game.design.block(start, stop)
+            state = self.game.state(together)
+            if len(block.groups.group):
+                direct = None
+            else:
+                direct = self.scored(state, block.score)
             if direct is None:
                 self._add(total, spared, state, block, start)
             else:
@@ -290,8 +303,10 @@ class NoisyContraction(Contraction):
     def _add(
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
-        scores, parts = self._scores(block, start), block.groups.parts()
-        ask, shape = partial(self._asked_twice, state), (2, len(block.score), self.game.n_outputs)
+        scores = self._scores(block, start)
+        parts = block.groups.parts()
+        ask = partial(self._asked_twice, state)
+        shape = (2, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
             both = spared(ask, micro, shape)
             _add_noise(total["noise"][:, micro], both[:, 1], block, start)
@@ -300,25 +315,29 @@ class NoisyContraction(Contraction):
     def _asked_twice(self, state: State, rows: FloatArray) -> FloatArray:
         """(n, 2, m, k'): values of the mean of two answers, and half of the difference of those of
         each."""
-        first, second = self.game.expectations(state, rows), self.game.expectations(state, rows)
+        first = self.game.expectations(state, rows)
+        second = self.game.expectations(state, rows)
         # no link of a predicted class
-        link, prediction = self.game.value.link, np.zeros((len(rows), first.shape[-1]))
+        link = self.game.value.link
+        prediction = np.zeros((len(rows), first.shape[-1]))
         values = link((first + second) / 2, prediction)
         return np.stack([values, (link(first, prediction) - link(second, prediction)) / 2], axis=1)
 
     def _found(self, sums: Moments, started: Started) -> Found:
-        found, noise = (
-            super()._found(sums, started),
-            self._noise_of_ends(started.prediction, started.noise),
-        )
+        found = super()._found(sums, started)
+        noise = self._noise_of_ends(started.prediction, started.noise)
         noisy = _with_noise(self.game.design, found.phi, sums["noise"], noise)
-        replicates = noisy if found.replicates is None else found.replicates + noisy - found.phi
+        if found.replicates is None:
+            replicates = noisy
+        else:
+            replicates = found.replicates + noisy - found.phi
         return replace(found, replicates=replicates)
 
     def _noise_of_ends(self, prediction: FloatArray, noise: FloatArray) -> FloatArray:
         """Deviations (R, n, 2, k') of v(empty) and v(N) from those of the predictions (R, n, k),
         after the link."""
-        base, link = self.game.store.get(self.game.base_name, Moments), self.game.value.link
+        base = self.game.store.get(self.game.base_name, Moments)
+        link = self.game.value.link
         of_base = base["noise"] / base["count"]  # (R, k)
         both = np.stack([np.broadcast_to(of_base[:, None], noise.shape), noise], axis=2)
         ends = np.stack([np.broadcast_to(self.game.base(), prediction.shape), prediction], axis=1)
@@ -343,7 +362,8 @@ def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, star
 
     Signs and deals are the same for all rows, so that sums over rows have their errors too.
     """
-    rng, m = np.random.default_rng([NOISE_STREAM, start]), len(block.score)
+    rng = np.random.default_rng([NOISE_STREAM, start])
+    m = len(block.score)
     for group in sums:
         signed = (
             block.score * np.where(rng.random(m) < 0.5, -1.0, 1.0)[:, None] / np.sqrt(N_REPLICATES)
@@ -377,21 +397,23 @@ class WholeContraction(Contraction):
         )
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        total, spared = self._no_sums(len(rows)), Spared(rows)
+        total = self._no_sums(len(rows))
+        spared = Spared(rows)
         for tile in self.parts[index]:
             total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(spared, tile)
         return _with_reasons(total, spared.failed, len(rows))
 
     def _found(self, sums: Moments, started: Started) -> Found:
-        design, values, ends = self.game.design, sums["values"], started.ends
+        design = self.game.design
+        values = sums["values"]
+        ends = started.ends
         values[:, :N_ENDS] = ends
         phi, replicates = of_all_values(design, values)
         check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
-        pairs = (
-            np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values)
-            if self.has_pairs
-            else None
-        )
+        if self.has_pairs:
+            pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values)
+        else:
+            pairs = None
         return Found(phi, replicates if design.info.n_replicates else None, pairs)
 
 
@@ -400,11 +422,13 @@ def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, Float
     design."""
     if isinstance(design, ValuesAtOnce) and design.held_coalitions:
         return design.of_values(values)
-    block, (n, _, k) = design.block(0, design.info.n_coalitions), values.shape
+    block = design.block(0, design.info.n_coalitions)
+    n, _, k = values.shape
     groups = np.zeros((design.info.n_replicates, n, design.info.group_columns, k))
     for g, chosen, score in block.groups.parts():
         groups[g] = np.matmul(score.T, values[:, chosen])
-    sums, ends = np.matmul(block.score.T, values), (values[:, EMPTY], values[:, FULL])
+    sums = np.matmul(block.score.T, values)
+    ends = (values[:, EMPTY], values[:, FULL])
     phi = design.finish(sums, *ends)
     return phi, design.replicates(sums, groups, *ends) if design.info.n_replicates else np.zeros(
         (0, *phi.shape)

@@ -178,7 +178,8 @@ def sparing(
     Exception
         What `attribute` raises, where no row can be explained.
     """
-    at, failed = np.arange(len(rows)), dict[int, str]()
+    at = np.arange(len(rows))
+    failed = dict[int, str]()
     for _ in range(REPEATS):
         reasons = _reasons(attribute, rows[at], error)
         failed |= {int(at[i]): reason for i, reason in reasons.items()}

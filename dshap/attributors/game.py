@@ -88,7 +88,9 @@ class Started:
 
     def rows_of(self, rows: FloatArray) -> FloatArray:
         """Those of the rows (n, columns) that are left; all of them without a copy."""
-        return rows if len(self.at) == self.n else rows[self.at]
+        if len(self.at) == self.n:
+            return rows
+        return rows[self.at]
 
     def without(self, failed: Mapping[int, str]) -> Started:
         """The rows that are left without those of these positions among them."""
@@ -154,8 +156,11 @@ class Instances:
 
     def base_value(self) -> FloatArray | None:
         """v(empty) (k',); None where the link makes it differ from row to row."""
-        link, base = self.value.link, self.base()[None]
-        return None if link.is_by_row else link(base[None], base)[0, 0]
+        link = self.value.link
+        base = self.base()[None]
+        if link.is_by_row:
+            return None
+        return link(base[None], base)[0, 0]
 
     def predictions(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k), all of them numbers."""
@@ -170,7 +175,8 @@ class Instances:
 
     def started(self, rows: FloatArray) -> Started:
         """The rows that have both ends; for each of the others, why."""
-        spared, everything = Spared(rows), slice(0, len(rows))
+        spared = Spared(rows)
+        everything = slice(0, len(rows))
         prediction = spared(self.value.model, everything, (len(self.value.model.output_names),))
         return self.started_from(prediction, spared.failed)
 
@@ -193,7 +199,8 @@ class Instances:
     def attribution(self, found: Found, prediction: FloatArray, ends: FloatArray) -> Attribution:
         """The record of rows whose predictions are (n, k), and whose two ends are worth (n, 2,
         k')."""
-        base, n = self.base_value(), len(prediction)
+        base = self.base_value()
+        n = len(prediction)
         return Attribution(
             phi=self._of_all_players(found.phi),
             base=ends[:, EMPTY] if base is None else base,
@@ -220,7 +227,8 @@ class Instances:
     def _with_main_effects(self, pairs: FloatArray, phi: FloatArray) -> FloatArray:
         """(n, d of the cube, d of the cube, k): half the index of each pair (n, pairs, k), on the
         diagonal what is left of phi (n, d, k) of the design's players."""
-        d, active = phi.shape[1], np.flatnonzero(self.is_active)
+        d = phi.shape[1]
+        active = np.flatnonzero(self.is_active)
         out = np.zeros((len(phi), len(self.is_active), len(self.is_active), phi.shape[-1]))
         i, j = np.triu_indices(d, 1)
         out[:, active[i], active[j]] = out[:, active[j], active[i]] = pairs / 2
@@ -278,7 +286,9 @@ class Game(Instances):
         """(d,): players of the design whose attributions have an error of sampling; None: all of
         them."""
         drawn = self.design.info.drawn
-        return np.array(drawn) if drawn else None
+        if drawn:
+            return np.array(drawn)
+        return None
 
     def ranges(self, started: Started) -> FloatArray:
         """How far apart the values of each row may be (n, k'): see `ranges_of`."""
@@ -311,7 +321,9 @@ class Game(Instances):
     def values(self) -> Values:
         """v_S(x) of the prepared coalitions for a micro-block of rows: expectations, then the
         link."""
-        return self.expectations if self.value.link.is_identity else self._linked
+        if self.value.link.is_identity:
+            return self.expectations
+        return self._linked
 
     def _linked(self, state: State, rows: FloatArray) -> FloatArray:
         return self.value.link(self.expectations(state, rows), self.value.model(rows))
@@ -319,7 +331,8 @@ class Game(Instances):
     def tile_values(self, spared: Spared, tile: int) -> FloatArray:
         """Values (n, m, k') of one coalition tile, in micro-blocks; NaN for the rows that fail."""
         start, stop = self.tiles[tile]
-        state, shape = self.state([tile]), (stop - start, self.n_outputs)
+        state = self.state([tile])
+        shape = (stop - start, self.n_outputs)
         evaluate = partial(self.values, state)
         values = np.full((len(spared.rows), *shape), np.nan)
         for micro in self.micro_blocks(spared.rows):

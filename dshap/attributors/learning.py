@@ -150,7 +150,9 @@ class CoalitionTile:
 
     @property
     def wants(self) -> tuple[str, ...]:
-        return ("predictions",) if self.value.needs_predictions else ()
+        if self.value.needs_predictions:
+            return ("predictions",)
+        return ()
 
     def partial(self, block: RowBlock) -> Moments:
         return self.value.moments(self.masks, block.good, block.predictions)
@@ -194,14 +196,19 @@ class PilotPass:
     def partial(self, block: RowBlock) -> Stacked:
         values = np.zeros((0, self.n_coalitions))
         try:
-            values = self._games(block.good) if block.is_ok.any() else values
+            if block.is_ok.any():
+                values = self._games(block.good)
+            else:
+                values = values
         except Exception as error:
             if not is_of_rows(error):
                 raise
         return Stacked({"values": values[np.isfinite(values).all(axis=1)]})
 
     def finish(self, total: Stacked) -> Record:
-        design, values, chosen = self.game.design, total["values"], Record()
+        design = self.game.design
+        values = total["values"]
+        chosen = Record()
         if isinstance(design, Pilot) and design.pilot_coalitions and len(values):
             chosen = design.tune(values)
             design = design.tuned(chosen)
@@ -231,13 +238,16 @@ class CoalitionErrors:
     wants = ()
 
     def partial(self, block: RowBlock) -> Moments:
-        game, rows = self.game, block.good
+        game = self.game
+        rows = block.good
         f = game.value.model(rows)  # (n, k)
         is_number = np.isfinite(f).all(axis=1)
-        rows, f = rows[is_number], f[is_number]
+        rows = rows[is_number]
+        f = f[is_number]
         errors = []
         for together, _, _ in game.joined(game.all_tiles):
-            state, total = game.state(together), 0.0
+            state = game.state(together)
+            total = 0.0
             for micro in game.micro_blocks(rows) or [slice(0, 0)]:
                 values = game.expectations(state, rows[micro])  # (n, m, k)
                 total = total + np.square(f[micro, None] - values).sum(axis=0)
@@ -253,14 +263,16 @@ def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
     """The penalties that were chosen: by number of players present, of how many coalitions, the
     least, median and largest λ, and the median of the estimated error over the variance; None where
     none were chosen."""
-    sizes, chosen = [], []
+    sizes = []
+    chosen = []
     for tile, name in enumerate(game.names):
         state = game.store.get(name, State).arrays
         if "penalty" not in state or np.isnan(state["error"]).all():
             return None
         sizes.append(game.masks(tile).sum(axis=1))
         chosen.append(np.stack([state["penalty"], state["error"]]))
-    size, (penalty, error) = np.concatenate(sizes), np.concatenate(chosen, axis=1)
+    size = np.concatenate(sizes)
+    penalty, error = np.concatenate(chosen, axis=1)
     found = np.unique(size)
     least, median, largest = np.stack(
         [np.quantile(penalty[size == s], [0.0, 0.5, 1.0]) for s in found]

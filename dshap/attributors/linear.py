@@ -62,7 +62,9 @@ class Linear(ClosedForm):
         if self.value.is_interventional:
             return 0
         kept = self.value.transform
-        return self._design.info.n_replicates if kept is None else len(kept.replicates)
+        if kept is None:
+            return self._design.info.n_replicates
+        return len(kept.replicates)
 
     def moments(self, rows: FloatArray) -> Moments:
         """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ
@@ -78,7 +80,9 @@ class Linear(ClosedForm):
 
     def _matrices(self, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
         """M, M of the jackknife groups, and μ."""
-        value, model, players = self.value, self.value.model, self.value.players
+        value = self.value
+        model = self.value.model
+        players = self.value.players
         if value.transform is not None:
             kept = [value.transform.players.names.index(name) for name in players.names]
             matrix, replicates = value.transform.of_model(model.coef)
@@ -106,7 +110,8 @@ class Linear(ClosedForm):
         """How M is made, in a line."""
         if self.value.is_interventional or self.value.transform is not None:
             return "one matrix an output"
-        info, name = self._design.info, self._design.fingerprint()["design"]
+        info = self._design.info
+        name = self._design.fingerprint()["design"]
         return f"one matrix an output, from {info.n_coalitions:,} coalitions ({name})"
 
     def stated_error(self, state: State) -> dict[str, Any]:
@@ -114,11 +119,10 @@ class Linear(ClosedForm):
         if self.value.is_interventional:
             return {"kind": "linear, interventional"}
         design = self._design
-        how = (
-            "a kept transform"
-            if self.value.transform is not None
-            else str(design.fingerprint()["design"])
-        )
+        if self.value.transform is not None:
+            how = "a kept transform"
+        else:
+            how = str(design.fingerprint()["design"])
         return {
             "kind": "linear, observational",
             "matrix": how,
@@ -129,7 +133,9 @@ class Linear(ClosedForm):
         """The matrices of all groups; of `prepare` a covariance with its parts and, where columns
         are conditional, the transforms of all groups, their sums and a batch of coalitions; of a
         micro-block the matrices in the order of their product too."""
-        c, k, d = self.value.n_columns, self.value.n_outputs, len(self.value.players)
+        c = self.value.n_columns
+        k = self.value.n_outputs
+        d = len(self.value.players)
         groups = self.n_replicates
         state = 8 * (1 + groups) * d * c * k + 8 * (c + k)
         moments = 8 * (c * c + c + 1)
@@ -201,7 +207,10 @@ def linear_transform(
     ridge, seed, feature_names = checked(ridge=ridge, seed=seed, feature_names=feature_names)
     table = NormalTable.of_covariance(mean, covariance, ridge)
     groups = Players.of(len(mean), feature_names, players)
-    names = None if feature_names is None else tuple(str(name) for name in feature_names)
+    if feature_names is None:
+        names = None
+    else:
+        names = tuple(str(name) for name in feature_names)
     return make_transform(table, groups, transform_design(len(groups), n_permutations, seed), names)
 
 
@@ -225,9 +234,11 @@ def make_transform(
     InputError
         Columns that determine one another.
     """
-    c, d = len(table.mean), design.info.n_players
+    c = len(table.mean)
+    d = design.info.n_players
     table.check(feature_names or tuple(f"x{j}" for j in range(c)))
-    k, step = c * c, max(1, BATCH_BYTES // (8 * c * c))
+    k = c * c
+    step = max(1, BATCH_BYTES // (8 * c * c))
     sums = np.zeros((1, d, k))
     groups = np.zeros(
         (
@@ -261,8 +272,11 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     """
     out = np.zeros((*columns.shape, columns.shape[1]))
     out[:, np.arange(columns.shape[1]), np.arange(columns.shape[1])] = columns
-    present, absent = columns & table.varies, ~columns & table.varies
-    sizes, correlation, deviation = present.sum(axis=1), table.correlation, table.deviation
+    present = columns & table.varies
+    absent = ~columns & table.varies
+    sizes = present.sum(axis=1)
+    correlation = table.correlation
+    deviation = table.deviation
     for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():
         alike = np.flatnonzero(sizes == size)
         inside = np.nonzero(present[alike])[1].reshape(len(alike), size)

@@ -108,7 +108,8 @@ def node_count(
     of nodes costs as much as the next even one.  `worst_node_error` bounds what real factors in [0,
     1] can do.
     """
-    d, q = len(x), max(2, least + least % 2)
+    d = len(x)
+    q = max(2, least + least % 2)
     exact = exact_nodes(d)
     reference = min(exact, max(FIRST_REFERENCE, reference_nodes(d, q)))
     truth = game(x, background, coefficients, reference, rest=rest)

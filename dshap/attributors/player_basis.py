@@ -45,11 +45,10 @@ class OnePlayer:
         seed: int,
     ) -> OnePlayer:
         """The player that holds these columns; all others hold one each."""
-        names = (
-            [str(name) for name in column_names]
-            if column_names
-            else [f"x{j}" for j in range(n_columns)]
-        )
+        if column_names:
+            names = [str(name) for name in column_names]
+        else:
+            names = [f"x{j}" for j in range(n_columns)]
         held = [names[position] for position in positions]
         name = " + ".join(held)
         players = Players.of(n_columns, names, {name: held} if len(held) > 1 else None)
@@ -73,7 +72,8 @@ class PlayerTerms:
     """(r,) of the basis functions over the data: their v(∅)."""
 
     def __call__(self, rows: FloatArray) -> NDArray[Any]:
-        ends, score = self.coalitions, self.coalitions.score
+        ends = self.coalitions
+        score = self.coalitions.score
         zeta = ends.full * _products(self.value, rows) + ends.empty * self.mean
         for (start, stop), state in zip(self.tiles, self.states, strict=True):
             zeta += self.value.terms(state, score[start:stop], rows)
@@ -93,7 +93,10 @@ class PlayerTile:
 
     def partial(self, block: RowBlock) -> Moments:
         rows = self.rows_of(block)
-        sums = dict(self.value.moments(self.masks, rows).arrays) if len(self.masks) else {}
+        if len(self.masks):
+            sums = dict(self.value.moments(self.masks, rows).arrays)
+        else:
+            sums = {}
         return Moments(
             {
                 **sums,
@@ -110,7 +113,8 @@ class PlayerTile:
             No rows.
         """
         sums = dict(total.arrays)
-        count, basis = float(sums.pop("rows")), sums.pop("basis")
+        count = float(sums.pop("rows"))
+        basis = sums.pop("basis")
         if not count:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
         return Tile(
@@ -155,12 +159,19 @@ class PlayerLearning:
     @property
     def step(self) -> PlayerTile:
         """The pass of the next tile, by itself."""
-        start, stop = self.tiles[len(self.states)] if self.tiles else (0, 0)
+        if self.tiles:
+            start, stop = self.tiles[len(self.states)]
+        else:
+            start = 0
+            stop = 0
         return PlayerTile(self.value, self.coalitions.masks[start:stop], self.rows_of)
 
     def after(self, found: Tile) -> Any:
         """The passes that are left once the next tile is known, or what follows."""
-        states = self.states if found.state is None else (*self.states, found.state)
+        if found.state is None:
+            states = self.states
+        else:
+            states = (*self.states, found.state)
         if len(states) < len(self.tiles):
             return replace(self, states=states)
         return self.then(PlayerTerms(self.value, self.coalitions, self.tiles, states, found.mean))

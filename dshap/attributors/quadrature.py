@@ -44,9 +44,11 @@ N_TRIALS = 256
 """Pairs of a coalition and a row whose values the kept background is chosen for, and as many others
 that its error is measured on: on the first, which it was fitted to, it is up to 2.6 times too
 small."""
-TRIAL_SEED, FRESH_SEED = 0, 1
+TRIAL_SEED = 0
+FRESH_SEED = 1
 SUM_ROWS = 256
-CHECKED_SHARE, MAX_CHECKED = 128, 32
+CHECKED_SHARE = 128
+MAX_CHECKED = 32
 """One row of a tile in so many is compared with the values of more nodes, twice: the farthest rows,
 and those that miss additivity most: on 256 rows of 32 columns 2 + 2 of them held the largest error
 in 11 of 12 cases."""
@@ -125,7 +127,9 @@ class Quadrature(ClosedForm):
 
     @property
     def sample_size(self) -> int:
-        return CANDIDATES if self.candidates is None else 0
+        if self.candidates is None:
+            return CANDIDATES
+        return 0
 
     def choose(self, sample: FloatArray) -> State:
         """`candidates` (n, columns): rows of the background that the chosen ones are among."""
@@ -143,7 +147,8 @@ class Quadrature(ClosedForm):
         one is empty.
         """
         assert self.candidates is not None
-        rng, d = np.random.default_rng(seed), self._d
+        rng = np.random.default_rng(seed)
+        d = self._d
         order = rng.random((N_TRIALS, d)).argsort(axis=1)
         masks = order < (np.arange(N_TRIALS) % d)[:, None]
         return self.value.players.columns(masks), self.candidates[
@@ -181,10 +186,8 @@ class Quadrature(ClosedForm):
         predictions = self.value.model(self.candidates)
         unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
         alone = self._alone(columns[:N_TRIALS], table[:N_TRIALS], self.candidates)
-        features, target = (
-            (alone / unit).reshape(len(alone), -1),
-            (wanted[:N_TRIALS] / unit).ravel(),
-        )
+        features = (alone / unit).reshape(len(alone), -1)
+        target = (wanted[:N_TRIALS] / unit).ravel()
         kept = np.sort(herd(features, target, min(self.value.n_background, len(features))))
         background = self.candidates[kept]
         # (t, k)
@@ -215,7 +218,8 @@ class Quadrature(ClosedForm):
 
         Nodes are counted on pairs of some of these rows and some rows of the background.
         """
-        unit, background = self._unit(state, prediction), state["background"]
+        unit = self._unit(state, prediction)
+        background = state["background"]
         far = _largest(_distances(rows, background), _n_checked(len(rows), 1))
         some = np.concatenate([rows[far], _spread(rows, COUNT_ROWS)])
         nodes = self._counted(
@@ -226,11 +230,10 @@ class Quadrature(ClosedForm):
     def _unit(self, state: State, prediction: FloatArray) -> FloatArray:
         """(k,): the larger of the standard deviation over the background and of the distance from
         the base value."""
-        distance = (
-            np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
-            if len(prediction)
-            else 0.0
-        )
+        if len(prediction):
+            distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
+        else:
+            distance = 0.0
         least = 1e-9 * self._weight
         return np.maximum(np.maximum(state["unit"], distance), np.where(least > 0.0, least, 1.0))
 
@@ -244,10 +247,12 @@ class Quadrature(ClosedForm):
     ) -> NDArray[np.int64]:
         """Nodes (parts,), from `least` on, with which the error of these rows is the tolerance or
         less."""
-        tolerance, members = self.value.tolerance / len(self._parts), self.value.players.members
+        tolerance = self.value.tolerance / len(self._parts)
+        members = self.value.players.members
         nodes = []
         for part, lowest in zip(self._parts, least, strict=True):
-            (x, _), (c, rest) = part.factors(rows, members), part.factors(background, members)
+            x, _ = part.factors(rows, members)
+            c, rest = part.factors(background, members)
             weights = part.expansion.coefficients
             count = node_count(
                 part.game, x, c, weights, tolerance, unit=unit, rest=rest, least=int(lowest)
@@ -279,7 +284,9 @@ class Quadrature(ClosedForm):
         """
         if not len(rows):
             return Checked(np.zeros(self.value.n_outputs), {})
-        exact, unit, nodes = exact_nodes(self._d), state["unit"], state["nodes"]
+        exact = exact_nodes(self._d)
+        unit = state["unit"]
+        nodes = state["nodes"]
         error = np.zeros(self.value.n_outputs)
         if (nodes < exact).any():
             missing = _largest((np.abs(gap) / unit).max(axis=1), _n_checked(len(rows), 2))
@@ -331,9 +338,15 @@ class Quadrature(ClosedForm):
         (twice), their predictions and the trials' table; of a micro-block factors of rows and
         background by players, those of the larger of them by columns too with copies, and the loop;
         the rows that are checked too."""
-        c, k, d, b = self.value.n_columns, self.value.n_outputs, self._d, self.value.n_background
-        r, item = self._expansion.size, self._expansion.coefficients.dtype.itemsize
-        state, moments, is_fourier = 8 * b * c + 1_024, 2 * item * N_TRIALS * r + 8, item == 16
+        c = self.value.n_columns
+        k = self.value.n_outputs
+        d = self._d
+        b = self.value.n_background
+        r = self._expansion.size
+        item = self._expansion.coefficients.dtype.itemsize
+        state = 8 * b * c + 1_024
+        moments = 2 * item * N_TRIALS * r + 8
+        is_fourier = item == 16
         trials = 4 * 8 * CANDIDATES * N_TRIALS * k + 4 * item * N_TRIALS * r * k
         block = SubsetTable.task_bytes(SUM_ROWS, N_TRIALS, k, r, c, item)
         rows = max(n, 2 * MAX_CHECKED)

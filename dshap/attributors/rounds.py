@@ -52,12 +52,20 @@ class RoundsAttributor:
 
     def _found(self, rows: FloatArray, started: Started) -> tuple[Found, dict[int, str]]:
         """Attributions after all rounds, and the reasons of the rows that failed in one."""
-        design, d = self.game.design, self.game.design.info.n_players
+        design = self.game.design
+        d = self.game.design.info.n_players
         shape = (len(rows), d, self.game.n_outputs)
-        phi, replicates = np.zeros(shape), np.zeros((design.info.n_replicates, *shape))
-        pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
-        used, left, failed = np.zeros(len(rows), np.int32), np.arange(len(rows)), dict[int, str]()
-        ends, ranges = started.ends, self.game.ranges(started)
+        phi = np.zeros(shape)
+        replicates = np.zeros((design.info.n_replicates, *shape))
+        if self.has_pairs:
+            pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1]))
+        else:
+            pairs = None
+        used = np.zeros(len(rows), np.int32)
+        left = np.arange(len(rows))
+        failed = dict[int, str]()
+        ends = started.ends
+        ranges = self.game.ranges(started)
         values = ends  # (n, m, k)
         for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
             if not len(left):
@@ -68,7 +76,8 @@ class RoundsAttributor:
             )
             failed |= {int(left[i]): reason for i, reason in spared.failed.items()}
             is_good = kept_rows(len(left), spared.failed)
-            left, values = left[is_good], values[is_good]
+            left = left[is_good]
+            values = values[is_good]
             if not len(left):
                 break
             phi[left], moved = of_all_values(grown, values)
@@ -83,7 +92,8 @@ class RoundsAttributor:
             errors = jackknife_errors(phi[left], replicates[:, left])
             reached = relative_errors(phi[left], errors, ends[left, EMPTY], ends[left, FULL])
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
-            left, values = left[is_left], values[is_left]
+            left = left[is_left]
+            values = values[is_left]
         return Found(phi, replicates, pairs, used), failed
 
 

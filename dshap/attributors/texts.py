@@ -123,7 +123,9 @@ def design_of_texts(value: Explained, design: Any) -> Any:
     as that of chains."""
     if isinstance(design, Design | type) or not (callable(design) and is_of_texts(value)):
         return design
-    return design(TRIED) if isinstance(design, OfChains) else DesignByLength(design, TRIED)
+    if isinstance(design, OfChains):
+        return design(TRIED)
+    return DesignByLength(design, TRIED)
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,8 @@ class _Filled:
         self.phi[at, :length] = found.phi
         self.status[at] = found.status
         self.reasons.update({int(at[i]): reason for i, reason in found.reasons.items()})
-        self.ends[0, at], self.ends[1, at] = found.base, found.prediction
+        self.ends[0, at] = found.base
+        self.ends[1, at] = found.prediction
         self.replicates[:, at, :length] = found.phi
         if found.replicates is not None:
             several = found.replicates[: len(self.replicates)]

@@ -90,7 +90,9 @@ class TreeForm(PairedForm):
         InputError
             Where the library's do not add up to φ (n, d, k), column by column.
         """
-        model, by, columns = self.value.model, self.pairing, self._columns
+        model = self.value.model
+        by = self.pairing
+        columns = self._columns
         halves = asked(
             by.pairs, model.known(rows), "interactions of this model", "leave interactions out, or "
         )
@@ -116,7 +118,8 @@ class TreeForm(PairedForm):
         """The library's memory is not known here: contributions are counted three times, rows
         twice, interactions in its order and beside it.  Operations are about those of the leaves
         and their depth."""
-        c, k = self.value.n_columns, self.value.n_outputs
+        c = self.value.n_columns
+        k = self.value.n_outputs
         row = 8 * (3 * c * k + 2 * c)
         return Cost(
             state_bytes=8 * k,

@@ -66,7 +66,9 @@ _VALUE = re.compile(
 def scheme_of(text: str) -> str:
     """The scheme of an address in small letters, like "s3"; empty where the text is a path."""
     found = _SCHEME.match(text) or _ONE_SLASH.match(text)
-    return found.group(1).lower() if found else ""
+    if found:
+        return found.group(1).lower()
+    return ""
 
 
 def without_secrets(text: str) -> str:
@@ -86,7 +88,9 @@ def masked(given: str) -> str:
 def file_path(text: str) -> str:
     """The path of a file:// address of this machine; any other text as it is."""
     found = _FILE.fullmatch(text)
-    return unquote(found.group(1)) if found else text
+    if found:
+        return unquote(found.group(1))
+    return text
 
 
 def reason_to_refuse(text: str, noun: str) -> str:

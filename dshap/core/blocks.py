@@ -29,7 +29,9 @@ __all__ = [
     "relative_errors",
 ]
 
-EMPTY, FULL, N_ENDS = 0, 1, 2
+EMPTY = 0
+FULL = 1
+N_ENDS = 2
 """Every design lists the empty coalition first and the full one second; proper coalitions begin at
 `N_ENDS`.  Their values are v(empty) and v(N), taken from the model in float64, so a value function
 is never asked for them."""
@@ -119,7 +121,10 @@ class DesignInfo:
     def block_bytes(self, m: int) -> int:
         """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes`
         counted."""
-        of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0
+        if self.n_replicates:
+            of_groups = 8 * self.group_columns + 26 * self.n_replicates
+        else:
+            of_groups = 0
         return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
 
 
@@ -131,7 +136,10 @@ or None."""
 class Status:
     """CF flag values of `status (instance)`: the honest story of NaN while a cube grows."""
 
-    PENDING, OK, SKIPPED, FAILED = 0, 1, 2, 3
+    PENDING = 0
+    OK = 1
+    SKIPPED = 2
+    FAILED = 3
     MEANINGS = ("pending", "ok", "skipped", "failed")
 
 
@@ -218,16 +226,16 @@ class Attribution:
         """(n, k): the largest std_error of a player over the range of the attributions; NaN where
         errors are."""
         errors = self.std_error
-        return (
-            None
-            if errors is None
-            else relative_errors(self.phi, errors, self.base, self.prediction)
-        )
+        if errors is None:
+            return None
+        return relative_errors(self.phi, errors, self.base, self.prediction)
 
     @cached_property
     def std_error(self) -> FloatArray | None:
         """(n, d, k), in the units of phi."""
-        return None if self.replicates is None else jackknife_errors(self.phi, self.replicates)
+        if self.replicates is None:
+            return None
+        return jackknife_errors(self.phi, self.replicates)
 
 
 def _placed(
@@ -263,7 +271,8 @@ def relative_errors(
     std_error²/var φ̂) counts, so that the ratio is infinite where nothing but noise tells the
     players apart.
     """
-    largest, spread = std_error.max(axis=1), phi.var(axis=1)
+    largest = std_error.max(axis=1)
+    spread = phi.var(axis=1)
     largest = np.where(largest <= ROUNDING * (np.abs(v_empty) + np.abs(v_full)), 0.0, largest)
     noise = np.square(std_error).mean(axis=1)
     signal = np.divide(

@@ -279,22 +279,30 @@ def check_unchanged(reader: RowReader, start: int, stop: int) -> None:
 
 def rounds_of(design: Design) -> tuple[Design, ...]:
     """The designs that this one grew through; itself alone where it does not grow."""
-    return design.rounds if isinstance(design, Rounds) else (design,)
+    if isinstance(design, Rounds):
+        return design.rounds
+    return (design,)
 
 
 def pilot_coalitions(design: Design) -> int:
     """Coalitions whose values the design chooses by; 0 where nothing is left to choose."""
-    return design.pilot_coalitions if isinstance(design, Pilot) else 0
+    if isinstance(design, Pilot):
+        return design.pilot_coalitions
+    return 0
 
 
 def tuned(design: Design, record: Record) -> Design:
     """The design with this choice made."""
-    return design.tuned(record) if isinstance(design, Pilot) else design
+    if isinstance(design, Pilot):
+        return design.tuned(record)
+    return design
 
 
 def held_coalitions(design: Design) -> int:
     """Coalitions whose values are wanted at once; 0 where sums of them are enough."""
-    return design.held_coalitions if isinstance(design, ValuesAtOnce) else 0
+    if isinstance(design, ValuesAtOnce):
+        return design.held_coalitions
+    return 0
 
 
 def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
@@ -308,12 +316,16 @@ def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
 
 def linear(design: Design) -> Design:
     """The design, or one like it that is linear in the values."""
-    return design.linear() if isinstance(design, ValuesAtOnce) else design
+    if isinstance(design, ValuesAtOnce):
+        return design.linear()
+    return design
 
 
 def game_seconds(design: Design) -> float:
     """Of `ValuesAtOnce`; 0 of a design that has none."""
-    return design.game_seconds if isinstance(design, ValuesAtOnce) else 0.0
+    if isinstance(design, ValuesAtOnce):
+        return design.game_seconds
+    return 0.0
 
 
 def lacking(given: object, protocol: type) -> list[str]:
@@ -348,7 +360,9 @@ def needs_predictions(value: object) -> bool:
 
 def sample_size(value: object) -> int:
     """Rows of the data that it chooses from; 0 where nothing is left to choose."""
-    return value.sample_size if isinstance(value, ChoosesFromSample) else 0
+    if isinstance(value, ChoosesFromSample):
+        return value.sample_size
+    return 0
 
 
 def streams_data(value: object) -> bool:

@@ -151,13 +151,14 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterabl
     """
     names = sorted(map(str, allowed))
     near = _near_names(given, [*names, *besides])
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if near:
+        hint = f"; did you mean {' or '.join(map(repr, near))}?"
+    else:
+        hint = ""
     shown = ", ".join(names[:24]) + (f", … ({len(names)} in all)" if len(names) > 24 else "")
-    return (
-        f"unknown {kind} {given!r}{hint} Allowed: {shown or 'none'}."
-        if near
-        else (f"unknown {kind} {given!r}. Allowed: {shown or 'none'}.")
-    )
+    if near:
+        return f"unknown {kind} {given!r}{hint} Allowed: {shown or 'none'}."
+    return f"unknown {kind} {given!r}. Allowed: {shown or 'none'}."
 
 
 def _near_names(given: str, names: list[str]) -> list[str]:

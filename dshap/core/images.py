@@ -54,11 +54,9 @@ def image_players(
     >>> dshap.image_players(2, 2, channels=3)
     {'0,0': [0, 1, 2], '0,1': [3, 4, 5], '1,0': [6, 7, 8], '1,1': [9, 10, 11]}
     """
-    height, width, channels = (
-        SIZE("height", height),
-        SIZE("width", width),
-        SIZE("channels", channels),
-    )
+    height = SIZE("height", height)
+    width = SIZE("width", width)
+    channels = SIZE("channels", channels)
     side = SIZE("patch", patch)
     if segments is None:
         names = [f"{y - y % side},{x - x % side}" for y in range(height) for x in range(width)]
@@ -99,7 +97,10 @@ def image_rows(images: Sequence[Any] | Any) -> FloatArray:
     InputError
         Images of mixed sizes, or what is no image.
     """
-    given = list(images) if np.iterable(images) else []
+    if np.iterable(images):
+        given = list(images)
+    else:
+        given = []
     shapes = sorted({_shape(image) for image in given}, key=str)
     if len(shapes) > 1:
         sizes = ", ".join(" x ".join(map(str, shape)) for shape in shapes[:4])
@@ -139,7 +140,8 @@ def player_map(players: dict[str, list[int]], height: int, width: int) -> NDArra
     InputError
         Players whose columns are not those of whole pixels of such images.
     """
-    n_pixels, columns = height * width, [column for held in players.values() for column in held]
+    n_pixels = height * width
+    columns = [column for held in players.values() for column in held]
     channels = max(1, -(-(1 + max(columns, default=0)) // n_pixels))
     out = np.full(n_pixels * channels, -1)
     for position, held in enumerate(players.values()):

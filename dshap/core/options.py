@@ -159,7 +159,9 @@ def _unknown_option(name: str, allowed: list[str]) -> str:
 def _dtype_name(given: Any) -> Any:
     """float32 and numpy's own names of it as "float32"; what is no dtype as it is."""
     try:
-        return given if given is None else np.dtype(given).name
+        if given is None:
+            return given
+        return np.dtype(given).name
     except TypeError:
         return given
 

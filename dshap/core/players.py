@@ -36,11 +36,10 @@ class Players:
         column_names: Sequence[str] | None = None,
         groups: Mapping[str, Sequence[str | int]] | None = None,
     ) -> Players:
-        columns = (
-            [str(name) for name in column_names]
-            if column_names
-            else [f"x{j}" for j in range(n_columns)]
-        )
+        if column_names:
+            columns = [str(name) for name in column_names]
+        else:
+            columns = [f"x{j}" for j in range(n_columns)]
         for name in columns:
             if columns.count(name) > 1:
                 raise InputError(
@@ -73,7 +72,8 @@ class Players:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
         if not len(self):
             return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
-        owner, has_one = self.members.argmax(axis=0), self.members.any(axis=0)
+        owner = self.members.argmax(axis=0)
+        has_one = self.members.any(axis=0)
         return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
 
     def fingerprint(self) -> dict[str, list[int]]:

@@ -191,11 +191,14 @@ class TreeSum(Generic[AnySummable]):
         stack = self._stack
         if stack and stack[-1][0] < CHAIN:
             size, total = stack.pop()
-            size, total = size + 1, total + leaf
+            size = size + 1
+            total = total + leaf
         else:
-            size, total = 1, leaf
+            size = 1
+            total = leaf
         while size >= CHAIN and stack and stack[-1][0] == size:
-            size, total = 2 * size, stack.pop()[1] + total
+            size = 2 * size
+            total = stack.pop()[1] + total
         stack.append((size, total))
 
     def total(self) -> AnySummable:

@@ -54,16 +54,16 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
 def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Positions:
     """Positions, sorted, of the `size` rows of the smallest draws below this; fewer where there are
     fewer."""
-    positions, draws = np.empty(0, dtype=np.int64), np.empty(0)
+    positions = np.empty(0, dtype=np.int64)
+    draws = np.empty(0)
     for span in spans(0, n_rows):
         more = np.arange(*span)
-        positions, draws = (
-            np.concatenate([positions, more]),
-            np.concatenate([draws, row_draws(more, seed)]),
-        )
+        positions = np.concatenate([positions, more])
+        draws = np.concatenate([draws, row_draws(more, seed)])
         order = np.argsort(draws, kind="stable")[:size]
         order = order[draws[order] < below]
-        positions, draws = positions[order], draws[order]
+        positions = positions[order]
+        draws = draws[order]
     return np.sort(positions)
 
 
@@ -81,7 +81,10 @@ def chosen_rows(block: RowBlock, positions: Positions) -> Stacked:
     inside = positions[slice(*np.searchsorted(positions, [block.start, block.stop]))]
     position = inside[block.is_ok[inside - block.start]]
     place = position - block.start
-    target = {} if block.target is None else {"target": block.target[place]}
+    if block.target is None:
+        target = {}
+    else:
+        target = {"target": block.target[place]}
     return Stacked({"x": block.x[place], "position": position, **target})
 
 

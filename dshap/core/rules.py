@@ -91,8 +91,12 @@ def _one(given: Any) -> Any:
         return None
     if array.size == 1 and array.dtype.kind in "iuf":
         # clones want the very object
-        return given if type(given) in (int, float) else array.reshape(()).item()
-    return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
+        if type(given) in (int, float):
+            return given
+        return array.reshape(()).item()
+    if isinstance(given, numbers.Real) and array.dtype.kind != "b":
+        return given
+    return None
 
 
 def _is_word(given: Any, words: tuple[str, ...]) -> bool:
@@ -121,7 +125,10 @@ class Whole:
         except TypeError:
             number = self.least - 1
         if number < self.least or (self.is_even and number % 2):
-            kind = "an even" if self.is_even else "a whole"
+            if self.is_even:
+                kind = "an even"
+            else:
+                kind = "a whole"
             raise refused(name, given, f"{kind} number of at least {self.least}{self.hint}")
         return number
 
@@ -142,8 +149,14 @@ class Number:
         if _is_word(given, self.words):
             return given
         number = _one(given)
-        value = math.nan if number is None else float(number)
-        is_in = self.low < value if self.open_low else self.low <= value
+        if number is None:
+            value = math.nan
+        else:
+            value = float(number)
+        if self.open_low:
+            is_in = self.low < value
+        else:
+            is_in = self.low <= value
         is_in &= value < self.high if self.open_high else value <= self.high
         if not (is_in and math.isfinite(value)):
             raise refused(name, given, self.asked)
@@ -174,7 +187,9 @@ class MaybeFlag(Flag):
     """True or False, or None where dshap is to find out."""
 
     def __call__(self, name: str, given: Any) -> Any:
-        return None if given is None else super().__call__(name, given)
+        if given is None:
+            return None
+        return super().__call__(name, given)
 
 
 @dataclass(frozen=True)
@@ -254,10 +269,13 @@ def _labelled(given: Any) -> list[tuple[Any, Any]]:
     else."""
     if isinstance(given, Mapping):
         return list(given.items())
-    labels = list(given.index) if np.ndim(given) == 1 and is_pandas(given) else []
-    return (
-        list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
-    )
+    if np.ndim(given) == 1 and is_pandas(given):
+        labels = list(given.index)
+    else:
+        labels = []
+    if labels != list(range(len(labels))):
+        return list(zip(labels, given.tolist(), strict=True))
+    return []
 
 
 ASKED_LISTS = "a mapping from column names to lists of different values, in order of codes"
@@ -344,7 +362,9 @@ def plain_array(given: Any) -> Any:
     if not is_pandas(given):
         return np.asarray(given)
     is_number = all(kind.kind in "biuf" for kind in given.dtypes)
-    return given.to_numpy(dtype=float, na_value=np.nan) if is_number else given.to_numpy()
+    if is_number:
+        return given.to_numpy(dtype=float, na_value=np.nan)
+    return given.to_numpy()
 
 
 def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:

@@ -66,7 +66,10 @@ def _failed(name: str, error: BaseException) -> InputError:
 def _looked() -> str:
     """Where modules are looked for, and what to do."""
     folders = [folder for folder in JOB_FOLDERS[-1:] if folder in sys.path]
-    beside = f"in {folders[0]} (the folder of the job file), " if folders else ""
+    if folders:
+        beside = f"in {folders[0]} (the folder of the job file), "
+    else:
+        beside = ""
     return f"looked {beside}on PYTHONPATH and among what is installed; put its file there, or its folder on PYTHONPATH"
 
 
@@ -86,7 +89,8 @@ def told_by_workers(error: BaseException) -> str:
 
 def _refuse_another(name: str) -> None:
     """Raise where a module was imported from another file than the one that stands first now."""
-    first, taken = PathFinder.find_spec(name), sys.modules[name].__spec__
+    first = PathFinder.find_spec(name)
+    taken = sys.modules[name].__spec__
     if first is None or taken is None or first.origin == taken.origin or first.origin is None:
         return
     if not any(Path(folder) in Path(first.origin).parents for folder in JOB_FOLDERS[-1:]):
@@ -134,5 +138,10 @@ def _told(error: BaseException) -> str:
     """The kind of an error and the first line of its message, not too long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else ""
-    shown = text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
-    return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
+    if len(text) <= SHOWN_CHARACTERS:
+        shown = text
+    else:
+        shown = text[: SHOWN_CHARACTERS - 1] + "…"
+    if shown:
+        return f"{type(error).__name__}: {shown}"
+    return type(error).__name__

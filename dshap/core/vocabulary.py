@@ -85,11 +85,10 @@ class Vocabulary:
                 )
             text = self.tokenizer(text)
         found = self._numbers(text)
-        length = (
-            int(np.flatnonzero(found != self.padding)[-1]) + 1
-            if (found != self.padding).any()
-            else 0
-        )
+        if (found != self.padding).any():
+            length = int(np.flatnonzero(found != self.padding)[-1]) + 1
+        else:
+            length = 0
         found = found[:length]
         if not length:
             raise InputError("the text is empty: leave it out")
@@ -129,11 +128,15 @@ class Vocabulary:
 
     @property
     def _end(self) -> int:
-        return LARGEST_WHOLE if self.size is None else self.size
+        if self.size is None:
+            return LARGEST_WHOLE
+        return self.size
 
     @property
     def _range(self) -> str:
-        return "of at least 0" if self.size is None else f"0 to {self.size - 1:,}"
+        if self.size is None:
+            return "of at least 0"
+        return f"0 to {self.size - 1:,}"
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -39,7 +39,8 @@ __all__ = [
     "renew_cube",
 ]
 
-RUN, JOB = "dshap_run", "dshap_job"
+RUN = "dshap_run"
+JOB = "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())
 """Of every chunk: a bit that changed on disk is an error to any reader of Zarr."""
@@ -350,7 +351,9 @@ def _column_fill(kind: str) -> Any:
         return ""
     if kind in TIME_UNITS:
         return NAT
-    return np.nan if np.dtype(kind).kind == "f" else np.dtype(kind).type(0)
+    if np.dtype(kind).kind == "f":
+        return np.nan
+    return np.dtype(kind).type(0)
 
 
 def _container(root: zarr.Group) -> None:
@@ -368,7 +371,10 @@ def _small(
 ) -> None:
     """An array of one chunk, with its values."""
     dtype = "string" if values.dtype.kind == "T" else values.dtype
-    fill = np.nan if values.dtype.kind == "f" else None
+    if values.dtype.kind == "f":
+        fill = np.nan
+    else:
+        fill = None
     array = _array(group, name, values.shape, dtype, dims, values.shape or (), fill, **attributes)
     if values.shape:
         array[...] = values
@@ -391,7 +397,9 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
     blocks = root.create_group(
         "blocks", attributes={"title": "sums over each finished block of rows"}
     )
-    n, d, k = layout.n_blocks, len(layout.players), len(layout.outputs)
+    n = layout.n_blocks
+    d = len(layout.players)
+    k = len(layout.outputs)
     sums = (1 + layout.n_replicates, len(STATISTICS), d, k)
     _array(
         blocks,
@@ -471,4 +479,6 @@ def _read_json(path: Path, attribute: str) -> dict[str, Any] | None:
         content = json.loads(str(zarr.open_group(path, mode="r").attrs[attribute]))
     except (OSError, KeyError, ValueError, TypeError, AttributeError):
         return None
-    return content if isinstance(content, dict) else None
+    if isinstance(content, dict):
+        return content
+    return None

@@ -42,7 +42,8 @@ def finished_blocks(path: Path) -> Iterator[FinishedBlock]:
         Where a chunk cannot be read.
     """
     with reading(path):
-        keys, columns = key_arrays(path), kept_arrays(path)
+        keys = key_arrays(path)
+        columns = kept_arrays(path)
         prediction = zarr.open_array(path / "prediction", mode="r")
     for _, receipt in sorted(receipts_of(path).whole()):
         if lost_files(path, receipt):

@@ -119,7 +119,9 @@ def size_of(path: Path) -> int:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    return 0
 
 
 def read_file(path: Path) -> bytes | None:

@@ -88,7 +88,10 @@ class CreateOnlyFolder(ABC):
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
         """Remove the damaged ones of these files (all where None), so that they are made again;
         gives their names."""
-        chosen = self.names() if names is None else (name for name in names if self.has(name))
+        if names is None:
+            chosen = self.names()
+        else:
+            chosen = (name for name in names if self.has(name))
         damaged = [name for name in chosen if self.damage(name)]
         for name in damaged:
             self.remove(name)
@@ -137,7 +140,9 @@ class ReceiptFolder(CreateOnlyFolder):
         except (ValueError, TypeError):
             return None
         content.pop(SEAL, None)
-        return content if stored == self._sealed(name, content) else None
+        if stored == self._sealed(name, content):
+            return content
+        return None
 
     def damage(self, name: str) -> str | None:
         stored = read_file(self.file(name))
@@ -147,7 +152,9 @@ class ReceiptFolder(CreateOnlyFolder):
             is_same = stored == self._sealed(name, self.content(name))
         except (ValueError, TypeError):
             return "it is no record of names and values"
-        return None if is_same else ALTERED
+        if is_same:
+            return None
+        return ALTERED
 
     def content(self, name: str) -> dict[str, Any]:
         """The record, not checked."""
@@ -179,7 +186,10 @@ class StateFolder(CreateOnlyFolder):
 
     def __init__(self, path: str | Path, prepared: str | Path | None = None) -> None:
         super().__init__(path)
-        self.prepared = None if prepared is None else Path(prepared)
+        if prepared is None:
+            self.prepared = None
+        else:
+            self.prepared = Path(prepared)
 
     def file(self, name: str) -> Path:
         file = self.path / f"{name}{self.suffix}"
@@ -193,7 +203,8 @@ class StateFolder(CreateOnlyFolder):
     def put(self, name: str, record: Record) -> None:
         """The .npz file, which ends with the length of its comment, 0: the seal is written as that
         comment."""
-        content, length = memoryview(record.to_bytes())[:-2], SEAL_BYTES.to_bytes(2, "little")
+        content = memoryview(record.to_bytes())[:-2]
+        length = SEAL_BYTES.to_bytes(2, "little")
         sealing = _sealing(name)
         sealing.update(content)
         sealing.update(length)
@@ -214,7 +225,9 @@ class StateFolder(CreateOnlyFolder):
         file = self.file(name)
         if not file.is_file():
             return NO_FILE
-        return _oversized(file) if _is_sealed(file, name) else ALTERED
+        if _is_sealed(file, name):
+            return _oversized(file)
+        return ALTERED
 
 
 def _is_sealed(file: Path, name: str) -> bool:
@@ -235,7 +248,8 @@ def _oversized(file: Path) -> str | None:
     A seal says that a file was not altered, not who made it: entries that are compressed, or that
     say that they hold more than the file, would take memory that nobody planned.
     """
-    size, said = file.stat().st_size, 0
+    size = file.stat().st_size
+    said = 0
     try:
         with zipfile.ZipFile(file) as archive:
             for entry in archive.infolist():

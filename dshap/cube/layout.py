@@ -47,7 +47,9 @@ TAKEN = frozenset(
 """Names of a cube that no key has."""
 OF_TEXTS = frozenset(("length", "token"))
 """The same of a cube of texts alone."""
-INSTANCE, FEATURE, OUTPUT = "instance", "feature", "output"
+INSTANCE = "instance"
+FEATURE = "feature"
+OUTPUT = "output"
 ARRAYS: Mapping[str, tuple[tuple[tuple[str, ...], ...], str]] = {
     "attribution": (((INSTANCE, FEATURE, OUTPUT),), "f"),
     "prediction": (((INSTANCE, OUTPUT),), "f"),
@@ -107,10 +109,11 @@ class CubeLayout:
     def key_variables(self) -> dict[str, str]:
         """key column -> its variable: its own name, after `key_` where the cube has another
         variable of that name."""
-        names, taken = (
-            _variable_names(self.keys),
-            TAKEN if self.vocabulary is None else TAKEN | OF_TEXTS,
-        )
+        names = _variable_names(self.keys)
+        if self.vocabulary is None:
+            taken = TAKEN
+        else:
+            taken = TAKEN | OF_TEXTS
         return {column: f"key_{name}" if name in taken else name for column, name in names.items()}
 
     @property

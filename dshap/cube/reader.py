@@ -104,7 +104,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     DamagedError
         Names, units or other metadata are not what was written.
     """
-    path, (index,) = as_path("store", store), checked(index=index)
+    path = as_path("store", store)
+    (index,) = checked(index=index)
     refuse_altered(path, with_plan=False)
     if read_run(path) is None:
         inside = [str(found) for found in cube_paths(path)]
@@ -115,7 +116,9 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     refuse_foreign(path)
     with reading(path):
         cube = _opened(path)
-    return _indexed(cube, key_names(path)) if index else cube
+    if index:
+        return _indexed(cube, key_names(path))
+    return cube
 
 
 def _opened(path: Path) -> xr.Dataset:
@@ -204,7 +207,8 @@ def cube_status(path: Path) -> CubeStatus:
 
 def _status(path: Path) -> CubeStatus:
     status = zarr.open_array(path / "status", mode="r")
-    counts, failed_blocks = np.zeros(len(Status.MEANINGS), dtype=np.int64), list[int]()
+    counts = np.zeros(len(Status.MEANINGS), dtype=np.int64)
+    failed_blocks = list[int]()
     tile = (status.shards or status.chunks)[0]
     for start in range(0, status.shape[0], 64 * tile):
         found = np.asarray(status[start : start + 64 * tile])
@@ -284,7 +288,9 @@ def largest_residual(path: Path) -> FloatArray:
     with reading(path):
         residual = np.asarray(zarr.open_array(path / "blocks" / "residual", mode="r")[:], float)
         finished = _finished(path, len(residual))
-    return residual[finished].max(axis=0) if len(finished) else np.full(residual.shape[1], np.nan)
+    if len(finished):
+        return residual[finished].max(axis=0)
+    return np.full(residual.shape[1], np.nan)
 
 
 def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
@@ -296,7 +302,8 @@ def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
 def read_notes(path: Path) -> dict[str, Any]:
     """name -> what the run found out beside its values: "closed_form", "base_value", "pilot",
     "background", "additivity", "mse_v"."""
-    notes, found = notes_of(path), {}  # those of an earlier version have no seal
+    notes = notes_of(path)
+    found = {}  # those of an earlier version have no seal
     for name in notes.names():
         if notes.damage(name) and has_copy(path):
             warnings.warn(

@@ -48,7 +48,8 @@ __all__ = [
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no
 chunk."""
-COPY, FINISHED = "files", "finished"
+COPY = "files"
+FINISHED = "finished"
 PREPARED = "prepared.json"
 """Describes a prepared value function beside its states."""
 CHANGES = "base_value/c"
@@ -160,7 +161,8 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
 def renew_copy(path: Path, fresh: Path) -> None:
     """Take the copy of a store that was just created alike, and its files where those of `path`
     differ."""
-    source, target = copy_of(fresh), copy_of(path)
+    source = copy_of(fresh)
+    target = copy_of(path)
     if not target.path.is_dir():
         remove_file(target.path)
     for name in [*target.names()]:

@@ -58,7 +58,9 @@ def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray,
     ratio = np.minimum(
         np.divide(size, std_error, out=np.full_like(size, FAR), where=std_error != 0), FAR
     )
-    density, inside, is_near = np.zeros_like(size), np.ones_like(size), ~(ratio >= FAR)  # or NaN
+    density = np.zeros_like(size)
+    inside = np.ones_like(size)
+    is_near = ~(ratio >= FAR)  # or NaN
     density[is_near] = np.exp(-0.5 * np.square(ratio[is_near])) / np.sqrt(2 * np.pi)
     inside[is_near] = 2 * ndtr(ratio[is_near]) - 1
     return size * inside - 2 * std_error * density, np.sign(phi) * (inside + 4 * ratio * density)
@@ -71,7 +73,9 @@ def block_sums(attribution: Attribution) -> FloatArray:
     The split magnitudes of a group are to first order in what it changes; the variances are those
     of the estimate.
     """
-    phi, replicates, errors = attribution.phi, attribution.replicates, attribution.std_error
+    phi = attribution.phi
+    replicates = attribution.replicates
+    errors = attribution.std_error
     if replicates is None or errors is None:
         magnitude = np.abs(phi).sum(axis=0)
         return np.array(
@@ -86,7 +90,8 @@ def block_sums(attribution: Attribution) -> FloatArray:
             ]
         )
     split, slope = split_magnitude(phi, errors)
-    total, variance = split.sum(axis=0), np.square(errors).sum(axis=0)
+    total = split.sum(axis=0)
+    variance = np.square(errors).sum(axis=0)
     sums = [
         [
             each.sum(axis=0),

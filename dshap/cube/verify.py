@@ -69,7 +69,10 @@ def store_parts(store: Path) -> dict[str, Path]:
     it."""
     if not store.is_dir():
         return {}
-    inside = [] if (store / "attribution").is_dir() else sorted(store.iterdir())
+    if (store / "attribution").is_dir():
+        inside = []
+    else:
+        inside = sorted(store.iterdir())
     names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
     cubes = [path for path in names if read_job(path) is None]  # a folder of stores is none
     return {path.name: path for path in (store, *cubes) if _is_part(path)}
@@ -97,7 +100,8 @@ def verify_cube(path: Path) -> list[Damage]:
         raise UncheckableError(
             f"{path} has no folder {CONTAINER}: there is nothing to check it against; {ANEW}"
         )
-    created, others = list(_created(path)), [*_sealed(path), *_lost(path)]
+    created = list(_created(path))
+    others = [*_sealed(path), *_lost(path)]
     if created:
         return [
             *created,
@@ -158,7 +162,8 @@ def _unknown(path: Path) -> Iterator[Damage]:
 
     The same run knows its receipts, and makes the metadata again.
     """
-    name, root = copy_name(path), path / "zarr.json"
+    name = copy_name(path)
+    root = path / "zarr.json"
     if has_copy(path) or not os.path.lexists(root):
         return
     if name is not None:
@@ -209,7 +214,10 @@ def _created(path: Path) -> Iterator[Damage]:
         yield Damage(place, what, (copies.file(kept),))
     else:
         for name in altered_files(path):
-            what = "it is not what was created" if os.path.lexists(path / name) else MISSING
+            if os.path.lexists(path / name):
+                what = "it is not what was created"
+            else:
+                what = MISSING
             yield Damage(name, what, is_copied=True)
 
 
@@ -225,7 +233,8 @@ def _sealed(path: Path) -> Iterator[Damage]:
         for name in folder.names():
             if what := folder.damage(name):
                 yield Damage(f"{kind} {name}", what, (folder.file(name),))
-    mark, described = mark_of(path), ReceiptFolder(path)
+    mark = mark_of(path)
+    described = ReceiptFolder(path)
     if mark.has(FINISHED) and (what := mark.damage(FINISHED)):
         yield Damage("the list of what the run left", what, (mark.file(FINISHED),))
     name = Path(PREPARED).stem
@@ -235,7 +244,8 @@ def _sealed(path: Path) -> Iterator[Damage]:
 
 def _lost(path: Path) -> Iterator[Damage]:
     """What a finished run has left, and is not there."""
-    mark, receipts = mark_of(path), receipts_of(path)
+    mark = mark_of(path)
+    receipts = receipts_of(path)
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
         is_done = n_blocks and all(receipts.has(block_name(block)) for block in range(n_blocks))
@@ -275,8 +285,13 @@ def _holds_finished(path: Path) -> bool:
 
 def _n_blocks(path: Path) -> int:
     """Of a cube, by the copy of its metadata; 0 where there is none."""
-    content = copied_files(path).get("blocks/count/zarr.json") if has_copy(path) else None
-    return int(json.loads(content)["shape"][0]) if content else 0
+    if has_copy(path):
+        content = copied_files(path).get("blocks/count/zarr.json")
+    else:
+        content = None
+    if content:
+        return int(json.loads(content)["shape"][0])
+    return 0
 
 
 def _blocks(path: Path) -> Iterator[Damage]:
@@ -287,17 +302,14 @@ def _blocks(path: Path) -> Iterator[Damage]:
     arrays = {name: zarr.open_array(path / name, mode="r") for name in names}
     summaries = {name: zarr.open_array(path / name, mode="r") for name in SUMMARIES}
     bases: Counter[str] = Counter()
-    base = (
-        {}
-        if "base_value" in arrays
-        else _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
-    )
+    if "base_value" in arrays:
+        base = {}
+    else:
+        base = _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
     for name, receipt in receipts_of(path).whole():
-        file, rows, block = (
-            receipts_of(path).file(name),
-            slice(receipt["start"], receipt["stop"]),
-            receipt["block"],
-        )
+        file = receipts_of(path).file(name)
+        rows = slice(receipt["start"], receipt["stop"])
+        block = receipt["block"]
         place = f"block {block} (rows {rows.start} to {rows.stop - 1})"
         if receipt["fingerprint"] != run["digest"]:
             yield Damage(f"block {block}", "its receipt belongs to another run", (file,))

@@ -108,7 +108,8 @@ class Workspace:
 
     def _is_there(self, folder: int, lock: int) -> bool:
         """Whether folder and lock that were opened still stand under their names."""
-        here, inside = os.lstat(self.path), os.stat(LOCK, dir_fd=folder, follow_symlinks=False)
+        here = os.lstat(self.path)
+        inside = os.stat(LOCK, dir_fd=folder, follow_symlinks=False)
         return os.path.samestat(here, os.fstat(folder)) and os.path.samestat(inside, os.fstat(lock))
 
     def _clear(self) -> None:

@@ -32,7 +32,8 @@ __all__ = [
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """Arrays with one entry a block."""
-MAX_REASONS, MAX_REASON = 8, 500
+MAX_REASONS = 8
+MAX_REASON = 500
 """Reasons that a receipt tells why rows failed, and letters of each."""
 
 
@@ -43,11 +44,10 @@ def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 def _digest(values: np.ndarray) -> str:
     is_text = values.dtype.kind == "T"
-    content = (
-        "\0".join(values.ravel().tolist()).encode()
-        if is_text
-        else np.ascontiguousarray(values).tobytes()
-    )
+    if is_text:
+        content = "\0".join(values.ravel().tolist()).encode()
+    else:
+        content = np.ascontiguousarray(values).tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
@@ -58,7 +58,9 @@ class CubeWriter:
     """
 
     def __init__(self, path: Path, layout: CubeLayout, fingerprint: str) -> None:
-        self.path, self.layout, self.fingerprint = Path(path), layout, fingerprint
+        self.path = Path(path)
+        self.layout = layout
+        self.fingerprint = fingerprint
         self._arrays: dict[str, zarr.Array[Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,7 +76,8 @@ class CubeWriter:
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
-        receipts, mark = receipts_of(self.path), block_name(tile)
+        receipts = receipts_of(self.path)
+        mark = block_name(tile)
         before = receipts.whole_one(mark)
         if before is not None and self._is_stored(before):
             if "failed" in before:
@@ -129,7 +132,10 @@ class CubeWriter:
         if attribution.classes is not None:
             stored["explained_class"] = self._in_place(block, attribution.classes, fill=-1)
         for column, values in block.keys.items():
-            as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
+            if values.dtype.kind == "M":
+                as_stored = values.astype(np.int64)
+            else:
+                as_stored = values
             stored[self.layout.key_variables[column]] = as_stored
         for column, values in block.columns.items():
             stored[f"rows/{self.layout.row_variables[column]}"] = _as_stored(
@@ -204,7 +210,9 @@ class CubeWriter:
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
         """Say so in the status of a block that has no attribution, and keep why."""
-        receipts, name, failures = receipts_of(self.path), block_name(tile), failures_of(self.path)
+        receipts = receipts_of(self.path)
+        name = block_name(tile)
+        failures = failures_of(self.path)
         receipt = receipts.whole_one(name)
         if receipt is not None and self._is_stored(receipt):
             return
@@ -323,7 +331,10 @@ def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, A
         keys = ", ".join(
             f"{name} {values[row - block.start]}" for name, values in block.keys.items()
         )
-        where = f"row {row} ({keys})" if keys else f"row {row}"
+        if keys:
+            where = f"row {row} ({keys})"
+        else:
+            where = f"row {row}"
         group = groups.setdefault(kind, failed_group(reason, 0, row, where))
         group["rows"] += 1
     return list(groups.values())
@@ -348,7 +359,8 @@ def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
 def drop_lost_blocks(path: Path) -> list[str]:
     """Remove the receipts of blocks that lost files, so that they are computed again; a line on
     each."""
-    receipts, lines = receipts_of(path), []
+    receipts = receipts_of(path)
+    lines = []
     for name, receipt in receipts.whole():
         if lost := lost_files(path, receipt):
             receipts.remove(name)

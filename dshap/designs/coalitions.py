@@ -172,7 +172,8 @@ class BaseDesign:
         above 1 GiB."""
         whole = _whole(self.info, "operator", np.float64)
         d = self.info.n_players
-        zero, one = np.zeros((1, 1)), np.ones((1, 1))
+        zero = np.zeros((1, 1))
+        one = np.ones((1, 1))
         # (d, d): row i is finish of sum i alone
         finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]
         for start, stop in spans(*whole.shape):
@@ -185,7 +186,8 @@ class BaseDesign:
 
 def _whole(info: DesignInfo, name: str, dtype: type) -> NDArray[Any]:
     """An empty (m, d) array, or InputError above `MAX_WHOLE_BYTES`."""
-    m, d = info.n_coalitions, info.n_players
+    m = info.n_coalitions
+    d = info.n_players
     nbytes = m * d * np.dtype(dtype).itemsize
     if nbytes > MAX_WHOLE_BYTES:
         raise InputError(

@@ -56,7 +56,8 @@ class ExactDesign(BaseDesign):
         """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a
         other players."""
         checked_span(1 << self.n_players, start, stop)
-        d, masks = self.n_players, _masks(self.n_players, start, stop)
+        d = self.n_players
+        masks = _masks(self.n_players, start, stop)
         i, j = np.triu_indices(d, 1)
         # (m, pairs)
         others = masks.sum(axis=1, keepdims=True) - masks[:, i] - masks[:, j].astype(int)

@@ -65,12 +65,12 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     The draws of a round stay in their groups when the design grows, so that rows that stopped at
     different rounds can be added.
     """
-    size, is_dealt, n_groups = (
-        sample.units.sum(axis=1),
-        (sample.fraction < 1) & (n_groups > 0),
-        max(n_groups, 1),
-    )
-    units, groups, first = [], [], int(stream(seed, DEALING).integers(n_groups))
+    size = sample.units.sum(axis=1)
+    is_dealt = (sample.fraction < 1) & (n_groups > 0)
+    n_groups = max(n_groups, 1)
+    units = []
+    groups = []
+    first = int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
         unit = np.repeat(np.arange(len(size)), draws)  # one of each draw
         order = np.lexsort((stream(seed, DEALING, 1 + turn).random(len(unit)), size[unit]))
@@ -79,8 +79,10 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
         units.append(unit)
         groups.append(group)
         first += len(unit)
-    unit, group = np.concatenate(units), np.concatenate(groups)
-    unit, group = unit[is_dealt[unit]], group[is_dealt[unit]]
+    unit = np.concatenate(units)
+    group = np.concatenate(groups)
+    group = group[is_dealt[unit]]
+    unit = unit[is_dealt[unit]]
     entry, count = np.unique(unit * n_groups + group, return_counts=True)
     unit, group = np.divmod(entry, n_groups)
     share = count / sample.draws.sum(axis=0)[unit] * np.sqrt(1 - sample.fraction[unit])

@@ -26,7 +26,9 @@ __all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 MAX_COALITIONS = 2**24
 """As many as `exact` lists at most; every process holds the list of a sampled design."""
 
-LEAST_PER_PLAYER, LEAST_FREEDOM, LEAST_PLAYERS = 10, 20, 7
+LEAST_PER_PLAYER = 10
+LEAST_FREEDOM = 20
+LEAST_PLAYERS = 7
 """Coalitions a player, P − (d − 1), and players, for which the jackknife has been found to hold: of
 seven kinds of games 93 to 96 % of nominal 95 % intervals did at 12 players with 10 coalitions each,
 91 to 92 % with 6; 86 to 89 % with half the freedom at 7 and 8 players, 84 to 90 % at 5 and 6
@@ -64,7 +66,8 @@ class KernelShapDesign(BaseDesign):
         object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
         object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
-        asked, budgets = self.budgets, tuple(map(self._checked_budget, self.budgets))
+        asked = self.budgets
+        budgets = tuple(map(self._checked_budget, self.budgets))
         for given, (now, grown) in zip(asked[1:], pairwise(budgets), strict=True):
             if grown <= now:
                 raise InputError(
@@ -84,7 +87,8 @@ class KernelShapDesign(BaseDesign):
     @property
     def info(self) -> DesignInfo:
         """Efficient, as the regression is constrained."""
-        d, why = self.n_players, self.why_no_errors
+        d = self.n_players
+        why = self.why_no_errors
         return DesignInfo(
             d,
             self.n_coalitions,
@@ -114,12 +118,12 @@ class KernelShapDesign(BaseDesign):
         least = self.least_for_errors
         if self.n_coalitions < least:
             why = f"{self.n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
-            return f"{why}, {OFF}" if self.n_coalitions < 3 * d else why
-        return (
-            ""
-            if _deleted(self)
-            else "with a group of coalitions left out the others determine no attribution"
-        )
+            if self.n_coalitions < 3 * d:
+                return f"{why}, {OFF}"
+            return why
+        if _deleted(self):
+            return ""
+        return "with a group of coalitions left out the others determine no attribution"
 
     @property
     def least_for_errors(self) -> int:
@@ -194,7 +198,9 @@ class KernelShapDesign(BaseDesign):
 
     @property
     def _group(self) -> int:
-        return 2 if self.paired else 1
+        if self.paired:
+            return 2
+        return 1
 
     def _checked_budget(self, n_coalitions: int) -> int:
         """Coalitions that a request gives: at most all, an even number where paired."""
@@ -274,7 +280,8 @@ def kernelshap(
 def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray, Dealt]:
     """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their
     groups."""
-    d, group = design.n_players, design._group
+    d = design.n_players
+    group = design._group
     if d == 1:
         return (
             np.zeros((0, 1), np.uint8),

@@ -82,7 +82,9 @@ class PermutationDesign(BaseDesign):
     def info(self) -> DesignInfo:
         """A prefix that several orders share is one coalition; contributions along an order add up
         to v(N) − v(∅)."""
-        d, n_coalitions, why = self.n_players, len(_steps(self).bits), self.why_no_errors
+        d = self.n_players
+        n_coalitions = len(_steps(self).bits)
+        why = self.why_no_errors
         return DesignInfo(
             n_players=d,
             n_coalitions=n_coalitions,
@@ -103,15 +105,14 @@ class PermutationDesign(BaseDesign):
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too."""
-        steps, d = _steps(self), self.n_players
+        steps = _steps(self)
+        d = self.n_players
         checked_span(len(steps.bits), start, stop)
         score = np.zeros((stop - start, d))
         inside = slice(*np.searchsorted(steps.coalition, [start, stop]))
-        at, player, group = (
-            steps.coalition[inside] - start,
-            steps.player[inside],
-            steps.group[inside],
-        )
+        at = steps.coalition[inside] - start
+        player = steps.player[inside]
+        group = steps.group[inside]
         share = steps.sign[inside] / self.n_permutations
         np.add.at(score, (at, player), share)
         if not self.n_replicates:
@@ -238,7 +239,8 @@ class _Steps:
 
 @lru_cache(maxsize=4)
 def _steps(design: PermutationDesign) -> _Steps:
-    d, n_units = design.n_players, design.n_units
+    d = design.n_players
+    n_units = design.n_units
     orders = stream(design.seed).random((n_units, d)).argsort(axis=1)  # (units, d)
     if design.antithetic:
         orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, d)
@@ -249,7 +251,8 @@ def _steps(design: PermutationDesign) -> _Steps:
         bits.append(pack(masks))
     first, which = first_distinct_bits(np.concatenate(bits))
     prefix = np.empty((len(orders), d + 1), np.int64)  # coalition of each prefix of each order
-    prefix[:, 0], prefix[:, -1] = EMPTY, FULL
+    prefix[:, 0] = EMPTY
+    prefix[:, -1] = FULL
     prefix[:, 1:-1] = which[N_ENDS:].reshape(len(orders), d - 1)
     unit = np.arange(len(orders)) // (2 if design.antithetic else 1)
     group = np.repeat(unit % max(design.n_replicates, 1), 2 * d)

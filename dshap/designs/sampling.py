@@ -193,7 +193,8 @@ def _counts(
 ) -> tuple[list[list[int]], list[Fraction]]:
     """Units of each stratum before the first and after each round, and what those of the last are
     in the mean."""
-    counts, expected = [[0] * len(strata)], [Fraction(0)] * len(strata)
+    counts = [[0] * len(strata)]
+    expected = [Fraction(0)] * len(strata)
     for turn, budget in enumerate(budgets):
         least = _with_whole_shells(strata, counts[-1], budget, shells[turn] if shells else 0)
         expected = _expected_counts(strata, least, budget)
@@ -208,7 +209,8 @@ def _with_whole_shells(
     strata: Sequence[Stratum], drawn: Sequence[int], budget: int, shells: int
 ) -> list[int]:
     """Units of each stratum that are drawn, all of the first `shells` that fit."""
-    least, left = list(drawn), budget - sum(drawn)
+    least = list(drawn)
+    left = budget - sum(drawn)
     for h, stratum in enumerate(strata[:shells]):
         left -= stratum.n_units - drawn[h]
         if left < 0:
@@ -236,7 +238,9 @@ def _expected_counts(
     left = bends[bisect_right(bends, Fraction(budget), key=total) - 1]
     missing = budget - total(left)
     slope = sum(rate for rate, low, high in limits if low <= rate * left < high)
-    return counts(left + missing / slope) if missing else counts(left)
+    if missing:
+        return counts(left + missing / slope)
+    return counts(left)
 
 
 def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[int]:
@@ -267,7 +271,8 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     stratum_of = {stratum.size: h for h, stratum in enumerate(strata)}
     # by size of a unit
     lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])
-    units, draws = np.zeros((0, strata[0].n_players), dtype=bool), np.zeros(0, dtype=np.int64)
+    units = np.zeros((0, strata[0].n_players), dtype=bool)
+    draws = np.zeros(0, dtype=np.int64)
     drawn = []
     for turn, budget in enumerate(budgets):
         listed = np.bincount(lookup[units.sum(axis=1)], minlength=len(strata))
@@ -308,12 +313,16 @@ def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int)
     is left to draw."""
     if budget == sum(stratum.n_units for stratum in strata):
         return len(strata)
-    draws, mass, room = float(budget), sum(stratum.mass for stratum in strata), budget - sum(listed)
+    draws = float(budget)
+    mass = sum(stratum.mass for stratum in strata)
+    room = budget - sum(listed)
     for h, (stratum, count) in enumerate(zip(strata, listed, strict=True)):
         missing = stratum.n_units - count
         if draws * stratum.mass / mass * (1 + SLACK) < stratum.n_units or missing >= room:
             return h
-        draws, mass, room = draws - stratum.n_units, mass - stratum.mass, room - missing
+        draws = draws - stratum.n_units
+        mass = mass - stratum.mass
+        room = room - missing
     return len(strata)
 
 
@@ -332,7 +341,10 @@ def _draw_until(
         candidates = np.concatenate([units, random_units(rng, strata, chosen)])
         first, which = first_distinct(candidates)
         # stop at the draw that fills it
-        end = first[budget - 1] + 1 if len(first) >= budget else len(candidates)
+        if len(first) >= budget:
+            end = first[budget - 1] + 1
+        else:
+            end = len(candidates)
         first = first[:budget]
         draws = np.pad(draws, (0, len(first) - len(units))) + np.bincount(
             which[len(units) : end], minlength=len(first)

@@ -85,7 +85,8 @@ class ConstrainedSolution:
         With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ,
         so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
         """
-        d, offsets = len(matrix), np.diag(matrix).copy()
+        d = len(matrix)
+        offsets = np.diag(matrix).copy()
         if d == 1:
             return cls(np.zeros((1, 1)), np.ones(1), offsets)
         means = matrix.mean(axis=0)

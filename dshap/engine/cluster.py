@@ -33,7 +33,8 @@ __all__ = ["DaskExecutor", "collect_partitions"]
 TASKS_AHEAD = 2
 """Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of
 the run."""
-M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
+M_MMAP_THRESHOLD = -3
+M_TRIM_THRESHOLD = -1
 """Parameters of mallopt(3)."""
 KEPT_BYTES = 64 << 20
 """Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
@@ -55,14 +56,16 @@ class _Promise:
     def __add__(self, other: _Promise) -> _Promise:
         total = _Promise((*self.parts, other.future), self.submit, is_leaf=False)
         waits = other.is_leaf and len(total.parts) < FAN_IN
-        return total if waits else replace(total, parts=(total.future,))
+        if waits:
+            return total
+        return replace(total, parts=(total.future,))
 
     @property
     def future(self) -> Future:
         """Of the sum; an addition that waits is submitted."""
-        return (
-            self.parts[0] if len(self.parts) == 1 else self.submit(add_parts, *self.parts, step=0.5)
-        )
+        if len(self.parts) == 1:
+            return self.parts[0]
+        return self.submit(add_parts, *self.parts, step=0.5)
 
 
 class DaskExecutor:
@@ -85,8 +88,10 @@ class DaskExecutor:
                 f"the Dask client is {client.status}: connect a new one, or give client=None"
             )
         await_workers(client, wait_s, say)
-        self.client, self._say = client, say
-        self._workers, self._n_lost = set[str](client.nthreads()), 0
+        self.client = client
+        self._say = say
+        self._workers = set[str](client.nthreads())
+        self._n_lost = 0
 
     def run(
         self,
@@ -241,7 +246,8 @@ class ContextPlugin(WorkerPlugin):
     there."""
 
     def __init__(self, name: str, context: Any) -> None:
-        self.name, self.context = name, context
+        self.name = name
+        self.context = context
 
     def setup(self, worker: Any) -> None:
         _keep_freed_memory()

@@ -108,7 +108,8 @@ class Evaluation:
 def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> list[Failure]:
     """Attributions of all tiles that are not done; gives the rows that failed, tile by tile (they
     are marked so)."""
-    tiles, done = evaluation.tiles, evaluation.writer.done()
+    tiles = evaluation.tiles
+    done = evaluation.writer.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
     if not todo:
         return []
@@ -131,7 +132,10 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
         failures.extend(_row_failures(receipt))
         progress.advance(n_rows(reduction.finish.args[0]))
 
-    n_parts = evaluation.attributor.n_parts if isinstance(evaluation.attributor, Divided) else 1
+    if isinstance(evaluation.attributor, Divided):
+        n_parts = evaluation.attributor.n_parts
+    else:
+        n_parts = 1
     progress.begin(
         "evaluation", sum(map(n_rows, range(len(tiles)))), "rows", sum(map(n_rows, done))
     )
@@ -158,7 +162,8 @@ def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
     groups = receipt.get("failed", [])
     if not groups:
         return []
-    first, n_rows = groups[0], sum(group["rows"] for group in groups)
+    first = groups[0]
+    n_rows = sum(group["rows"] for group in groups)
     return [
         Failure(
             receipt["block"],
@@ -180,7 +185,8 @@ def _again_alone(
     Whatever waits on a worker that dies is held to have killed it: only alone is a block told from
     its neighbours.  `ALIKE` kills in a row end the trials.
     """
-    left, n_killed = [], 0
+    left = []
+    n_killed = 0
     for failure in failures:
         if failure.reason != KILLED or n_killed == ALIKE:
             left.append(failure)
@@ -195,7 +201,10 @@ def _again_alone(
 
         executor.run(evaluation, iter([_reduction(failure.tile, n_parts)]), succeeded, failed)
         left += again
-        n_killed = n_killed + 1 if any(each.is_whole for each in again) else 0
+        if any(each.is_whole for each in again):
+            n_killed = n_killed + 1
+        else:
+            n_killed = 0
     return left
 
 
@@ -243,7 +252,8 @@ def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> di
 
     Parts with rows that failed are not kept: the same run again is to try these rows again.
     """
-    block, partial = evaluation.read(tile), []
+    block = evaluation.read(tile)
+    partial = []
 
     def parts() -> Iterator[Moments]:
         for name in names:

@@ -83,7 +83,9 @@ class LoopExecutor:
     ) -> None:
         with one_blas_thread():
             for reduction in reductions:
-                total, finish, leaves = None, reduction.finish, reduction.leaves
+                total = None
+                finish = reduction.finish
+                leaves = reduction.leaves
                 try:
                     if leaves:
                         sums = TreeSum[Any]()

@@ -109,11 +109,23 @@ def run_pass(
     found: Any = one
     leaves = tuple(Call(_leaf, span) for span in spans)
     while isinstance(found, Pass) and n_passes != 0:
-        whole = found if isinstance(found, Accumulates) else None
-        step = found if whole is None else whole.step
+        if isinstance(found, Accumulates):
+            whole = found
+        else:
+            whole = None
+        if whole is None:
+            step = found
+        else:
+            step = whole.step
         found = _only(executor, (step, reader), Reduction("pass", leaves, Call(_finish)))
-        found = found if whole is None else whole.after(found)
-        n_passes = None if n_passes is None else n_passes - 1
+        if whole is None:
+            found = found
+        else:
+            found = whole.after(found)
+        if n_passes is None:
+            n_passes = None
+        else:
+            n_passes = n_passes - 1
         on_done()
     return found
 

@@ -232,12 +232,11 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     n_outputs : int
         Columns of the target, or its classes.
     """
-    span, n_columns = min(SPAN_ROWS, reader.n_rows), len(reader.feature_names)
+    span = min(SPAN_ROWS, reader.n_rows)
+    n_columns = len(reader.feature_names)
     n_spans = len(spans(0, reader.n_rows))
-    p, read = (
-        model.embedding.n_features,
-        reader.read_bytes(span) + 16 * span * (n_columns + n_outputs),
-    )
+    p = model.embedding.n_features
+    read = reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
     cost = model.cost(reader.n_rows, n_columns, n_outputs)
     held = (2 + n_partial_sums(n_spans)) * cost.sum_bytes
     sums = max(cost.partial_bytes, cost.solve_bytes) + held
@@ -321,7 +320,9 @@ def format_bytes(n: float) -> str:
     """1.5 GiB and the like."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(n) < 1024:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+            if unit == "B":
+                return f"{n:.0f} {unit}"
+            return f"{n:.1f} {unit}"
         n /= 1024
     return f"{n:.1f} TiB"
 
@@ -330,4 +331,6 @@ def _duration(operations: float) -> str:
     if not math.isfinite(operations):
         return "the model's"
     seconds = operations / OPERATIONS_PER_SECOND
-    return f"{seconds:.1f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min"

@@ -17,7 +17,8 @@ from dshap.engine.tiles import cut_tiles
 
 __all__ = ["make_plan"]
 
-PILOT_SHARE, LEAST_PILOT = 16, 3
+PILOT_SHARE = 16
+LEAST_PILOT = 3
 """A pilot takes one row in so many, at most `PILOT_ROWS` of them and three at least, where there
 are three (two of six different rows leave a third more error than all six, and at times a
 multiple); four times as many where it asks for a quarter of the coalitions."""
@@ -42,22 +43,24 @@ def make_plan(
 
     `noise_replicates` are those of a model's noise, where the design has none.
     """
-    value, info, players = work.value, work.info, work.value.players
+    value = work.value
+    info = work.info
+    players = work.value.players
     if info.n_players != len(players):
         n = len(players)
-        anew = (
-            f"make its graph of {n} players"
-            if info.has_graph
-            else f"make the design with n_players={n}"
-        )
+        if info.has_graph:
+            anew = f"make its graph of {n} players"
+        else:
+            anew = f"make the design with n_players={n}"
         raise InputError(
             f"the design has {info.n_players} players, the value function {n} "
             f"({', '.join(players.names[:6])}…): {anew}"
         )
-    data_rows, n_replicates = (
-        data_rows if data is None else data.n_rows,
-        info.n_replicates or noise_replicates,
-    )
+    if data is None:
+        data_rows = data_rows
+    else:
+        data_rows = data.n_rows
+    n_replicates = info.n_replicates or noise_replicates
     plan = Plan(
         **cut_tiles(work, rows.n_rows, data_rows, n_replicates, options),
         n_rows=rows.n_rows,
@@ -80,9 +83,18 @@ def make_plan(
         and bool(n_replicates)
         and (not info.is_whole or options.stochastic),
     )
-    learning = [] if data is None else _learning(plan, work, data)
-    pilot = [_pilot(plan, work, rows)] if plan.pilot_rows else []
-    bounds = [_range(plan, work, rows)] if plan.learns_range else []
+    if data is None:
+        learning = []
+    else:
+        learning = _learning(plan, work, data)
+    if plan.pilot_rows:
+        pilot = [_pilot(plan, work, rows)]
+    else:
+        pilot = []
+    if plan.learns_range:
+        bounds = [_range(plan, work, rows)]
+    else:
+        bounds = []
     last = _evaluation(plan, work, rows, data, options)
     return replace(plan, stages=(_census(plan, rows), *learning, *bounds, *pilot, last))
 
@@ -100,19 +112,24 @@ def _census(plan: Plan, rows: RowReader) -> Stage:
 
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     """The choice from a sample, the base value, and the moments of all coalition tiles."""
-    read, n_spans = _data_bytes(plan, work, data), len(plan.data_spans)
+    read = _data_bytes(plan, work, data)
+    n_spans = len(plan.data_spans)
     predicted = work.value.model.predict_bytes(min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
     sample = 4 * 8 * min(work.sample_size, plan.data_rows) * work.value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
-    moments = [_moments(plan, work, read)] if work.learns else []
+    if work.learns:
+        moments = [_moments(plan, work, read)]
+    else:
+        moments = []
     return [*([choice] if work.sample_size else []), base, *moments]
 
 
 def _moments(plan: Plan, work: Work, read: int) -> Stage:
     """Of a task that sums over a span of the data, or that prepares a tile; sums of other tiles and
     of a tree beside it, and the file's bytes beside the state."""
-    proper, n_spans = plan.n_coalitions - N_ENDS, len(plan.data_spans)
+    proper = plan.n_coalitions - N_ENDS
+    n_spans = len(plan.data_spans)
     tile = work.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
     held = (2 + n_partial_sums(n_spans)) * tile.moment_bytes
     task_bytes = (
@@ -147,7 +164,10 @@ def _evaluation(
     plan: Plan, work: Work, rows: RowReader, data: RowReader | None, options: RunOptions
 ) -> Stage:
     n_groups = plan.coalition_groups
-    streamed = _data_bytes(plan, work, data) if work.streams and data is not None else 0
+    if work.streams and data is not None:
+        streamed = _data_bytes(plan, work, data)
+    else:
+        streamed = 0
     return Stage(
         name="evaluation",
         n_tasks=plan.n_instance_tiles * (n_groups + 1 if n_groups > 1 else 1),
@@ -168,17 +188,25 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     block = work.cost(m, micro)
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
-    chosen = 8 * micro * m * plan.n_outputs if plan.n_replicates else 0  # values of one group
-    pairs = (
-        (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
-    )
+    if plan.n_replicates:  # values of one group
+        chosen = 8 * micro * m * plan.n_outputs
+    else:
+        chosen = 0
+    if plan.interactions:
+        pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes
+    else:
+        pairs = 0
     stored = (
         2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
     )
-    linked = (
-        0 if work.value.link.is_identity else 5 * 8 * micro * m * len(work.value.model.output_names)
-    )
-    held = plan.n_coalitions if plan.tol else work.held_coalitions
+    if work.value.link.is_identity:
+        linked = 0
+    else:
+        linked = 5 * 8 * micro * m * len(work.value.model.output_names)
+    if plan.tol:
+        held = plan.n_coalitions
+    else:
+        held = work.held_coalitions
     return int(
         rows.read_bytes(n)
         # rounds: the rows that are left too

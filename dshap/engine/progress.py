@@ -23,7 +23,8 @@ __all__ = [
     "reset_peak",
 ]
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
+CLEAR = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
 """What proc(5) wants written to `clear_refs`: the peak begins anew at what is resident now."""
 
@@ -64,18 +65,23 @@ class LineProgress:
     def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
         self.stream = stream or sys.stderr
         self.is_terminal = self.stream.isatty()
-        self.interval = 0.2 if self.is_terminal else interval
-        self._stage, self._unit, self._total, self._done, self._kept = "", "", 0, 0, 0
+        if self.is_terminal:
+            self.interval = 0.2
+        else:
+            self.interval = interval
+        self._stage = ""
+        self._unit = ""
+        self._total = 0
+        self._done = 0
+        self._kept = 0
         self._started = self._shown = time.monotonic()
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self._stage, self._unit, self._total, self._done, self._kept = (
-            stage,
-            unit,
-            total,
-            done,
-            done,
-        )
+        self._stage = stage
+        self._unit = unit
+        self._total = total
+        self._done = done
+        self._kept = done
         self._started = self._shown = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
@@ -87,7 +93,10 @@ class LineProgress:
 
     def end(self) -> None:
         elapsed = time.monotonic() - self._started
-        kept = f", {self._kept:,} kept from before" if self._kept else ""
+        if self._kept:
+            kept = f", {self._kept:,} kept from before"
+        else:
+            kept = ""
         self._write(f"{self._stage}: {self._done:,} {self._unit} in {elapsed:.1f} s{kept}")
 
     def say(self, text: str) -> None:
@@ -96,10 +105,14 @@ class LineProgress:
     def line(self, now: float) -> str:
         """Done, rate over this run, and the time left at that rate."""
         rate = (self._done - self._kept) / max(now - self._started, 1e-9)
-        left = (
-            f"{(self._total - self._done) / rate:,.0f} s left" if rate > 0 else "time left unknown"
-        )
-        shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        if rate > 0:
+            left = f"{(self._total - self._done) / rate:,.0f} s left"
+        else:
+            left = "time left unknown"
+        if rate >= 10:
+            shown = f"{rate:,.0f}"
+        else:
+            shown = f"{rate:.2g}"
         return f"{self._stage} {self._done:,} of {self._total:,} {self._unit}, {shown} {self._unit}/s, {left}"
 
     def _write(self, text: str, renew: bool = False) -> None:
@@ -128,7 +141,9 @@ def peak_bytes() -> int | None:
     except OSError:
         return None
     found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
-    return 1024 * int(found[1]) if found else None
+    if found:
+        return 1024 * int(found[1])
+    return None
 
 
 def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> list[Answer]:
@@ -139,7 +154,9 @@ def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> lis
     """
     client: Any = getattr(executor, "client", None)
     if client is None:
-        return [] if executor is None else [function()]
+        if executor is None:
+            return []
+        return [function()]
     try:
         return list(client.run(function, on_error="ignore").values())
     except OSError:
@@ -159,11 +176,18 @@ class PeakMeter:
 
     def client(self) -> int | None:
         """Bytes; None where the system does not tell."""
-        return peak_bytes() if self._is_reset else None
+        if self._is_reset:
+            return peak_bytes()
+        return None
 
     def worker(self, executor: Executor | None) -> int | None:
         """Bytes of the largest worker that is there now; None where there is none, or the system
         does not tell."""
-        peaks = on_workers(executor, peak_bytes) if self._are_reset else []
+        if self._are_reset:
+            peaks = on_workers(executor, peak_bytes)
+        else:
+            peaks = []
         known = [peak for peak in peaks if peak is not None]
-        return max(known) if known and len(known) == len(peaks) else None
+        if known and len(known) == len(peaks):
+            return max(known)
+        return None

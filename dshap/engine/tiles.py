@@ -19,7 +19,9 @@ TASK_SECONDS = 2.0
 writing a block, are then nothing.  A black box that takes 30 times `PREDICTION_SECONDS` makes a
 minute of it, which a crash loses."""
 SHORT_TASK_SECONDS = 0.25
-MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
+MAX_INSTANCE_TILE = 32_768
+MIN_INSTANCE_TILE = 256
+SMALLEST_TILE = 64
 MOST_BLOCKS = 1 << 20
 """Blocks of a table, where a tile has the memory to grow.  See "Blocks" in docs/performance.md for
 what more cost."""
@@ -31,7 +33,8 @@ SCORE_BYTES = 64 << 20
 """Scores of the coalitions of a black box's tile, those of their groups counted, at most."""
 MAX_COALITION_TILE = 512
 MAX_BLACK_BOX_TILE = 8_192
-BLACK_BOX_TILE, BLACK_BOX_TASKS = 16, 8
+BLACK_BOX_TILE = 16
+BLACK_BOX_TASKS = 8
 """Rows of an instance tile of a black box at least, and tasks below which its coalitions are cut
 into groups."""
 WANTED_LEAVES = 4
@@ -57,7 +60,8 @@ def cut_tiles(
     """The tiles of explaining n_rows by what is learned from data_rows: sizes by their names in
     `Plan`."""
     proper = work.info.n_coalitions - N_ENDS
-    row, wanted = work.cost(proper), _wanted_tasks(work.cost(proper, n_rows))
+    row = work.cost(proper)
+    wanted = _wanted_tasks(work.cost(proper, n_rows))
     share = _row_share(work, n_replicates, options)
     instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
     n_instance_tiles = math.ceil(n_rows / instance_tile)
@@ -73,14 +77,16 @@ def cut_tiles(
     groups = options.coalition_groups or (
         1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles)
     )
-    groups = 1 if options.tol else min(groups, n_tiles)
+    if options.tol:
+        groups = 1
+    else:
+        groups = min(groups, n_tiles)
     state_bytes = _state_bytes(work, proper, tile)
     is_kept = work.learns and state_bytes <= CACHE_BYTES
-    joined = (
-        max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups)))
-        if is_kept and not options.tol
-        else 1
-    )
+    if is_kept and not options.tol:
+        joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups)))
+    else:
+        joined = 1
     if is_black_box and n_tiles == 1 and not options.tol:
         joined = 2  # the pilot's coalitions are one tile, the others another
     evaluated = min(tile * joined, max(1, proper))
@@ -100,10 +106,16 @@ def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
     """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or
     pairs."""
     n_outputs = len(work.value.link.outputs(work.value.model.output_names))
-    held = work.info.n_coalitions if options.tol else work.held_coalitions
+    if options.tol:
+        held = work.info.n_coalitions
+    else:
+        held = work.held_coalitions
     groups = 8 * n_replicates * work.info.n_players * n_outputs / GROUP_BYTES
     values = 8 * held * n_outputs / VALUE_BYTES
-    pairs = 8 * work.info.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
+    if options.interactions:
+        pairs = 8 * work.info.n_players**2 * n_outputs / VALUE_BYTES
+    else:
+        pairs = 0.0
     return max(groups, values, pairs)
 
 
@@ -111,19 +123,24 @@ def _wanted_tasks(cost: Cost) -> int:
     """Evaluation tasks that keep workers busy to the end: many, but none of less than
     `SHORT_TASK_SECONDS`."""
     seconds = cost.operations / OPERATIONS_PER_SECOND
-    return (
-        WANTED_TASKS
-        if not math.isfinite(seconds)
-        else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
-    )
+    if not math.isfinite(seconds):
+        return WANTED_TASKS
+    return max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
 
 
 def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int:
     """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the
     table allows."""
-    is_known, seconds = math.isfinite(row.operations), _seconds(row)
-    by_cost = TASK_SECONDS / seconds if seconds > 0 else 0.0
-    smallest = SMALLEST_TILE if is_known else BLACK_BOX_TILE
+    is_known = math.isfinite(row.operations)
+    seconds = _seconds(row)
+    if seconds > 0:
+        by_cost = TASK_SECONDS / seconds
+    else:
+        by_cost = 0.0
+    if is_known:
+        smallest = SMALLEST_TILE
+    else:
+        smallest = BLACK_BOX_TILE
     wished = max(MIN_INSTANCE_TILE, n_rows / MOST_BLOCKS, by_cost)
     rows = min(MAX_INSTANCE_TILE, wished, max(smallest, n_rows / wanted))
     tile = int(2 ** math.ceil(math.log2(rows)))
@@ -166,13 +183,18 @@ def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
 
 def _in_pairs(tile: int) -> int:
     """An even tile: pairs of complements stay together."""
-    return tile - tile % 2 if tile > 1 else 1
+    if tile > 1:
+        return tile - tile % 2
+    return 1
 
 
 def _state_bytes(work: Work, proper: int, tile: int) -> int:
     """Of the states of all tiles; a closed form has one, of no coalition."""
     whole, rest = divmod(proper, tile)
-    last = work.cost(rest).state_bytes if rest or not whole else 0
+    if rest or not whole:
+        last = work.cost(rest).state_bytes
+    else:
+        last = 0
     return whole * work.cost(tile).state_bytes + last
 
 

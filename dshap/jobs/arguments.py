@@ -113,7 +113,10 @@ class EmbeddingKeys(Table):
     def _check_embedding(self) -> EmbeddingKeys:
         for key, home in EMBEDDING_OF.items():
             if key in self.model_fields_set and self.embedding != home:
-                instead = "features" if self.embedding == "fourier" else "landmarks"
+                if self.embedding == "fourier":
+                    instead = "features"
+                else:
+                    instead = "landmarks"
                 raise ValueError(
                     f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}'
                 )
@@ -296,8 +299,12 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 def _background(given: Any, context: Context) -> Any:
     """All rows as the table itself, or a seeded sample (b, columns) of those without NaN: a data
     frame where columns hold times, else an array."""
-    rows, table = given.background, context.table
-    n_rows = table.n_rows if rows == "all" else min(rows, table.n_rows)
+    rows = given.background
+    table = context.table
+    if rows == "all":
+        n_rows = table.n_rows
+    else:
+        n_rows = min(rows, table.n_rows)
     if n_rows == table.n_rows:
         return table.reader
     size = 8 * n_rows * len(table.reader.feature_names)
@@ -325,20 +332,28 @@ def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
     """The targets of a ridge, the classes of a classifier; None where nobody knows any."""
     if context.job.model.kind != "kernel_ridge":
         expansion = expansion_of(context.model)
-        return None if expansion is None else expansion.output_names
+        if expansion is None:
+            return None
+        return expansion.output_names
     return as_names(context.job.source.target)
 
 
 def _seed(given: Any, context: Context) -> int:
-    return context.job.job.seed if given.seed is None else given.seed
+    if given.seed is None:
+        return context.job.job.seed
+    return given.seed
 
 
 def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
     """The Shapley penalty of a model; its landmarks are the model's where no number is given."""
-    table, seed = given.shapley, context.job.job.seed
+    table = given.shapley
+    seed = context.job.job.seed
     if table is None:
         return None
-    embedding = None if table.landmarks == "model" else kernels.Nystrom(table.landmarks, seed=seed)
+    if table.landmarks == "model":
+        embedding = None
+    else:
+        embedding = kernels.Nystrom(table.landmarks, seed=seed)
     options = table.strength, table.value, embedding, table.penalty, table.n_coalitions
     return ShapleyPenalty(list(table.player), *options, seed)
 
@@ -387,7 +402,8 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
     InputError
         Options that cannot fit the table.
     """
-    given, reader = job.model, table.reader
+    given = job.model
+    reader = table.reader
     context = Context(job, table)
     kernel = MODEL_PARTS["kernel"].make(given, context)
     if kernel.is_resolved:
@@ -406,7 +422,8 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
 def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
     """A model of the size that was asked for, of zeros: enough for a plan."""
     given = job.model
-    columns, names = len(reader.feature_names), reader.feature_names
+    columns = len(reader.feature_names)
+    names = reader.feature_names
     kernel = kernels.RBF(1.0).bind(columns)
     if given.embedding == "fourier":
         # a cosine and a sine each

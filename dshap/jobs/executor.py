@@ -53,8 +53,14 @@ class ClusterExecutor:
         wait_s: float = WAIT_S,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._connected, self._threads, self._wait_s, self._say = connected, threads, wait_s, say
-        self._limit = None if memory_limit is None else parse_bytes(memory_limit)
+        self._connected = connected
+        self._threads = threads
+        self._wait_s = wait_s
+        self._say = say
+        if memory_limit is None:
+            self._limit = None
+        else:
+            self._limit = parse_bytes(memory_limit)
 
     @property
     def running(self) -> DaskExecutor | None:
@@ -86,11 +92,15 @@ class ClusterExecutor:
 
     @property
     def n_threads(self) -> int:
-        return self.started.n_threads if self.running or self._limit is None else self._threads
+        if self.running or self._limit is None:
+            return self.started.n_threads
+        return self._threads
 
     @property
     def memory_limit(self) -> int | None:
-        return self.started.memory_limit if self.running or self._limit is None else self._limit
+        if self.running or self._limit is None:
+            return self.started.memory_limit
+        return self._limit
 
     def close(self) -> None:
         """End what was started."""

@@ -79,7 +79,10 @@ def _number_or_word(rule: Number, or_list: bool = False) -> Any:
     """A number by this rule, or one of its words; with `or_list` one number a column too."""
     number: Any = _within(rule)
     is_positive = rule == Number(0.0, open_low=True, words=rule.words)
-    bounds = "a positive number" if is_positive else replace(rule, words=()).asked
+    if is_positive:
+        bounds = "a positive number"
+    else:
+        bounds = replace(rule, words=()).asked
     allowed = ", ".join(f'"{word}"' for word in rule.words) + f" or {bounds}"
     if not or_list:
         return Annotated[one_of(rule.words) | number, or_say(f"give {allowed}")]
@@ -103,7 +106,9 @@ def _positive(*words: str) -> Number:
 
 def _listed(given: Any) -> Any:
     """A single thing as a list of one."""
-    return given if isinstance(given, list | tuple) else (given,)
+    if isinstance(given, list | tuple):
+        return given
+    return (given,)
 
 
 def _folder_name(name: str) -> str:
@@ -195,20 +200,32 @@ def options_of(
     InputError
         A parameter without a default that a job file has no words for.
     """
-    found, known = {}, rules if make.__module__.startswith("dshap.") else {}
+    found = {}
+    if make.__module__.startswith("dshap."):
+        known = rules
+    else:
+        known = {}
     types = {**{name: _of_rule(rule) for name, rule in known.items()}, **(WORDS if known else {})}
     for name, parameter in inspect.signature(make, eval_str=True).parameters.items():
         if name in without or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        is_needed, default = parameter.default is parameter.empty, parameter.default
-        given = type(default) if parameter.annotation is parameter.empty else parameter.annotation
-        kind = types[name] if types.get(name) is not None else given if _is_plain(given) else None
+        is_needed = parameter.default is parameter.empty
+        default = parameter.default
+        if parameter.annotation is parameter.empty:
+            given = type(default)
+        else:
+            given = parameter.annotation
+        if types.get(name) is not None:
+            kind = types[name]
+        elif _is_plain(given):
+            kind = given
+        else:
+            kind = None
         if kind is not None:
-            found[name] = (
-                (kind, ...)
-                if is_needed
-                else (kind if default is not None else kind | None, default)
-            )
+            if is_needed:
+                found[name] = (kind, ...)
+            else:
+                found[name] = (kind if default is not None else kind | None, default)
         elif is_needed:
             raise InputError(
                 f"{make.__name__} takes {name}, and a job file has no words for it: give it a type "

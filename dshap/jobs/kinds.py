@@ -134,12 +134,14 @@ def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
     offered = {
         name: differing.get(name, part) for name, part in {**kinds.parts, **differing}.items()
     }
-    taken, written = inspect.signature(make).parameters.keys(), kinds.base.model_fields.keys()
+    taken = inspect.signature(make).parameters.keys()
+    written = kinds.base.model_fields.keys()
     options = options_of(make, without={*offered, *written})
     parts = {name: part for name, part in offered.items() if part is not None and name in taken}
     bases = tuple(dict.fromkeys(part.keys for part in parts.values() if part.keys is not Table))
     record: type[Made] = create_model(make.__name__, __base__=(*bases, kinds.base), **options)  # type: ignore[call-overload]
-    record.making, record.parts = make, parts
+    record.making = make
+    record.parts = parts
     record.options = {*options, *(written & taken)} - parts.keys()
     return record
 

@@ -54,7 +54,8 @@ def with_environment(text: str) -> str:
                 f"{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ "
                 f'env_var(NAME, "default") }}}}'
             )
-        name, default = call["name"], call["default"]
+        name = call["name"]
+        default = call["default"]
         given = os.environ.get(name, default)
         if given is None:
             raise ValueError(
@@ -114,7 +115,9 @@ Address = Annotated[_Text, AfterValidator(with_environment)]
 
 def path_key(field: FieldInfo | None) -> PathKey | None:
     """The `PathKey` of a field; None where it holds no path."""
-    return None if field is None else next(_path_keys((field.annotation, *field.metadata)), None)
+    if field is None:
+        return None
+    return next(_path_keys((field.annotation, *field.metadata)), None)
 
 
 def _path_keys(parts: Iterable[Any]) -> Iterator[PathKey]:

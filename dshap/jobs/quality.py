@@ -50,7 +50,8 @@ class JobQuality:
     @classmethod
     def from_record(cls, record: Record) -> JobQuality:
         n_rows, n_coalitions, is_held_out, is_fitted_to = record["counts"].tolist()
-        mse, variance = tuple(record["mse"].tolist()), tuple(record["variance"].tolist())
+        mse = tuple(record["mse"].tolist())
+        variance = tuple(record["variance"].tolist())
         return cls(mse, variance, n_rows, n_coalitions, bool(is_held_out), bool(is_fitted_to))
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +74,10 @@ class JobQuality:
             for mse, variance in zip(self.mse, self.variance, strict=True)
         )
         rows = f"{self.n_rows:,} rows" + (" held out of the fit" if self.is_held_out else "")
-        fitted = "; the values were learnt from these rows too" if self.is_fitted_to else ""
+        if self.is_fitted_to:
+            fitted = "; the values were learnt from these rows too"
+        else:
+            fitted = ""
         return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{fitted}"
 
 
@@ -101,12 +105,15 @@ def stored_quality(
 ) -> JobQuality | None:
     """What an earlier run measured; None where it did not, or where its state or its note is
     damaged or gone."""
-    states, name = StateFolder(explanation.path / CONTAINER), _state_name(explain, job, explanation)
+    states = StateFolder(explanation.path / CONTAINER)
+    name = _state_name(explain, job, explanation)
     for damaged in states.mend([name]):
         progress.say(f"state {damaged} is damaged: it is computed again")
     if "mse_v" not in read_notes(explanation.path):
         return None
-    return JobQuality.from_record(states.get(name, Record)) if states.has(name) else None
+    if states.has(name):
+        return JobQuality.from_record(states.get(name, Record))
+    return None
 
 
 def measured_by_job(
@@ -145,7 +152,10 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
     The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table
     span by span.
     """
-    holdout = 0.0 if job.is_imported else job.model.holdout
+    if job.is_imported:
+        holdout = 0.0
+    else:
+        holdout = job.model.holdout
     chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
     is_held_out = len(chosen) > 0
     if not is_held_out:

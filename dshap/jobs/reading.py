@@ -91,17 +91,23 @@ def parse_job(given: Mapping[str, Any]) -> Job:
 def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
     """One problem as "place: what was given, what is allowed"."""
     place, record, key = _place(problem["loc"], given)
-    kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
+    kind = problem["type"]
+    context = problem.get("ctx", {})
+    value = problem["input"]
     if kind == "extra_forbidden":
         return _unknown(place, record, key)
     if kind == "missing":
-        return f"{place} {key} is missing" if key else f"table {place} is missing"
+        if key:
+            return f"{place} {key} is missing"
+        return f"table {place} is missing"
     if kind == "literal_error":
         allowed = context["expected"].split("'")[1::2]  # of "'a', 'b' or 'c'"
         return f"{place} {unknown_name(key, str(value), allowed)}"
     if kind == "value_error":
         said = str(context["error"])
-        return f"{place} {key} = {_shown(value)}: {said}" if key else f"{place} {said}".strip()
+        if key:
+            return f"{place} {key} = {_shown(value)}: {said}"
+        return f"{place} {said}".strip()
     return f"{f'{place} {key}'.strip()} = {_shown(value)}: {_rule(kind, context, problem['msg'], place)}"
 
 
@@ -109,12 +115,16 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
     """("[model]", its record, "landmarks") of a location like ("model", "landmarks")."""
     if not loc or loc[0] not in TABLES:
         return "", Job, str(loc[0]) if loc else ""
-    table, rest = str(loc[0]), list(loc[1:])
-    place, entry, kinds = f"[{table}]", given.get(table, {}), TABLES[table]
+    table = str(loc[0])
+    rest = list(loc[1:])
+    place = f"[{table}]"
+    entry = given.get(table, {})
+    kinds = TABLES[table]
     if table == "explain":
         place = "[[explain]]"
         if rest:
-            place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
+            place = place + _label(entry, rest[0])
+            entry = entry[rest.pop(0)]
     record = kinds.record(entry) if rest else Job
     # a table in the table, such as [model.shapley]
     if len(rest) > 1 and (inner := _inner_table(record, rest[0])):
@@ -149,7 +159,9 @@ def _unknown(place: str, record: type[Table], key: str) -> str:
     if here := [(tag, kind) for table, tag, kind in homes if f"[{table}]" in place]:
         kinds = " or ".join(f'"{kind}"' for _, kind in here)
         return f"{said.rstrip('.')}; {key} goes with {here[0][0]} = {kinds}"
-    return f"{said.rstrip('.')}; {key} belongs in [{homes[0][0]}]" if homes else said
+    if homes:
+        return f"{said.rstrip('.')}; {key} belongs in [{homes[0][0]}]"
+    return said
 
 
 def _shown(value: Any) -> str:
@@ -160,7 +172,9 @@ def _shown(value: Any) -> str:
             text = str(value).lower()
         case _:
             text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) <= 60:
+        return text
+    return text[:57] + "..."
 
 
 RULES = {
@@ -185,7 +199,9 @@ def _rule(kind: str, context: Mapping[str, Any], message: str, place: str) -> st
     if place == "[[explain]]":
         return "begin each explanation with [[explain]], in two brackets, and give at least one"
     bounds = [f"{words} {context[name]:g}" for name, words in BOUNDS.items() if name in context]
-    return f"give {' and '.join(bounds)}" if bounds else RULES.get(kind, message)
+    if bounds:
+        return f"give {' and '.join(bounds)}"
+    return RULES.get(kind, message)
 
 
 FORM = "write --set TABLE.KEY=VALUE, like --set model.landmarks=300"
@@ -214,10 +230,14 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
         name, dot, key = place.strip().partition(".")
         if not (equals and dot and name and key):
             raise InputError(f"--set {setting}: {FORM}")
-        table = (
-            _explanation(tables, setting, key) if name == "explain" else tables.setdefault(name, {})
-        )
-        key = key.rpartition(".")[2] if name == "explain" else key
+        if name == "explain":
+            table = _explanation(tables, setting, key)
+        else:
+            table = tables.setdefault(name, {})
+        if name == "explain":
+            key = key.rpartition(".")[2]
+        else:
+            key = key
         if not isinstance(table, dict) or "." in key:
             raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
         table[key] = _value(text.strip())
@@ -227,11 +247,10 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
 def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
     """The table [[explain]] whose name stands before the key in "NAME.KEY"."""
     entries = tables.get("explain")
-    named = (
-        {str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)}
-        if isinstance(entries, list)
-        else {}
-    )
+    if isinstance(entries, list):
+        named = {str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)}
+    else:
+        named = {}
     name, dot, _ = place.rpartition(".")
     if not dot:
         raise InputError(
@@ -252,4 +271,6 @@ def _value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     value = read.get("value")
-    return value if len(read) == 1 and isinstance(value, str | int | float | list | dict) else text
+    if len(read) == 1 and isinstance(value, str | int | float | list | dict):
+        return value
+    return text

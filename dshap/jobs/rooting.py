@@ -58,7 +58,10 @@ class Elsewhere:
 
     def __str__(self) -> str:
         better = Path(os.path.relpath(self.from_here, self.folder)).as_posix()
-        what = "the store of this job" if self.noun == "store" else f"a {self.noun}"
+        if self.noun == "store":
+            what = "the store of this job"
+        else:
+            what = f"a {self.noun}"
         return (
             f'{self.place} {self.key} = "{self.text}": paths in a job file are relative to its '
             f"folder, and {what} "
@@ -78,11 +81,13 @@ def with_paths_from(
     InputError
         What is no path of a file system, or names a variable that is not set.
     """
-    tables, elsewhere = copy.deepcopy(dict(written)), []
+    tables = copy.deepcopy(dict(written))
+    elsewhere = []
     for place, table, key, noun in _paths(tables):
         text = table[key]
         try:
-            path, from_here = path_of(text, noun, folder), path_of(text, noun)
+            path = path_of(text, noun, folder)
+            from_here = path_of(text, noun)
         except ValueError as error:
             raise InputError(f'{place} {key} = "{masked(text)}": {error}') from None
         table[key] = path
@@ -118,7 +123,10 @@ def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
     for name, kinds in TABLES.items():
         for place, table in _tables_of(name, tables.get(name)):
             record = kinds.records.get(str(table.get(kinds.tag, kinds.default)))
-            fields = {} if record is None else record.model_fields
+            if record is None:
+                fields = {}
+            else:
+                fields = record.model_fields
             for key, given in list(table.items()):
                 match given, path_key(fields.get(key)):
                     case str(text), PathKey(noun=noun) if text:

@@ -85,13 +85,19 @@ class JobPlan:
             plan.check(memory_limit, threads, IDLE_WORKER_BYTES)
 
     def __str__(self) -> str:
-        fit = ["", "model: fitted on the table", *stage_lines(self.fit)] if self.fit else []
+        if self.fit:
+            fit = ["", "model: fitted on the table", *stage_lines(self.fit)]
+        else:
+            fit = []
         plans = [
             line
             for name, plan in self.explanations
             for line in ("", f"explanation {name}", str(plan))
         ]
-        missing = [] if self.missing is None else [str(self.missing)]
+        if self.missing is None:
+            missing = []
+        else:
+            missing = [str(self.missing)]
         return "\n".join([self.source, *missing, *fit, *plans])
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,15 +189,22 @@ def plan_job(job: Job) -> JobPlan:
         if not job.is_imported:
             raise
         return JobPlan(f"{job.source.path}: no rows; a run has nothing to do", (), ())
-    missing = None if isinstance(table.reader, TextFiles) else missing_values(table.reader)
+    if isinstance(table.reader, TextFiles):
+        missing = None
+    else:
+        missing = missing_values(table.reader)
     return replace(_plan_of(job, table), missing=missing)
 
 
 def _plan_of(job: Job, table: JobTable) -> JobPlan:
     if job.is_imported:
         return _planned(job, table, imported_model(job), ())
-    n, reader = table.n_targets(), table.reader
-    n_outputs = 1 if job.model.kind == "kernel_logistic" and n == 2 else n
+    n = table.n_targets()
+    reader = table.reader
+    if job.model.kind == "kernel_logistic" and n == 2:
+        n_outputs = 1
+    else:
+        n_outputs = n
     return _planned(
         job, table, placeholder(job, reader, n_outputs), fit_stages(model_of(job, table), reader, n)
     )
@@ -203,7 +216,8 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
-    value, reader = _value_of(explain, Context(job, table, model)), table.reader
+    value = _value_of(explain, Context(job, table, model))
+    reader = table.reader
     way = Way.of(
         value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
     )
@@ -215,11 +229,9 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Pla
 def _value_of(explain: ExplainTable, context: Context) -> Any:
     """What is explained, of texts for the longest of them."""
     value = explain.made(context)
-    return (
-        value.of_length(len(context.table.reader.feature_names))
-        if context.job.is_of_texts
-        else value
-    )
+    if context.job.is_of_texts:
+        return value.of_length(len(context.table.reader.feature_names))
+    return value
 
 
 def run_job(
@@ -260,7 +272,10 @@ def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecu
     if job.cluster.kind == "none":
         return ThisProcess()
     limit = dict(job.cluster).get("memory_limit")
-    wait_s = job.options().wait if wait_s is None else wait_s
+    if wait_s is None:
+        wait_s = job.options().wait
+    else:
+        wait_s = wait_s
     return ClusterExecutor(job.cluster.made, limit, job.n_threads, wait_s, progress.say)
 
 
@@ -297,7 +312,10 @@ class _Run:
         results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
         if all(is_finished(result.path) for result in results):
             mark_finished(self.store, [explain.name for explain in self.job.explain])
-        report = model.report_ if isinstance(model, KernelModel) else None
+        if isinstance(model, KernelModel):
+            report = model.report_
+        else:
+            report = None
         return JobResult(self.store, results, report, tuple(self.progress.stages))
 
     def _start(self) -> None:
@@ -337,7 +355,8 @@ class _Run:
         """The fitted model, from the store where it is there; a predict function as it is."""
         if self.job.is_imported:
             return imported_model(self.job)
-        model, states = model_of(self.job, self.table), StateFolder(self.store / CONTAINER)
+        model = model_of(self.job, self.table)
+        states = StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
         self._say_damaged(states.mend())
         if states.has(name):
@@ -366,7 +385,9 @@ class _Run:
 
     def _explained(self, explain: ExplainTable, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        name, learns, failure = explain.name, explanation.work.chosen.learns, None
+        name = explain.name
+        learns = explanation.work.chosen.learns
+        failure = None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)
         else:
@@ -382,7 +403,10 @@ class _Run:
                 ended.raise_on_failed()
             except FailedBlocksError as error:
                 failure = error
-        quality = None if failure else self._quality(explain, explanation)
+        if failure:
+            quality = None
+        else:
+            quality = self._quality(explain, explanation)
         return ExplanationResult(name, explanation.path, was_complete, failure, quality)
 
     def _quality(self, explain: ExplainTable, explanation: Explanation) -> JobQuality | None:

@@ -246,7 +246,8 @@ def _design(given: Any) -> Any:
     default."""
     if not isinstance(given, Mapping):
         return DESIGNS(given)
-    kind, kept = given.get("kind", "auto"), dict(given)
+    kind = given.get("kind", "auto")
+    kept = dict(given)
     here = DESIGNS.record(given).model_fields
     for name in [name for name in given if name not in here]:
         homes = DESIGNS.with_key(name)
@@ -330,7 +331,8 @@ class Job(Table):
         return self
 
     def _check_fitted(self) -> None:
-        kind, target = f'[model] kind = "{self.model.kind}"', self.source.target
+        kind = f'[model] kind = "{self.model.kind}"'
+        target = self.source.target
         if target is None:
             raise ValueError(f"[source] target is missing: {kind} is fitted to it")
         if self.model.kind == "kernel_logistic" and not isinstance(target, str):
@@ -425,7 +427,9 @@ class Job(Table):
 
     @property
     def design_seed(self) -> int:
-        return self.job.seed if self.design.seed is None else int(self.design.seed)
+        if self.design.seed is None:
+            return self.job.seed
+        return int(self.design.seed)
 
     @property
     def memory_limit(self) -> int | None:

@@ -38,7 +38,9 @@ class StageUse:
 
     @property
     def rows_per_second(self) -> float | None:
-        return self.rows / self.seconds if self.rows is not None and self.seconds > 0.0 else None
+        if self.rows is not None and self.seconds > 0.0:
+            return self.rows / self.seconds
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -80,9 +82,11 @@ class StageRecorder:
     """
 
     def __init__(self, progress: Progress, executor: JobExecutor) -> None:
-        self.progress, self.executor = progress, executor
+        self.progress = progress
+        self.executor = executor
         self.stages: list[StageUse] = []
-        self._meter, self._started = PeakMeter(), 0.0
+        self._meter = PeakMeter()
+        self._started = 0.0
         self._step = ""
         """Step of the explanation that goes on; "" where none does."""
         self._taken: dict[str, _Taken] = {}
@@ -111,7 +115,8 @@ class StageRecorder:
         """The steps of one explanation, as the engine begins and ends them; `learns`: it has
         something to learn, `is_new`: no earlier run can have done any of it, so that a step which
         does not begin has nothing to do."""
-        self._taken, self._begun = {}, {}
+        self._taken = {}
+        self._begun = {}
         self._go_to("learn")
         yield
         self._go_to("")
@@ -145,9 +150,15 @@ class StageRecorder:
         if step not in self._begun:
             return StageUse(name, kept=ALL_KEPT)
         total, unit, done = self._begun[step]
-        rows = total - done if step == "evaluation" else data_rows
+        if step == "evaluation":
+            rows = total - done
+        else:
+            rows = data_rows
         taken = self._taken.get(step, _Taken())
-        kept = f"{done:,} of {total:,} {unit} kept from before" if done else ""
+        if done:
+            kept = f"{done:,} of {total:,} {unit} kept from before"
+        else:
+            kept = ""
         return StageUse(name, rows, taken.seconds, taken.worker_peak, taken.client_peak, kept)
 
     def _go_to(self, step: str) -> None:
@@ -155,7 +166,8 @@ class StageRecorder:
         if step == self._step:
             return
         if self._step:
-            more, taken = self._read_clock(), self._taken.setdefault(self._step, _Taken())
+            more = self._read_clock()
+            taken = self._taken.setdefault(self._step, _Taken())
             taken.seconds += more.seconds
             taken.worker_peak = _larger(taken.worker_peak, more.worker_peak)
             taken.client_peak = _larger(taken.client_peak, more.client_peak)

@@ -59,8 +59,10 @@ class JobTable:
     def __init__(
         self, job: Job, states: StateFolder | None = None, *, trusts_files: bool = True
     ) -> None:
-        self.job, self.reader = job, _opened(job)
-        self._states, self._trusts_files = states, trusts_files
+        self.job = job
+        self.reader = _opened(job)
+        self._states = states
+        self._trusts_files = trusts_files
         self._stamp = self.reader.stamp
         self._found: dict[str, Record] = {}
 
@@ -149,13 +151,19 @@ class JobTable:
         """What an earlier run found, or this one."""
         name = self._name(what, options)
         record = self._known(name)
-        self._found[name] = find() if record is None else record
+        if record is None:
+            self._found[name] = find()
+        else:
+            self._found[name] = record
         return self._found[name]
 
     def _known(self, name: str) -> Record | None:
         if name in self._found:
             return self._found[name]
-        states = self._states if self._trusts_files and self._stamp is not None else None
+        if self._trusts_files and self._stamp is not None:
+            states = self._states
+        else:
+            states = None
         if states is not None and states.is_whole(name):
             found: Record = states.get(name, Record)
             return found
@@ -244,7 +252,8 @@ def imported_model(job: Job) -> Any:
     name = job.model.function
     found = imported(name, "[model] function", "" if job.is_of_trees else "function ")
     if not job.is_of_trees and not callable(found):
-        place, kind = name.replace(":", "."), type(found).__name__
+        place = name.replace(":", ".")
+        kind = type(found).__name__
         raise InputError(
             f'[model] function = "{name}": {place} is {_article(kind)} {kind}, not a function'
         )
@@ -252,7 +261,9 @@ def imported_model(job: Job) -> Any:
 
 
 def _article(noun: str) -> str:
-    return "an" if noun[0].lower() in "aeiou" else "a"
+    if noun[0].lower() in "aeiou":
+        return "an"
+    return "a"
 
 
 def _opened(job: Job) -> TableReader:

@@ -67,7 +67,9 @@ class VocabularyKeys(Table):
 
 def _background(given: Any, context: Context) -> Any:
     """Texts of the table, as they are: a seeded sample."""
-    return None if given.background is None else context.table.texts(given.background)
+    if given.background is None:
+        return None
+    return context.table.texts(given.background)
 
 
 def _vocabulary(given: Any, context: Context) -> Any:

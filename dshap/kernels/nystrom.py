@@ -62,7 +62,10 @@ def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
         chosen[step] = min(index, np.flatnonzero(nearest)[-1])
         difference = rows - rows[chosen[step]]
         distance = np.einsum("ij,ij->i", difference, difference)
-        nearest = distance if step == 0 else np.minimum(nearest, distance)
+        if step == 0:
+            nearest = distance
+        else:
+            nearest = np.minimum(nearest, distance)
     return chosen
 
 
@@ -106,14 +109,17 @@ def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
 
 def _effective_ridge(values: FloatArray, dimension: float) -> float:
     """μ with Σ values / (values + μ) = dimension, by bisection on its logarithm."""
-    low, high = (
-        np.log(max(values.max(), 1e-300)) - 60.0,
-        np.log(max(values.sum() / dimension, 1e-300)) + 1.0,
-    )
+    low = np.log(max(values.max(), 1e-300)) - 60.0
+    high = np.log(max(values.sum() / dimension, 1e-300)) + 1.0
     for _ in range(60):
         middle = (low + high) / 2.0
         is_small = np.sum(values / (values + np.exp(middle))) < dimension
-        low, high = (low, middle) if is_small else (middle, high)
+        if is_small:
+            low = low
+            high = middle
+        else:
+            low = middle
+            high = high
     return float(np.exp(high))
 
 
@@ -176,7 +182,9 @@ class Nystrom:
     @property
     def sample_size(self) -> int:
         """Rows that landmarks are chosen from; 0 where they are given."""
-        return LANDMARK_SAMPLE if self.landmarks is None else 0
+        if self.landmarks is None:
+            return LANDMARK_SAMPLE
+        return 0
 
     def anchors(
         self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None
@@ -191,7 +199,10 @@ class Nystrom:
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
         """The leverage scores of a sample, or the factors of the landmarks among themselves."""
-        leverage = 8 * 3 * n_rows * self.size if self.selection == "leverage" else 0
+        if self.selection == "leverage":
+            leverage = 8 * 3 * n_rows * self.size
+        else:
+            leverage = 0
         return max(leverage, 8 * self.size**2 * n_columns)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -244,9 +255,10 @@ class Nystrom:
                 "more landmarks than (distinct) rows; ask for fewer"
             )
         unit = rows.std(axis=0)
-        scaled = (
-            rows / np.where(unit > 0.0, unit, 1.0) if coordinates is None else coordinates[is_ok]
-        )
+        if coordinates is None:
+            scaled = rows / np.where(unit > 0.0, unit, 1.0)
+        else:
+            scaled = coordinates[is_ok]
         candidates = _Candidates(rows, scaled, kernel, np.random.default_rng(self.seed))
         return rows[SELECTIONS[self.selection](candidates, self.size)]
 

@@ -180,13 +180,19 @@ class ProductKernel:
 
     def _product(self, x: FloatArray, z: FloatArray, columns: Sequence[int]) -> FloatArray:
         """(n, r) from the chosen columns of x (n, chosen) and of z (chosen, r)."""
-        kinds, rates = self._kinds[columns], self._rates[columns]
+        kinds = self._kinds[columns]
+        rates = self._rates[columns]
         total = np.zeros((len(x), z.shape[1]))
         has_polynomial = bool({MATERN32, MATERN52}.intersection(kinds.tolist()))
-        polynomial = np.ones_like(total) if has_polynomial else np.empty((0, 0))
+        if has_polynomial:
+            polynomial = np.ones_like(total)
+        else:
+            polynomial = np.empty((0, 0))
         add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
         np.exp(total, out=total)
-        return np.multiply(total, polynomial, out=total) if has_polynomial else total
+        if has_polynomial:
+            return np.multiply(total, polynomial, out=total)
+        return total
 
     def equals(self, other: ProductKernel) -> bool:
         """The same families and parameters."""
@@ -209,7 +215,10 @@ class ProductKernel:
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """column -> "rbf 0.31" and the like, for people."""
-        labels = names if names is not None else [f"x{j}" for j in range(self.n_columns)]
+        if names is not None:
+            labels = names
+        else:
+            labels = [f"x{j}" for j in range(self.n_columns)]
         return {
             str(label): f"{family} {value:.4g}"
             for label, family, value in zip(labels, self.families, self.parameters, strict=True)

@@ -30,7 +30,8 @@ __all__ = [
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """λ that penalty="validate" chooses from, the largest first."""
-LEAST_RIDGE, FEW_ROWS = 0.01, 1_000
+LEAST_RIDGE = 0.01
+FEW_ROWS = 1_000
 """λn at least, up to so many rows: a variance about f of a hundredth of the kernel's; less follows
 single rows."""
 CAUTION = 1.4
@@ -232,15 +233,19 @@ def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
     safe = max(
         1, int(np.count_nonzero(ridges >= LEAST_RIDGE * min(1.0, FEW_ROWS / n) ** 2 * (1.0 - 1e-9)))
     )
-    return len(errors) if errors.min() < errors[:safe].min() / 2.0 else safe
+    if errors.min() < errors[:safe].min() / 2.0:
+        return len(errors)
+    return safe
 
 
 def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The diagonal (p,) of T = QᵀGQ, what is below it (p − 1,), and Qᵀ cross."""
     # tridiagonal as it is; a single feature gets a second one that is 0 in all rows
     if len(gram) < 3:
-        padded, right = np.zeros((2, 2)), np.zeros((2, cross.shape[1]))
-        padded[: len(gram), : len(gram)], right[: len(gram)] = gram, cross
+        padded = np.zeros((2, 2))
+        right = np.zeros((2, cross.shape[1]))
+        padded[: len(gram), : len(gram)] = gram
+        right[: len(gram)] = cross
         return np.diagonal(padded).copy(), np.diagonal(padded, -1).copy(), right
     packed, diagonal, below, factors, _ = dsytrd(gram, lower=1, lwork=NARROW * len(gram))
     lwork = BLOCK * (cross.shape[1] + BLOCK)

@@ -264,7 +264,10 @@ class Product(Kernel):
             is_median = (
                 sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
             )
-            scale = np.sqrt(n_columns) if is_median else 1.0
+            if is_median:
+                scale = np.sqrt(n_columns)
+            else:
+                scale = 1.0
             bound.append(ProductKernel(single.families, single.parameters * scale))
         return ProductKernel(
             tuple(kernel.families[0] for kernel in bound),

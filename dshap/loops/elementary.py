@@ -61,7 +61,8 @@ def others_sums(table: FloatArray, weights: FloatArray) -> FloatArray:
 def _others_sums(table, weights, out):
     """out (n, d), from table (n, d) and weights (S,); no sum is divided: a large factor would leave
     rounding alone."""
-    n_players, orders = table.shape[1], len(weights)
+    n_players = table.shape[1]
+    orders = len(weights)
     before = np.zeros((n_players + 1, orders))  # sums of the players before each
     before[0, 0] = 1.0
     after = np.empty(orders)

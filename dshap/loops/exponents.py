@@ -18,7 +18,9 @@ def add_exponents(x, z, kinds, rates, total, polynomial):
     r = total.shape[1]
     for row in range(total.shape[0]):
         for column in range(len(kinds)):
-            kind, rate, here = kinds[column], rates[column], x[row, column]
+            kind = kinds[column]
+            rate = rates[column]
+            here = x[row, column]
             if kind == SQUARE:
                 for t in range(r):
                     gap = here - z[column, t]

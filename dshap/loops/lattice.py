@@ -28,7 +28,8 @@ def _fill_wide(factors, bounds, lattice):
             for row in range(n):
                 lattice[group, 0, term, row] = 1.0
         for bit in range(bounds[group + 1] - bounds[group]):
-            column, size = bounds[group] + bit, 1 << bit
+            column = bounds[group] + bit
+            size = 1 << bit
             for entry in range(size):
                 for term in range(r):
                     for row in range(n):
@@ -41,7 +42,8 @@ def _fill_wide(factors, bounds, lattice):
 def _kept_products(lattice, codes, kept, out):
     """out (q, n): the product of one coalition, codes (groups,), at the terms kept (q,)."""
     n = lattice.shape[3]
-    first, second = codes[0], codes[1]
+    first = codes[0]
+    second = codes[1]
     for position in range(len(kept)):
         term = kept[position]
         for row in range(n):
@@ -118,10 +120,8 @@ class Lattice:
     def also(self, columns: BoolArray) -> Lattice:
         """Products of other coalitions (m, c) from the entries of this lattice."""
         other = copy.copy(self)
-        other.coalitions, other._product = (
-            Coalitions.of(columns, PRODUCT_GROUP),
-            np.empty_like(self._product),
-        )
+        other.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
+        other._product = np.empty_like(self._product)
         other._source = self
         return other
 
@@ -136,7 +136,8 @@ class Lattice:
     def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
         """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next
         call."""
-        terms, lattice = self._all if kept is None else kept, (self._source or self)._lattice
+        terms = self._all if kept is None else kept
+        lattice = (self._source or self)._lattice
         n = lattice.shape[3]
         out = self._product[: len(terms) * n].reshape(len(terms), n)
         _kept_products(lattice, self.coalitions.codes[coalition], terms, out)

@@ -67,20 +67,19 @@ def mixed_values(
 
     Each different mix of an instance and a background row is predicted once.
     """
-    k, buffer, n, m, n_background = (
-        calls.n_outputs,
-        calls.buffer_rows,
-        len(rows),
-        len(masks.columns),
-        len(background),
-    )
+    k = calls.n_outputs
+    buffer = calls.buffer_rows
+    n = len(rows)
+    m = len(masks.columns)
+    n_background = len(background)
     total = np.zeros((n, m, k))
     b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
     for i in range(0, n, i_step):
         # background rows are added in their order, whatever the chunks
         for b in range(0, n_background, b_step):
-            instances, others = rows[i : i + i_step], background[b : b + b_step]
+            instances = rows[i : i + i_step]
+            others = background[b : b + b_step]
             patterns, pattern = np.unique(
                 _differences(instances, others, masks.bits.shape[1]), axis=0, return_inverse=True
             )  # (patterns, words), (pairs,)
@@ -129,12 +128,14 @@ def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int)
 @njit(nogil=True, cache=True)
 def _differences(rows, background, n_words):
     """(n·b, words): bits of the columns in which they differ; NaN equals NaN."""
-    n, b = len(rows), len(background)
+    n = len(rows)
+    b = len(background)
     out = np.zeros((n * b, n_words), np.uint64)
     for i in range(n):
         for j in range(b):
             for c in range(rows.shape[1]):
-                x, z = rows[i, c], background[j, c]
+                x = rows[i, c]
+                z = background[j, c]
                 if x != z and not (np.isnan(x) and np.isnan(z)):
                     out[i * b + j, c // 64] |= np.uint64(1) << np.uint64(c % 64)
     return out
@@ -149,7 +150,8 @@ def _distinct(bits, patterns):
     size = 16
     while size < 2 * m:
         size *= 2
-    table, mark = np.empty(size, np.int32), np.full(size, -1, np.int32)
+    table = np.empty(size, np.int32)
+    mark = np.full(size, -1, np.int32)
     position = np.empty((len(patterns), m), np.int32)
     first = np.empty((len(patterns), m), np.int32)
     count = np.zeros(len(patterns), np.int64)
@@ -161,7 +163,8 @@ def _distinct(bits, patterns):
                 code ^= code >> np.uint64(29)
             at = np.int64(code & np.uint64(size - 1))
             while mark[at] == q:
-                known, is_same = first[q, table[at]], True
+                known = first[q, table[at]]
+                is_same = True
                 for w in range(n_words):
                     if (bits[j, w] & patterns[q, w]) != (bits[known, w] & patterns[q, w]):
                         is_same = False
@@ -170,7 +173,8 @@ def _distinct(bits, patterns):
                     break
                 at = (at + 1) & (size - 1)
             if mark[at] != q:
-                mark[at], table[at] = q, count[q]
+                mark[at] = q
+                table[at] = count[q]
                 first[q, count[q]] = j
                 count[q] += 1
             position[q, j] = table[at]
@@ -185,7 +189,8 @@ def _mix(out, low, rows, background, columns, pattern, first, start):
     for e in range(len(out)):
         while start[pair + 1] <= low + e:
             pair += 1
-        i, j = pair // b, pair % b
+        i = pair // b
+        j = pair % b
         mask = first[pattern[pair], low + e - start[pair]]
         for c in range(out.shape[1]):
             out[e, c] = rows[i, c] if columns[mask, c] else background[j, c]
@@ -196,7 +201,9 @@ def _add(total, f, position, pattern, start, weights):
     """total (n, m, k) += Σ_b weights_b f of the mix that each coalition gives."""
     b = len(weights)
     for pair in range(len(pattern)):
-        i, j, q = pair // b, pair % b, pattern[pair]
+        i = pair // b
+        j = pair % b
+        q = pattern[pair]
         for s in range(total.shape[1]):
             e = start[pair] + position[q, s]
             for c in range(total.shape[2]):

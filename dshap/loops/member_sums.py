@@ -71,7 +71,8 @@ class ColumnTerms(Terms, Protocol):
 def member_weights(score: FloatArray) -> FloatArray | None:
     """w (m,) where score (m, d) is w_S (1[i in S] − |S| / d), as it is in symmetric exact designs;
     None where not."""
-    inside, weights = score > 0.0, np.ptp(score, axis=1)
+    inside = score > 0.0
+    weights = np.ptp(score, axis=1)
     wanted = weights[:, None] * (inside - inside.mean(axis=1, keepdims=True))
     return (
         weights
@@ -209,34 +210,35 @@ def _add_group(table, products, others, held, sums):
     for i in range(0, table.shape[0], 4):
         held[:] = 0.0
         for j in range(0, table.shape[1], 4):
-            a0, a1, a2, a3 = table[i, j], table[i, j + 1], table[i, j + 2], table[i, j + 3]
-            b0, b1, b2, b3 = (
-                table[i + 1, j],
-                table[i + 1, j + 1],
-                table[i + 1, j + 2],
-                table[i + 1, j + 3],
-            )
-            c0, c1, c2, c3 = (
-                table[i + 2, j],
-                table[i + 2, j + 1],
-                table[i + 2, j + 2],
-                table[i + 2, j + 3],
-            )
-            d0, d1, d2, d3 = (
-                table[i + 3, j],
-                table[i + 3, j + 1],
-                table[i + 3, j + 2],
-                table[i + 3, j + 3],
-            )
+            a0 = table[i, j]
+            a1 = table[i, j + 1]
+            a2 = table[i, j + 2]
+            a3 = table[i, j + 3]
+            b0 = table[i + 1, j]
+            b1 = table[i + 1, j + 1]
+            b2 = table[i + 1, j + 2]
+            b3 = table[i + 1, j + 3]
+            c0 = table[i + 2, j]
+            c1 = table[i + 2, j + 1]
+            c2 = table[i + 2, j + 2]
+            c3 = table[i + 2, j + 3]
+            d0 = table[i + 3, j]
+            d1 = table[i + 3, j + 1]
+            d2 = table[i + 3, j + 2]
+            d3 = table[i + 3, j + 3]
             x = others[j * ROWS : (j + 4) * ROWS]
             for q in range(ROWS):
-                x0, x1, x2, x3 = x[q], x[q + ROWS], x[q + 2 * ROWS], x[q + 3 * ROWS]
+                x0 = x[q]
+                x1 = x[q + ROWS]
+                x2 = x[q + 2 * ROWS]
+                x3 = x[q + 3 * ROWS]
                 held[q] = held[q] + a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
                 held[q + ROWS] = held[q + ROWS] + b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
                 held[q + 2 * ROWS] = held[q + 2 * ROWS] + c0 * x0 + c1 * x1 + c2 * x2 + c3 * x3
                 held[q + 3 * ROWS] = held[q + 3 * ROWS] + d0 * x0 + d1 * x1 + d2 * x2 + d3 * x3
         at = slice(i * ROWS, (i + 4) * ROWS)
-        total, product = sums[at], products[at]
+        total = sums[at]
+        product = products[at]
         for q in range(4 * ROWS):
             total[q] += product[q] * held[q]
 
@@ -246,10 +248,14 @@ def _member_sums(factors, bounds, table, n_steps, out):
     """Steps of `ROWS` rows; sums[entry] = Σ_r its product × Σ of the table over the other group."""
     c, r, n = factors.shape
     k, n_first, n_second = table.shape[1:]
-    one, other = np.zeros((n_first, ROWS)), np.zeros((n_second, ROWS))
-    one[0], other[0] = 1.0, 1.0
-    of_one, of_other = one.reshape(n_first * ROWS), other.reshape(n_second * ROWS)
-    held, sums = np.zeros(4 * ROWS), np.zeros((n_steps, k, (n_first + n_second) * ROWS))
+    one = np.zeros((n_first, ROWS))
+    other = np.zeros((n_second, ROWS))
+    one[0] = 1.0
+    other[0] = 1.0
+    of_one = one.reshape(n_first * ROWS)
+    of_other = other.reshape(n_second * ROWS)
+    held = np.zeros(4 * ROWS)
+    sums = np.zeros((n_steps, k, (n_first + n_second) * ROWS))
     for first in range(0, n, n_steps * ROWS):
         rows = min(n_steps * ROWS, n - first)
         sums[:] = 0.0
@@ -265,7 +271,8 @@ def _member_sums(factors, bounds, table, n_steps, out):
         for row in range(rows):
             for column in range(c):
                 group = int(column >= bounds[1])
-                bit, begin = 1 << (column - bounds[group]), group * n_first
+                bit = 1 << (column - bounds[group])
+                begin = group * n_first
                 for output in range(k):
                     total = 0.0
                     for entry in range(1 << (bounds[group + 1] - bounds[group])):

@@ -43,7 +43,8 @@ BACKGROUND_BLOCK = 32
 
 _FAST = {"reassoc", "contract", "nsz"}
 # blocks, planes and lines that each loop works in, see `_buffers`
-_REAL, _FOURIER = (2, 8, 2), (4, 19, 2)
+_REAL = (2, 8, 2)
+_FOURIER = (4, 19, 2)
 
 AnyArray = NDArray[Any]
 
@@ -92,10 +93,12 @@ def product_game_values(
     steps of 9.5 operations; laying out the background costs about as much as one row, so give rows
     by the dozen.
     """
-    (d, n, r), b = x_factors.shape, background_factors.shape[1]
+    d, n, r = x_factors.shape
+    b = background_factors.shape[1]
     t, w = legendre_nodes(q)
     if q % 2:  # the loop takes two at a time
-        t, w = np.append(t, 0.5), np.append(w, 0.0)
+        t = np.append(t, 0.5)
+        w = np.append(w, 0.0)
     out = np.zeros((n, d, coefficients.shape[1]))
     _product_loop(
         _own(x_factors),
@@ -143,12 +146,16 @@ def fourier_game_values(
     where s and −s are conjugates: half of the nodes do, 13.5 operations for each of them and 15
     once.  The cosines of the background cost as much as a dozen rows.
     """
-    x, background = _own(x_angles), _own(background_angles)
-    (d, n, r), b = x.shape, background.shape[1]
+    x = _own(x_angles)
+    background = _own(background_angles)
+    d, n, r = x.shape
+    b = background.shape[1]
     t, w = legendre_nodes(q)
-    s, w = (2.0 * t - 1.0)[q // 2 :], 2.0 * w[q // 2 :]
+    s = (2.0 * t - 1.0)[q // 2 :]
+    w = 2.0 * w[q // 2 :]
     if q % 2:  # s = 0 counts once
-        s[0], w[0] = 0.0, w[0] / 2.0
+        s[0] = 0.0
+        w[0] = w[0] / 2.0
     middle = 0.5 * background.sum(axis=0) + (0.0 if rest is None else rest)  # (b, r)
     scale = -2.0 * _scale(b, r, np.exp(1j * middle), weights)
     out = np.zeros((n, d, coefficients.shape[1]))
@@ -237,14 +244,23 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
     """out (n, d, k) += values, from x (d, n, r), background (d, b, r), scale (b, r), coefficients
     (k, r)."""
     d, n, r = x.shape
-    n_background, n_pairs, lanes = background.shape[1], planes.shape[1], lines.shape[1]
-    c0, c1 = block[0], block[1]
+    n_background = background.shape[1]
+    n_pairs = planes.shape[1]
+    lanes = lines.shape[1]
+    c0 = block[0]
+    c1 = block[1]
     # factors of the row, minus those of the background row
-    a0, a1, e0, e1 = planes[0], planes[1], planes[2], planes[3]
+    a0 = planes[0]
+    a1 = planes[1]
+    e0 = planes[2]
+    e1 = planes[3]
     # products over the pairs that follow, at the nodes s and t
-    after_s, after_t = planes[4], planes[5]
-    sum0, sum1 = planes[6], planes[7]
-    run_s, run_t = lines[0], lines[1]
+    after_s = planes[4]
+    after_t = planes[5]
+    sum0 = planes[6]
+    sum1 = planes[7]
+    run_s = lines[0]
+    run_t = lines[1]
     for start in range(0, r, lanes):
         width = min(lanes, r - start)
         for first in range(0, n_background, c0.shape[0]):
@@ -266,7 +282,8 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                             e0[p, j] = a0[p, j] - c0[b, p, j]
                             e1[p, j] = a1[p, j] - c1[b, p, j]
                     for node in range(0, len(nodes), 2):
-                        s, t = nodes[node], nodes[node + 1]
+                        s = nodes[node]
+                        t = nodes[node + 1]
                         run_s[:] = 1.0
                         run_t[:] = 1.0
                         for p in range(n_pairs - 1, -1, -1):
@@ -284,12 +301,12 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                             run_t[j] = weights[node + 1] * row_scale[j]
                         for p in range(n_pairs):
                             for j in range(width):
-                                s0, s1 = c0[b, p, j] + s * e0[p, j], c1[b, p, j] + s * e1[p, j]
-                                t0, t1 = c0[b, p, j] + t * e0[p, j], c1[b, p, j] + t * e1[p, j]
-                                others_s, others_t = (
-                                    run_s[j] * after_s[p, j],
-                                    run_t[j] * after_t[p, j],
-                                )
+                                s0 = c0[b, p, j] + s * e0[p, j]
+                                s1 = c1[b, p, j] + s * e1[p, j]
+                                t0 = c0[b, p, j] + t * e0[p, j]
+                                t1 = c1[b, p, j] + t * e1[p, j]
+                                others_s = run_s[j] * after_s[p, j]
+                                others_t = run_t[j] * after_t[p, j]
                                 sum0[p, j] += e0[p, j] * (others_s * s1 + others_t * t1)
                                 sum1[p, j] += e1[p, j] * (others_s * s0 + others_t * t0)
                                 run_s[j] *= s0 * s1
@@ -329,15 +346,34 @@ def _fourier_loop(
     Im(others) over the nodes.
     """
     d, n, r = x_cos.shape
-    n_background, n_pairs, lanes = background_cos.shape[1], planes.shape[1], lines.shape[1]
-    b_cos0, b_cos1, b_sin0, b_sin1 = block[0], block[1], block[2], block[3]
-    x_cos0, x_cos1, x_sin0, x_sin1 = planes[0], planes[1], planes[2], planes[3]
-    cos0, cos1, sin0, sin1 = planes[4], planes[5], planes[6], planes[7]
-    m, h, g = planes[8], planes[9], planes[10]
-    after_re, after_im = planes[11], planes[12]
-    moment0, moment1 = planes[13], planes[14]
-    re0, im0, re1, im1 = planes[15], planes[16], planes[17], planes[18]
-    run_re, run_im = lines[0], lines[1]
+    n_background = background_cos.shape[1]
+    n_pairs = planes.shape[1]
+    lanes = lines.shape[1]
+    b_cos0 = block[0]
+    b_cos1 = block[1]
+    b_sin0 = block[2]
+    b_sin1 = block[3]
+    x_cos0 = planes[0]
+    x_cos1 = planes[1]
+    x_sin0 = planes[2]
+    x_sin1 = planes[3]
+    cos0 = planes[4]
+    cos1 = planes[5]
+    sin0 = planes[6]
+    sin1 = planes[7]
+    m = planes[8]
+    h = planes[9]
+    g = planes[10]
+    after_re = planes[11]
+    after_im = planes[12]
+    moment0 = planes[13]
+    moment1 = planes[14]
+    re0 = planes[15]
+    im0 = planes[16]
+    re1 = planes[17]
+    im1 = planes[18]
+    run_re = lines[0]
+    run_im = lines[1]
     x_sin1[:] = 0.0
     b_sin1[:] = 0.0
     for start in range(0, r, lanes):
@@ -386,8 +422,10 @@ def _fourier_loop(
                         run_im[:] = 0.0
                         for p in range(n_pairs - 1, -1, -1):
                             for j in range(width):
-                                re, im = m[p, j] - s * s * h[p, j], s * g[p, j]
-                                z_re, z_im = run_re[j], run_im[j]
+                                re = m[p, j] - s * s * h[p, j]
+                                im = s * g[p, j]
+                                z_re = run_re[j]
+                                z_im = run_im[j]
                                 after_re[p, j] = z_re
                                 after_im[p, j] = z_im
                                 run_re[j] = z_re * re - z_im * im
@@ -396,8 +434,10 @@ def _fourier_loop(
                         run_im[:] = 0.0
                         for p in range(n_pairs):
                             for j in range(width):
-                                re, im = m[p, j] - s * s * h[p, j], s * g[p, j]
-                                z_re, z_im = run_re[j], run_im[j]
+                                re = m[p, j] - s * s * h[p, j]
+                                im = s * g[p, j]
+                                z_re = run_re[j]
+                                z_im = run_im[j]
                                 moment0[p, j] += z_re * after_re[p, j] - z_im * after_im[p, j]
                                 moment1[p, j] += s * (z_re * after_im[p, j] + z_im * after_re[p, j])
                                 run_re[j] = z_re * re - z_im * im

@@ -36,7 +36,9 @@ def ridge_path(
     log d_i by the ridge, Σ d'_i/d_i with d'_i = 1 + (b_{i−1}/d_{i−1})² d'_{i−1}, in which nothing
     cancels.
     """
-    p, k, n = len(diagonal), right.shape[1], len(ridges)
+    p = len(diagonal)
+    k = right.shape[1]
+    n = len(ridges)
     path = RidgePath(np.empty((p, k, n)), np.zeros(n), np.zeros(n), np.full(n, np.inf))
     _ridge_path(diagonal, below, np.ascontiguousarray(right), ridges, *path)
     return path
@@ -44,12 +46,17 @@ def ridge_path(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _ridge_path(diagonal, below, right, ridges, fits, explained, traces, pivots):
-    (p, k), n = right.shape, len(ridges)
-    factor, inverse = np.empty((p, n)), np.empty((p, n))  # b_{i−1}/d_{i−1}, 1/d_i
-    half, slope = np.empty(n), np.empty(n)
+    p, k = right.shape
+    n = len(ridges)
+    factor = np.empty((p, n))
+    inverse = np.empty((p, n))  # b_{i−1}/d_{i−1}, 1/d_i
+    half = np.empty(n)
+    slope = np.empty(n)
     for i in range(p):
         for j in range(n):
-            pivot, halved, rise = diagonal[i] + ridges[j], diagonal[i] + 0.5 * ridges[j], 1.0
+            pivot = diagonal[i] + ridges[j]
+            halved = diagonal[i] + 0.5 * ridges[j]
+            rise = 1.0
             factor[i, j] = 0.0
             if i > 0:
                 b = below[i - 1]
@@ -59,7 +66,8 @@ def _ridge_path(diagonal, below, right, ridges, fits, explained, traces, pivots)
                 halved -= b * b / half[j]
                 rise += ratio * ratio * slope[j]
             inverse[i, j] = 1.0 / pivot
-            half[j], slope[j] = halved, rise
+            half[j] = halved
+            slope[j] = rise
             traces[j] += rise * inverse[i, j]
             pivots[j] = min(pivots[j], pivot, halved)
         for c in range(k):
@@ -84,7 +92,8 @@ def moved_squares(
 ) -> FloatArray:
     """Σ‖Φ(w_j − w_best)‖² = Σ_c vᵀTv (best + 1,) of the first fits (p, k, L) of a path up to that
     of `best`."""
-    own, beside = np.zeros(best + 1), np.zeros(best + 1)
+    own = np.zeros(best + 1)
+    beside = np.zeros(best + 1)
     _moved_squares(diagonal, below, fits, own, beside)
     return own + 2.0 * beside
 

@@ -56,7 +56,8 @@ class SharedRows:
     def of(cls, rows: FloatArray) -> SharedRows:
         rows = np.asarray(rows, dtype=np.float64)
         n, c = rows.shape
-        unsorted, distinct = np.empty((n, c), dtype=np.int32), []
+        unsorted = np.empty((n, c), dtype=np.int32)
+        distinct = []
         for column in range(c):
             values = rows[:, column] + 0.0  # -0.0 is 0.0
             first = _factorized(values.view(np.int64), unsorted[:, column])
@@ -80,7 +81,8 @@ class SharedRows:
         n, c = self.codes.shape
         first = np.cumsum([0, *map(len, self.values)])
         place = np.full(first[-1], -1)
-        held, where = np.empty((c, n_rows), dtype=np.int64), np.empty((n_rows, c), dtype=np.int64)
+        held = np.empty((c, n_rows), dtype=np.int64)
+        where = np.empty((n_rows, c), dtype=np.int64)
         start = 0
         while start < n:
             stop, counts = _take(self.codes, start, n_values, first, place, held, where)
@@ -97,10 +99,12 @@ class SharedRows:
 def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]:
     """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in
     each as fit."""
-    keys, held = [np.zeros(len(codes), dtype=np.int64)], 1
+    keys = [np.zeros(len(codes), dtype=np.int64)]
+    held = 1
     for column, size in zip(codes.T, sizes, strict=True):
         if held * size > MAX_KEY:
-            keys, held = [*keys, np.zeros(len(codes), dtype=np.int64)], 1
+            keys = [*keys, np.zeros(len(codes), dtype=np.int64)]
+            held = 1
         keys[-1] = keys[-1] * size + column
         held *= size
     return keys
@@ -110,18 +114,22 @@ def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]
 def _factorized(bits, codes):
     """Where each distinct number (n,) is first; fills codes (n,), which of these each one is.  An
     open hash table."""
-    n, shift = len(bits), 63
+    n = len(bits)
+    shift = 63
     while 1 << (64 - shift) < 2 * n:
         shift -= 1
-    held, first = np.full(1 << (64 - shift), -1, dtype=np.int32), np.empty(n, dtype=np.int64)
-    count, last = 0, len(held) - 1
+    held = np.full(1 << (64 - shift), -1, dtype=np.int32)
+    first = np.empty(n, dtype=np.int64)
+    count = 0
+    last = len(held) - 1
     for row in range(n):
         number = np.uint64(bits[row])
         at = np.int64(((number ^ (number >> np.uint64(32))) * SCATTER) >> np.uint64(shift))
         while held[at] >= 0 and bits[first[held[at]]] != bits[row]:
             at = (at + 1) & last
         if held[at] < 0:
-            held[at], first[count] = count, row
+            held[at] = count
+            first[count] = row
             count += 1
         codes[row] = held[at]
     return first[:count]
@@ -150,7 +158,9 @@ def _take(codes, start, n_values, first, place, held, where):
     the rows stop, and counts (c,).
     """
     n, c = codes.shape
-    counts, total, row = np.zeros(c, dtype=np.int64), 0, start
+    counts = np.zeros(c, dtype=np.int64)
+    total = 0
+    row = start
     while row < min(n, start + len(where)):
         new = 0
         for column in range(c):

@@ -45,10 +45,14 @@ __all__ = [
 
 MIN_COLUMNS = LAST_COLUMNS + 2
 """Fewer have little to share."""
-BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
+BLOCK_ROWS = 1024
+BLOCK_VALUES = 1024
 """Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and, of
 500 terms, 4 MiB."""
-CONTRACTION_COST, EXPANSION_COST, PLACING_COST, FACTOR_COST = 5.0, 2.5, 20.0, 16.0
+CONTRACTION_COST = 5.0
+EXPANSION_COST = 2.5
+PLACING_COST = 20.0
+FACTOR_COST = 16.0
 """Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion,
 whose numbers pass through memory, of an entry of the table that is put in its place, and of a
 factor, which is made for every row where none are shared."""
@@ -99,8 +103,10 @@ def shared_member_sums(
 
     Coalitions have columns (m, c), table (m, k, r), weights (m,); whole is (r, k).
     """
-    (n, c), (k, r) = shared.codes.shape, table.shape[1:]
-    placed, placed_whole = _empty_table(1 << c, k, r), _empty_table(1, k, r)
+    n, c = shared.codes.shape
+    k, r = table.shape[1:]
+    placed = _empty_table(1 << c, k, r)
+    placed_whole = _empty_table(1, k, r)
     _place(table, weights, _entries(columns[:, shared.columns]), placed)
     _place(whole.T[None], np.ones(1), np.zeros(1, dtype=np.int64), placed_whole)
     out = np.empty((n, c + 1, k))
@@ -119,7 +125,8 @@ def shared_subset_sums(
     total = _empty_table(1 << c, 1, r)[:, 0]
     for block, factors, changed in _blocks(factor, shared, r):
         expanded_sums(factors, block.where, changed, total)
-    entries, out = _entries(columns[:, shared.columns]), np.empty((m, r))
+    entries = _entries(columns[:, shared.columns])
+    out = np.empty((m, r))
     for block_of_terms, start in zip(total, range(0, r, TERM_BLOCK), strict=True):
         out[:, start : start + TERM_BLOCK] = block_of_terms[entries, : r - start]
     return out
@@ -238,15 +245,18 @@ def contracted_sums(table, whole, factors, where, changed):
     for column in range(depth + 1):
         begin[column + 1] = begin[column] + level_entries(c, column)
     store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
-    kept, values = (1 << LAST_COLUMNS) + depth, factors.shape[1]
-    sums, none = np.zeros((k, n, kept, WIDTH)), np.zeros((1, TERM_BLOCK))
+    kept = (1 << LAST_COLUMNS) + depth
+    values = factors.shape[1]
+    sums = np.zeros((k, n, kept, WIDTH))
+    none = np.zeros((1, TERM_BLOCK))
     for block in range(blocks):
         for output in range(k):
             store[0] = whole[block, output, 0]
             store[1 : begin[1]] = table[block, output]
             for row in range(n):
                 for column in range(changed[row], depth):
-                    factor, half = factors[block, where[row, column]], 1 << (c - column - 1)
+                    factor = factors[block, where[row, column]]
+                    half = 1 << (c - column - 1)
                     contract_column(
                         store[begin[column] :],
                         store[begin[column + 1] :],
@@ -303,7 +313,8 @@ def expanded_sums(factors, where, changed, total):
     size = factors.shape[1] * TERM_BLOCK
     for block in range(factors.shape[0]):
         store[: begin[1]] = total[block].reshape(begin[1])
-        first, start = block * size, 0
+        first = block * size
+        start = 0
         while start < n:
             stop = start + 1
             while stop < n and changed[stop] >= depth:
@@ -315,7 +326,8 @@ def expanded_sums(factors, where, changed, total):
                 store[begin[depth] + q] += stop - start
             left = changed[stop] if stop < n else 0
             for column in range(depth - 1, left - 1, -1):
-                half, low = 1 << (c - column - 1), begin[column]
+                half = 1 << (c - column - 1)
+                low = begin[column]
                 at = first + where[start, column] * TERM_BLOCK
                 expand(store, low, low + half * TERM_BLOCK, factors, at, begin[column + 1], half)
             start = stop

@@ -41,7 +41,9 @@ class _Step:
     """Instructions on vectors of numbers, at offsets of arrays."""
 
     def __init__(self, builder: ir.IRBuilder, pointers: list[Any], offsets: list[Any]) -> None:
-        self.builder, self.pointers, self.offsets = builder, pointers, offsets
+        self.builder = builder
+        self.pointers = pointers
+        self.offsets = offsets
         self.vector = ir.VectorType(ir.DoubleType(), WIDTH)
 
     def address(self, array: int, offset: int) -> Any:
@@ -78,7 +80,8 @@ class _SharedRow(_Step):
         sums = [cgutils.alloca_once(self.builder, self.vector) for _ in range(ROW_SUMS)]
         for slot in self._slots(n_members):
             self.builder.store(self.load(total, slot * WIDTH), sums[slot])
-        begin, index = list(self.offsets), self.offsets[0].type
+        begin = list(self.offsets)
+        index = self.offsets[0].type
         with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as loop:
             ahead = self.builder.mul(loop.index, ir.Constant(index, WIDTH))
             self.offsets = [self.builder.add(offset, ahead) for offset in begin]
@@ -170,7 +173,8 @@ class _SharedProducts(_Step):
         sums = [
             cgutils.alloca_once(self.builder, self.vector) for _ in range((1 << LAST_COLUMNS) - 1)
         ]
-        begin, index = list(self.offsets), n_rows.type
+        begin = list(self.offsets)
+        index = n_rows.type
         with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as lanes:
             ahead = self.builder.mul(lanes.index, ir.Constant(index, WIDTH))
             self.offsets[total] = self.builder.add(begin[total], ahead)
@@ -225,10 +229,8 @@ class _Expansion(_Step):
     def write(self, half: Any) -> None:
         low, high, factors, given = range(4)
         lanes = range(0, TERM_BLOCK, WIDTH)
-        held, zero = (
-            [self.load(factors, lane) for lane in lanes],
-            ir.Constant(self.vector, [0.0] * WIDTH),
-        )
+        held = [self.load(factors, lane) for lane in lanes]
+        zero = ir.Constant(self.vector, [0.0] * WIDTH)
         begin = list(self.offsets)
         with cgutils.for_range(self.builder, half) as loop:
             ahead = self.builder.mul(loop.index, ir.Constant(loop.index.type, TERM_BLOCK))

@@ -104,10 +104,8 @@ class Coalitions:
         if len(first) * len(second) > 2 * len(self.codes):
             return None
         rows, columns = TILE
-        first, second = (
-            np.pad(first, (0, -len(first) % rows), "edge"),
-            np.pad(second, (0, -len(second) % columns), "edge"),
-        )
+        first = np.pad(first, (0, -len(first) % rows), "edge")
+        second = np.pad(second, (0, -len(second) % columns), "edge")
         return Grid(first, second, row, column)
 
 
@@ -137,7 +135,8 @@ def _fill(block, bounds, lattice):
             for i in range(numbers):
                 lattice[group, 0, 1, i] = 0.0
         for bit in range(bounds[group + 1] - bounds[group]):
-            column, size = bounds[group] + bit, 1 << bit
+            column = bounds[group] + bit
+            size = 1 << bit
             for entry in range(size):
                 if planes == 1:
                     for i in range(numbers):
@@ -164,7 +163,9 @@ def _fill(block, bounds, lattice):
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _merge(lattice, codes, coalition):
     """The product of all groups but the last of a coalition, into the spare group's first entry."""
-    spare, planes, numbers = lattice.shape[0] - 1, lattice.shape[2], lattice.shape[3]
+    spare = lattice.shape[0] - 1
+    planes = lattice.shape[2]
+    numbers = lattice.shape[3]
     first = codes[coalition, 0]
     for p in range(planes):
         for i in range(numbers):
@@ -193,7 +194,8 @@ def _blocked(table, planes):
     for coalition in range(m):
         for output in range(k):
             for term in range(r):
-                block, q = term // TERMS, term % TERMS
+                block = term // TERMS
+                q = term % TERMS
                 blocked[block, coalition, output, q] = table[coalition, output, term].real
                 if planes == 2:
                     blocked[block, coalition, output, TERMS + q] = table[
@@ -221,9 +223,11 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
         for term in range(0, r, TERMS):
             for column in range(c):
                 for q in range(TERMS):
-                    at, to = min(term + q, r - 1), q * LANES
+                    at = min(term + q, r - 1)
+                    to = q * LANES
                     for row in range(0, rows, LANES):
-                        step, first_row = row // LANES, first + row
+                        step = row // LANES
+                        first_row = first + row
                         for lane in range(min(LANES, rows - row)):
                             block[step, column, 0, to + lane] = factors[
                                 column, at, first_row + lane
@@ -236,16 +240,17 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
             for step in range(-(-rows // LANES)):
                 _fill(block[step], bounds, lattice)
                 for coalition in range(m):
-                    side, entry = 0, codes[coalition, 0]
+                    side = 0
+                    entry = codes[coalition, 0]
                     if last > 1:
                         _merge(lattice, codes, coalition)
-                        side, entry = last + 1, 0
-                    left, right = lattice[side, entry], lattice[last, codes[coalition, last]]
+                        side = last + 1
+                        entry = 0
+                    left = lattice[side, entry]
+                    right = lattice[last, codes[coalition, last]]
                     for output in range(k):
-                        weight, added = (
-                            table[term // TERMS, coalition, output],
-                            total[step, coalition, output],
-                        )
+                        weight = table[term // TERMS, coalition, output]
+                        added = total[step, coalition, output]
                         if planes == 1:
                             _add_products(left, right, weight, added)
                         else:
@@ -261,7 +266,10 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _add_products(left, right, weight, total):
     """total[lane] += Σ_q left[0, q·LANES + lane] · right[0, q·LANES + lane] · weight[q]."""
-    w0, w1, w2, w3 = weight[0], weight[1], weight[2], weight[3]
+    w0 = weight[0]
+    w1 = weight[1]
+    w2 = weight[2]
+    w3 = weight[3]
     for lane in range(LANES):
         added = total[lane] + left[0, lane] * right[0, lane] * w0
         added += left[0, lane + LANES] * right[0, lane + LANES] * w1
@@ -273,10 +281,14 @@ def _add_products(left, right, weight, total):
 def _add_complex_products(left, right, weight, total):
     """The real part of the same with complex numbers in planes."""
     for q in range(TERMS):
-        real, imaginary = weight[q], weight[TERMS + q]
+        real = weight[q]
+        imaginary = weight[TERMS + q]
         for lane in range(LANES):
             i = q * LANES + lane
-            a, b, a_im, b_im = left[0, i], right[0, i], left[1, i], right[1, i]
+            a = left[0, i]
+            b = right[0, i]
+            a_im = left[1, i]
+            b_im = right[1, i]
             added = total[lane] + (a * b - a_im * b_im) * real
             total[lane] = added - (a * b_im + a_im * b) * imaginary
 
@@ -316,16 +328,24 @@ def _grid_sums(factors, bounds, n_entries, first, second, out):
 def _add_tiles(lattice, p, q, first, second, rows, out, term):
     """out[term] (planes, first, second) ± Σ over rows: plane p of the first group × plane q of the
     second."""
-    sign, to = (-1.0 if p + q == 2 else 1.0), p ^ q
+    sign = -1.0 if p + q == 2 else 1.0
+    to = p ^ q
     for i in range(0, len(first), 4):
-        i0, i1, i2, i3 = first[i], first[i + 1], first[i + 2], first[i + 3]
+        i0 = first[i]
+        i1 = first[i + 1]
+        i2 = first[i + 2]
+        i3 = first[i + 3]
         for j in range(0, len(second), 2):
-            j0, j1 = second[j], second[j + 1]
+            j0 = second[j]
+            j1 = second[j + 1]
             s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = 0.0
             for lane in range(rows):
-                b0, b1 = lattice[1, j0, q, lane], lattice[1, j1, q, lane]
-                a0, a1 = lattice[0, i0, p, lane], lattice[0, i1, p, lane]
-                a2, a3 = lattice[0, i2, p, lane], lattice[0, i3, p, lane]
+                b0 = lattice[1, j0, q, lane]
+                b1 = lattice[1, j1, q, lane]
+                a0 = lattice[0, i0, p, lane]
+                a1 = lattice[0, i1, p, lane]
+                a2 = lattice[0, i2, p, lane]
+                a3 = lattice[0, i3, p, lane]
                 s00 += a0 * b0
                 s10 += a1 * b0
                 s20 += a2 * b0
@@ -348,7 +368,8 @@ def _add_tiles(lattice, p, q, first, second, rows, out, term):
 def _list_sums(factors, codes, bounds, n_entries, out):
     """out (terms, planes, m) += Σ over rows, coalition by coalition."""
     c, r, n = factors.shape
-    planes, last = out.shape[1], codes.shape[1] - 1
+    planes = out.shape[1]
+    last = codes.shape[1] - 1
     block = np.zeros((c, planes, SUM_BLOCK))
     lattice = np.empty((last + 2, n_entries, planes, SUM_BLOCK))
     for term in range(r):
@@ -356,10 +377,13 @@ def _list_sums(factors, codes, bounds, n_entries, out):
             rows = _load(factors, term, row, block)
             _fill(block, bounds, lattice)
             for coalition in range(codes.shape[0]):
-                side, left, right = 0, codes[coalition, 0], codes[coalition, last]
+                side = 0
+                left = codes[coalition, 0]
+                right = codes[coalition, last]
                 if last > 1:
                     _merge(lattice, codes, coalition)
-                    side, left = last + 1, 0
+                    side = last + 1
+                    left = 0
                 for p in range(planes):
                     for q in range(planes):
                         added = 0.0
@@ -417,17 +441,16 @@ class SubsetSums:
 
     def __init__(self, columns: BoolArray, n_terms: int, dtype: Any) -> None:
         self.coalitions = Coalitions.of(columns)
-        self.dtype, grid = np.dtype(dtype), self.coalitions.grid
+        self.dtype = np.dtype(dtype)
+        grid = self.coalitions.grid
         each = (len(columns),) if grid is None else (len(grid.first), len(grid.second))
         self._sums = np.zeros((n_terms, self.dtype.itemsize // 8, *each))
 
     def add(self, factors: NDArray[Any]) -> None:
         """Count the rows of factors (c, r, n)."""
-        bounds, n_entries, grid = (
-            self.coalitions.bounds,
-            self.coalitions.n_entries,
-            self.coalitions.grid,
-        )
+        bounds = self.coalitions.bounds
+        n_entries = self.coalitions.n_entries
+        grid = self.coalitions.grid
         if grid is None:
             _list_sums(factors, self.coalitions.codes, bounds, n_entries, self._sums)
         else:

@@ -43,13 +43,15 @@ def _steps(factors, codes, bounds, n_entries, weights, out):
     _, r, n = factors.shape
     n_groups = codes.shape[1]
     lattice = np.ones((n_groups, n_entries, ROWS), factors.dtype)
-    product, total = np.empty(ROWS, factors.dtype), np.empty(ROWS, factors.dtype)
+    product = np.empty(ROWS, factors.dtype)
+    total = np.empty(ROWS, factors.dtype)
     for term in range(r):
         for first in range(0, n, ROWS):
             rows = min(ROWS, n - first)
             for group in range(n_groups):
                 for bit in range(bounds[group + 1] - bounds[group]):
-                    column, size = bounds[group] + bit, 1 << bit
+                    column = bounds[group] + bit
+                    size = 1 << bit
                     lattice[group, size, :rows] = factors[column, term, first : first + rows]
                     for entry in range(1, size):
                         for lane in range(ROWS):
@@ -58,7 +60,8 @@ def _steps(factors, codes, bounds, n_entries, weights, out):
                             )
             total[:] = 0.0
             for coalition in range(codes.shape[0]):
-                left, right = lattice[0, codes[coalition, 0]], lattice[1, codes[coalition, 1]]
+                left = lattice[0, codes[coalition, 0]]
+                right = lattice[1, codes[coalition, 1]]
                 weight = weights[term, coalition]
                 if n_groups == 2:
                     for lane in range(ROWS):

@@ -48,14 +48,17 @@ def with_player(
     The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it
     takes them in.
     """
-    value, square = _placeholder(penalty, embedding, n_columns), 2 * 8 * embedding.n_features**2
-    tile, m = player_tile(penalty, embedding, n_columns), _n_listed(penalty, n_columns)
+    value = _placeholder(penalty, embedding, n_columns)
+    square = 2 * 8 * embedding.n_features**2
+    tile = player_tile(penalty, embedding, n_columns)
+    m = _n_listed(penalty, n_columns)
     player = value.cost(min(tile, m), COST_ROWS)
     zeta = 4 * int(np.dtype(embedding.dtype).itemsize) * MICRO_BLOCK * embedding.size
     states = 3 * value.cost(m, 1).state_bytes
-    anchors = (
-        0 if penalty.embedding is None else penalty.embedding.anchor_bytes(SAMPLE_ROWS, n_columns)
-    )
+    if penalty.embedding is None:
+        anchors = 0
+    else:
+        anchors = penalty.embedding.anchor_bytes(SAMPLE_ROWS, n_columns)
     return replace(
         plain,
         tune_bytes=max(plain.tune_bytes, anchors),
@@ -87,8 +90,11 @@ def _placeholder(
     penalty: ShapleyPenalty, embedding: Embedding, n_columns: int
 ) -> InterventionalTerms | ObservationalTerms:
     """A value function of the size of that of a fit, which knows what it costs."""
-    kernel, q = RBF(1.0).bind(n_columns), embedding.size
-    row, ones, zero = np.zeros((1, n_columns)), np.ones((q, 1)), np.zeros(1)
+    kernel = RBF(1.0).bind(n_columns)
+    q = embedding.size
+    row = np.zeros((1, n_columns))
+    ones = np.ones((q, 1))
+    zero = np.zeros(1)
     unit: KernelExpansion | FourierExpansion = KernelExpansion(
         kernel, np.zeros((q, n_columns)), ones, zero
     )

@@ -73,7 +73,9 @@ class KernelExpansion(Expansion):
             self, "kernel", bound_kernel(self.kernel, self.landmarks.shape[1], self.feature_names)
         )
         UNSEEN("unseen", self.unseen)
-        r, columns, k = len(self.landmarks), self.kernel.n_columns, self.n_outputs
+        r = len(self.landmarks)
+        columns = self.kernel.n_columns
+        k = self.n_outputs
         shapes = (self.landmarks.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r, columns), (r, k), (k,)):
             raise InputError(
@@ -136,7 +138,10 @@ class KernelExpansion(Expansion):
                 known = self.categories[self.categories[:, 0] == column, 1]
             unseen = ~np.isin(rows[:, column], known)
             if unseen.any():
-                name = self.feature_names[column] if self.feature_names else f"x{column}"
+                if self.feature_names:
+                    name = self.feature_names[column]
+                else:
+                    name = f"x{column}"
                 shown = ", ".join(f"{value:g}" for value in np.unique(known)[:MAX_SHOWN])
                 raise InputError(
                     f"column {name!r} holds category {rows[unseen, column][0]:g} in {unseen.sum()} "
@@ -154,7 +159,10 @@ class KernelExpansion(Expansion):
 
     def to_record(self) -> Record:
         """As of any expansion, and what is known of categories."""
-        more = {} if self.categories is None else {"categories": self.categories}
+        if self.categories is None:
+            more = {}
+        else:
+            more = {"categories": self.categories}
         more |= {} if self.unseen == "other" else {"unseen": np.array(self.unseen)}
         return Record({**super().to_record().arrays, **more})
 
@@ -209,7 +217,8 @@ class FourierExpansion(Expansion):
             object.__setattr__(
                 self, "kernel", bound_kernel(self.kernel, self.n_columns, self.feature_names)
             )
-        r, k = len(self.frequencies), self.n_outputs
+        r = len(self.frequencies)
+        k = self.n_outputs
         shapes = (self.phases.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r,), (r, k), (k,)):
             raise InputError(
@@ -264,7 +273,10 @@ class FourierExpansion(Expansion):
 
     def moved(self, shift: FloatArray, scale: FloatArray) -> FourierExpansion:
         """With frequencies in other units, and phases moved along."""
-        kernel = None if self.kernel is None else self.kernel.stretched(np.abs(scale))
+        if self.kernel is None:
+            kernel = None
+        else:
+            kernel = self.kernel.stretched(np.abs(scale))
         frequencies = self.frequencies / scale
         return replace(
             self, kernel=kernel, frequencies=frequencies, phases=self.phases - frequencies @ shift
@@ -310,7 +322,8 @@ class ModelFeatures:
         output_names: tuple[str, ...] | None = None,
     ) -> Expansion:
         """f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
-        terms, names = self.subset.coefficients(weights), (feature_names, output_names)  # (q, k)
+        terms = self.subset.coefficients(weights)
+        names = (feature_names, output_names)  # (q, k)
         if self.basis.dtype is np.float64:
             known = (self.categories, self.unseen) if len(self.categories) else (None, "other")
             return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names, *known)

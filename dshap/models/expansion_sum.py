@@ -107,7 +107,8 @@ class Expansion(ABC):
     def predict_bytes(self, n: int) -> int:
         """The columns of a micro-block and of all terms, put in order twice; three arrays of a
         micro-block's terms; the predictions twice, and those of a micro-block."""
-        held, r = min(n, MICRO_BLOCK), self.size
+        held = min(n, MICRO_BLOCK)
+        r = self.size
         return 8 * (
             2 * (held + r) * self.n_columns + 3 * held * r + (2 * n + held) * self.n_outputs
         )
@@ -133,7 +134,10 @@ class Expansion(ABC):
         arrays = record.arrays
         given: dict[str, Any] = {name: arrays[name] for name, _, _ in cls.shapes}
         given |= {name: tuple(arrays[name]) for name in NAMES if name in arrays}
-        given["kernel"] = ProductKernel.from_arrays(arrays) if "kernel_family" in arrays else None
+        if "kernel_family" in arrays:
+            given["kernel"] = ProductKernel.from_arrays(arrays)
+        else:
+            given["kernel"] = None
         return cls(**given, **cls._more(arrays))
 
     @classmethod
@@ -272,4 +276,6 @@ AnyExpansion = Expansion | ExpansionSum
 
 def sum_of(expansions: Sequence[AnyExpansion]) -> AnyExpansion:
     """The sum of expansions, a single one as it is."""
-    return expansions[0] if len(expansions) == 1 else ExpansionSum(tuple(expansions))  # type: ignore[arg-type]
+    if len(expansions) == 1:
+        return expansions[0]
+    return ExpansionSum(tuple(expansions))  # type: ignore[arg-type]

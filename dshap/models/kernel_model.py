@@ -98,18 +98,17 @@ class KernelModel(ABC):
         self.embedding: Embedding = (
             Nystrom(500) if embedding is None else checked_embedding(embedding)
         )
-        self.penalty, (self.standardize,) = (
-            MODEL_PENALTY("penalty", penalty),
-            checked(standardize=standardize),
-        )
+        self.penalty = MODEL_PENALTY("penalty", penalty)
+        (self.standardize,) = checked(standardize=standardize)
         self.holdout, self.seed, self.sample_size = checked(
             holdout=holdout, seed=seed, sample_size=sample_size
         )
         self.unseen = UNSEEN("unseen", unseen)
         asked = "dshap.models.ShapleyPenalty(player, strength)"
-        self.shapley = (
-            None if shapley is None else of_kind("shapley", shapley, ShapleyPenalty, asked)
-        )
+        if shapley is None:
+            self.shapley = None
+        else:
+            self.shapley = of_kind("shapley", shapley, ShapleyPenalty, asked)
 
     def __repr__(self) -> str:
         options = ", ".join(
@@ -180,7 +179,10 @@ class KernelModel(ABC):
             raise InputError(
                 "a path goes along the strengths of a Shapley penalty: give the model shapley="
             )
-        given = list(strengths) if np.iterable(strengths) and not isinstance(strengths, str) else []
+        if np.iterable(strengths) and not isinstance(strengths, str):
+            given = list(strengths)
+        else:
+            given = []
         if not given:
             raise InputError(
                 f"strengths is {shown(strengths)}: give a list of numbers of at least 0"
@@ -202,7 +204,10 @@ class KernelModel(ABC):
         )
         while isinstance(found, Pass):
             found = found.finish(tree_sum(found.partial(block) for block in _row_blocks(blocks)))
-        models = [found] if strengths is None else list(found)
+        if strengths is None:
+            models = [found]
+        else:
+            models = list(found)
         if self.holdout:
             scoring = HeldOut(tuple(models))
             total = tree_sum(scoring.partial(block) for block in _row_blocks(blocks))
@@ -243,7 +248,8 @@ class KernelModel(ABC):
         strengths
             Of the models that are wanted, see `fit_path`; None: this one.
         """
-        x, y = as_rows(sample_x), np.asarray(sample_y, dtype=float)
+        x = as_rows(sample_x)
+        y = np.asarray(sample_y, dtype=float)
         is_ok = is_finite(x, y) & (self.roles(positions) != HELD_OUT)
         if not is_ok.any():
             raise InputError(
@@ -254,7 +260,9 @@ class KernelModel(ABC):
             step = self._first_step(
                 x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known
             )
-            return step if self.shapley is None else regularised(step, x[is_ok], names, strengths)
+            if self.shapley is None:
+                return step
+            return regularised(step, x[is_ok], names, strengths)
 
     @abstractmethod
     def _first_step(
@@ -270,7 +278,10 @@ class KernelModel(ABC):
         self, x: FloatArray, y: FloatArray, names: tuple[str, ...] | None
     ) -> tuple[ModelFeatures, Tuning | None]:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
-        penalty = None if self.penalty == "validate" else float(self.penalty)
+        if self.penalty == "validate":
+            penalty = None
+        else:
+            penalty = float(self.penalty)
         kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
         free = self.kernel.validated_columns(x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None
@@ -336,8 +347,11 @@ class KernelModel(ABC):
     ) -> Self:
         """A model of the same options with these fitted attributes; `more` are those of the kind of
         model."""
-        model, names = self.unfitted(), expansion.feature_names
-        model.expansion_, model.report_, model.penalty_ = expansion, report, report.penalty
+        model = self.unfitted()
+        names = expansion.feature_names
+        model.expansion_ = expansion
+        model.report_ = report
+        model.penalty_ = report.penalty
         model.n_features_in_ = expansion.n_columns
         if names is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
@@ -362,7 +376,10 @@ class KernelModel(ABC):
         """The options by name, as scikit-learn asks for them; `deep`: those of the Shapley penalty
         too."""
         options = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-        inner = vars(self.shapley) if deep and self.shapley is not None else {}
+        if deep and self.shapley is not None:
+            inner = vars(self.shapley)
+        else:
+            inner = {}
         return options | {f"{INNER}{name}": given for name, given in inner.items()}
 
     def set_params(self, **params: Any) -> Self:
@@ -422,9 +439,10 @@ class KernelModel(ABC):
 
     def passes(self, n_columns: int) -> int:
         """Passes over all rows that a fit is expected to take, sample and score not counted."""
-        extra = (
-            0 if self.shapley is None else player_passes(self.shapley, self.embedding, n_columns)
-        )
+        if self.shapley is None:
+            extra = 0
+        else:
+            extra = player_passes(self.shapley, self.embedding, n_columns)
         return self.n_passes + extra
 
     @abstractmethod
@@ -433,7 +451,8 @@ class KernelModel(ABC):
 
     def _tune_bytes(self, n_rows: int, n_columns: int) -> int:
         """The trial's kernel matrices, or what the anchors take."""
-        p, n_sample = self.embedding.n_features, min(self.sample_size, n_rows)
+        p = self.embedding.n_features
+        n_sample = min(self.sample_size, n_rows)
         trial = 8 * min(N_TRAIN + N_VALIDATION, n_sample) * N_LANDMARKS * 6
         anchors = self.embedding.anchor_bytes(n_sample, n_columns)
         return max(trial, anchors) + 8 * (3 * n_sample * n_columns + 4 * p * p)

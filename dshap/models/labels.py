@@ -48,7 +48,9 @@ def check_classes(classes: NDArray[Any]) -> None:
 def class_name(label: Any) -> str:
     """A label for people: 1.0 is 1."""
     number = np.asarray(label).item()
-    return f"{number:g}" if isinstance(number, float) else str(number)
+    if isinstance(number, float):
+        return f"{number:g}"
+    return str(number)
 
 
 def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], first: int) -> Codes:

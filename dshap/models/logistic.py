@@ -39,7 +39,8 @@ from dshap.models.tuning import Tuning
 
 __all__ = ["KernelLogistic", "LogisticStep"]
 
-SAMPLE_TOL, SAMPLE_PASSES = 1e-4, 50
+SAMPLE_TOL = 1e-4
+SAMPLE_PASSES = 50
 """Newton's method on the sample: its end is the start on all rows, off by the error of sampling
 anyway."""
 ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
@@ -141,7 +142,10 @@ class KernelLogistic(KernelModel):
             given, is_there = as_labels(labels)
             try:
                 found = np.unique(given[is_there])
-                classes = np.unique(np.concatenate([classes, found])) if len(classes) else found
+                if len(classes):
+                    classes = np.unique(np.concatenate([classes, found]))
+                else:
+                    classes = found
             except TypeError as error:
                 raise InputError(f"labels of several kinds in one target: {error}") from error
             check_classes(classes)
@@ -170,7 +174,10 @@ class KernelLogistic(KernelModel):
             )
         y, found = y.reshape(-1), np.unique(y)
         classes = known.get("classes", found)
-        values = np.arange(len(classes), dtype=float) if known else found
+        if known:
+            values = np.arange(len(classes), dtype=float)
+        else:
+            values = found
         check_classes(classes)
         if len(values) == 1:
             raise InputError(
@@ -186,7 +193,10 @@ class KernelLogistic(KernelModel):
             )
         codes = np.searchsorted(values, y)
         is_class = (codes[:, None] == np.arange(len(values))).astype(float)  # (n, K)
-        targets = 2.0 * is_class[:, 1:] - 1.0 if len(values) == 2 else is_class
+        if len(values) == 2:
+            targets = 2.0 * is_class[:, 1:] - 1.0
+        else:
+            targets = is_class
         features, tuning = self._features(x, targets, names)
         newton, n_sample_passes = start_on_sample(self, features, x, codes, roles, len(values))
         return LogisticStep(
@@ -197,7 +207,9 @@ class KernelLogistic(KernelModel):
         """Log-odds of the second class (n,), or f (n, K) of more classes, which sums to 0 over
         them."""
         out = self.expansion_.predict(X)
-        return out[:, 0] if len(self.classes_) == 2 else out
+        if len(self.classes_) == 2:
+            return out[:, 0]
+        return out
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(class | x) (n, K)."""
@@ -217,7 +229,8 @@ class KernelLogistic(KernelModel):
 
     def score_moments(self, block: RowBlock) -> Moments:
         """Sums over the held-out rows of a block, for `held_out_score`."""
-        x, y = block.x, block.targets
+        x = block.x
+        y = block.targets
         is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
         codes = class_codes(y.reshape(-1)[is_ok], self.class_values_, self.classes_, block.start)
         with one_blas_thread():
@@ -241,7 +254,8 @@ class KernelLogistic(KernelModel):
         return {"classes": self.classes_, "class_values": self.class_values_}
 
     def _adopt(self, more: Mapping[str, NDArray[Any]]) -> None:
-        self.classes_, self.class_values_ = more["classes"], more["class_values"]
+        self.classes_ = more["classes"]
+        self.class_values_ = more["class_values"]
 
     def count_outputs(self, y: FloatArray) -> int:
         classes = np.unique(y[np.isfinite(y)])
@@ -252,9 +266,11 @@ class KernelLogistic(KernelModel):
         """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with
         its factor; on the sample features, twice, and Newton's method."""
         # features and the intercept; contrasts
-        p, c = self.embedding.n_features + 1, max(n_outputs - 1, 1)
+        p = self.embedding.n_features + 1
+        c = max(n_outputs - 1, 1)
         pairs = c * (c + 1) // 2
-        sums, solve = 8 * (pairs * p * p + p * c + n_outputs + 3), 8 * 4 * (p * c) ** 2
+        sums = 8 * (pairs * p * p + p * c + n_outputs + 3)
+        solve = 8 * 4 * (p * c) ** 2
         sample = 8 * 2 * min(self.sample_size, n_rows) * p
         newton = 2 * sums + solve + 8 * MICRO_BLOCK * 6 * p
         return FitCost(
@@ -285,9 +301,14 @@ def start_on_sample(
 ) -> tuple[Newton, int]:
     """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes
     over the sample."""
-    psi, contrast, n_trials = with_ones(features, x), contrasts(n_classes), 0
+    psi = with_ones(features, x)
+    contrast = contrasts(n_classes)
+    n_trials = 0
     is_validated = model.penalty == "validate"
-    penalty = 1.0 if is_validated else float(model.penalty)
+    if is_validated:
+        penalty = 1.0
+    else:
+        penalty = float(model.penalty)
     base = base_rates(
         np.bincount(codes, minlength=n_classes).astype(float), contrast, features.size + 1
     )
@@ -339,9 +360,11 @@ class LogisticStep:
         InputError
             A class that the sample does not hold.
         """
-        x, y = block.x, block.targets
+        x = block.x
+        y = block.targets
         roles = self.model.roles_of(block)
-        is_there, first = roles != SKIPPED, block.start if len(x) else 0
+        is_there = roles != SKIPPED
+        first = block.start if len(x) else 0
         codes = np.full(len(x), -1, dtype=np.intp)
         codes[is_there] = class_codes(y.reshape(-1)[is_there], self.values, self.classes, first)
         with one_blas_thread():
@@ -370,7 +393,9 @@ class LogisticStep:
             solved.
         """
         step = self.next(moments)
-        return step if step.newton.ending is None else step.fitted(moments)
+        if step.newton.ending is None:
+            return step
+        return step.fitted(moments)
 
     def next(self, moments: Moments) -> LogisticStep:
         """The next step, or this one with Newton's method ended."""
@@ -384,11 +409,15 @@ class LogisticStep:
 
     def fitted(self, moments: Moments) -> KernelLogistic:
         """The model where Newton's method has ended."""
-        newton, names = self.newton, self.feature_names
+        newton = self.newton
+        names = self.feature_names
         assert newton.ending is not None
         is_binary = len(self.classes) == 2
         # (p + 1, 1 or K)
-        weights = newton.weights if is_binary else newton.weights @ newton.contrast.T
+        if is_binary:
+            weights = newton.weights
+        else:
+            weights = newton.weights @ newton.contrast.T
         outputs = tuple(map(class_name, self.classes[1:] if is_binary else self.classes))
         expansion = self.features.expansion(weights[:-1], weights[-1], names, outputs)
         convergence = Convergence(
@@ -439,4 +468,6 @@ class LogisticPath:
         if step.newton.ending is None:
             return replace(self, step=step)
         done = (*self.done, step.fitted(total))
-        return LogisticPath(step.at(self.left[0]), self.left[1:], done) if self.left else done
+        if self.left:
+            return LogisticPath(step.at(self.left[0]), self.left[1:], done)
+        return done

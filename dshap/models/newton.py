@@ -36,7 +36,9 @@ PENALTIES = 10.0 ** np.arange(0.0, -10.1, -0.5)
 """λ that penalty="validate" tries, the largest first."""
 PATIENCE = 3
 """Penalties in a row that do not lower the validation loss before the path ends."""
-PATH_TOL, PATH_PASSES, PATH_ROWS = 1e-3, 10, 10_000
+PATH_TOL = 1e-3
+PATH_PASSES = 10
+PATH_ROWS = 10_000
 """Newton's method at each penalty of the path: tolerance, passes, training rows, at most."""
 SMALLEST_STEP = 2.0**-20
 SLACK = 1e-13
@@ -50,7 +52,9 @@ Codes = NDArray[np.intp]
 
 def contrasts(n_classes: int) -> FloatArray:
     """C (K, c): logits (n, K) are coordinates (n, c) times Cᵀ."""
-    return np.array([[0.0], [1.0]]) if n_classes == 2 else helmert(n_classes).T
+    if n_classes == 2:
+        return np.array([[0.0], [1.0]])
+    return helmert(n_classes).T
 
 
 def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArray:
@@ -90,7 +94,8 @@ def logistic_sums(
         (c(c + 1)/2, p + 1, p + 1): for each of `pairs`, Ψᵀ diag(m_ab) Ψ with m = Cᵀ(diag(p) − ppᵀ)C
         row by row.
     """
-    (p, c), classes = weights.shape, len(contrast)
+    p, c = weights.shape
+    classes = len(contrast)
     out = {
         "counts": np.zeros(classes),
         "loss": np.zeros(1),
@@ -155,9 +160,12 @@ class Newton:
         then the last step is safe, and taken unseen.  A start that is worse than no features at
         all, as from a sample that was separable, is left for that.
         """
-        counts, now = sums["counts"], replace(self, n_passes=self.n_passes + 1)
-        n, w = float(counts.sum()), self.weights[:-1]
-        loss, bent = float(sums["loss"][0]) / n, self.penalty * w  # (p, c)
+        counts = sums["counts"]
+        now = replace(self, n_passes=self.n_passes + 1)
+        n = float(counts.sum())
+        w = self.weights[:-1]
+        loss = float(sums["loss"][0]) / n
+        bent = self.penalty * w  # (p, c)
         if form is not None:
             bent = bent + form @ w
         objective = loss + float(np.vdot(w, bent)) / 2
@@ -259,19 +267,20 @@ def validated_penalty(
     InputError
         Where there are no training or no validation rows.
     """
-    train, held = np.flatnonzero(is_train), np.flatnonzero(~is_train)
+    train = np.flatnonzero(is_train)
+    held = np.flatnonzero(~is_train)
     if not len(train) or not len(held):
         raise InputError(
             "penalty='validate' found no validation rows: give a penalty, or more rows"
         )
     train = train[:: -(-len(train) // PATH_ROWS)]  # spread over the table
-    psi_train, psi_held, n_passes = psi[train], psi[held], 0
-    best, best_loss, since, last = (
-        start,
-        np.inf,
-        0,
-        replace(start, tol=PATH_TOL, max_iter=PATH_PASSES),
-    )
+    psi_train = psi[train]
+    psi_held = psi[held]
+    n_passes = 0
+    best = start
+    best_loss = np.inf
+    since = 0
+    last = replace(start, tol=PATH_TOL, max_iter=PATH_PASSES)
     for penalty in PENALTIES:
         try:
             ended = newton_on(replace(last, penalty=float(penalty)), psi_train, codes[train])
@@ -280,13 +289,12 @@ def validated_penalty(
                 raise
             break
         loss = float(class_loss(psi_held @ ended.weights @ start.contrast.T, codes[held])[0].mean())
-        last, n_passes = replace(last, weights=ended.weights), n_passes + ended.n_passes
+        last = replace(last, weights=ended.weights)
+        n_passes = n_passes + ended.n_passes
         if loss < best_loss:
-            best, best_loss, since = (
-                replace(start, penalty=float(penalty), weights=ended.weights),
-                loss,
-                0,
-            )
+            best = replace(start, penalty=float(penalty), weights=ended.weights)
+            best_loss = loss
+            since = 0
         else:
             since += 1
         if since == PATIENCE:

@@ -55,7 +55,10 @@ class Convergence:
         )
 
     def __str__(self) -> str:
-        how = "converged" if self.is_converged else "NOT converged"
+        if self.is_converged:
+            how = "converged"
+        else:
+            how = "NOT converged"
         return (
             f"{how} in {self.n_passes} passes over all rows ({self.n_sample_passes} over the "
             "sample before): "
@@ -88,11 +91,10 @@ class PlayerReport:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> PlayerReport:
-        (player, value), (strength, n_coalitions) = (
-            arrays["report_player"],
-            arrays["report_player_options"],
-        )
-        train, held_out = arrays["report_player_train"], arrays.get("report_player_held_out")
+        player, value = arrays["report_player"]
+        strength, n_coalitions = arrays["report_player_options"]
+        train = arrays["report_player_train"]
+        held_out = arrays.get("report_player_held_out")
         return cls(str(player), str(value), float(strength), int(n_coalitions), train, held_out)
 
     def __str__(self) -> str:
@@ -162,7 +164,8 @@ class FitReport:
             for name, array in arrays.items()
             if name.startswith("report_")
         }
-        tuning, (n_rows, n_held_out, n_skipped) = stored["tuning"], stored["counts"]
+        tuning = stored["tuning"]
+        n_rows, n_held_out, n_skipped = stored["counts"]
         return cls(
             kernel.describe(names),
             _features_from(stored["kept"], stored.get("factor"), stored.get("residual")),
@@ -200,8 +203,6 @@ class FitReport:
 def _features_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
     """The features that stored arrays are of: landmarks where there is a factor, else
     frequencies."""
-    return (
-        FourierFeatures(kept)
-        if factor is None
-        else KeptLandmarks(kept, factor, len(kept), float(residual))
-    )
+    if factor is None:
+        return FourierFeatures(kept)
+    return KeptLandmarks(kept, factor, len(kept), float(residual))

@@ -110,11 +110,10 @@ class KernelRidge(KernelModel):
         super().__init__(
             kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley
         )
-        self.intercept = (
-            intercept
-            if intercept is None
-            else finite_array("intercept", intercept, (0, 1), "() or (k,)")
-        )
+        if intercept is None:
+            self.intercept = intercept
+        else:
+            self.intercept = finite_array("intercept", intercept, (0, 1), "() or (k,)")
 
     def _first_step(
         self,
@@ -132,7 +131,9 @@ class KernelRidge(KernelModel):
         """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by
         name."""
         out = self.expansion_.predict(X)
-        return out[:, 0] if self.target_ndim_ == 1 else out
+        if self.target_ndim_ == 1:
+            return out[:, 0]
+        return out
 
     def score(self, X: Any, y: Any) -> float:
         """R² of the predictions on these rows, averaged over outputs, as scikit-learn's regressors
@@ -148,7 +149,8 @@ class KernelRidge(KernelModel):
     def score_moments(self, block: RowBlock) -> Moments:
         """Sums over the held-out rows of a block, for `held_out_score`; targets count from the
         intercept."""
-        x, y = block.x, block.targets
+        x = block.x
+        y = block.targets
         is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
         target = y.reshape(len(y), -1)[is_ok] - self.expansion_.intercept  # (held out, k)
         with one_blas_thread():
@@ -175,12 +177,15 @@ class KernelRidge(KernelModel):
         self.target_ndim_ = int(more["target_ndim"])
 
     def count_outputs(self, y: FloatArray) -> int:
-        return 1 if y.ndim == 1 else y.shape[1]
+        if y.ndim == 1:
+            return 1
+        return y.shape[1]
 
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """Of two Grams (training, validation) and their right-hand sides, as of kernel blocks with
         their temporaries and four sums; eigenvectors and their work, or Cholesky."""
-        p, k = self.embedding.n_features, n_outputs
+        p = self.embedding.n_features
+        k = n_outputs
         sums = 2 * 8 * (p * (p + k + 1) + 2 * k)
         return FitCost(
             tune_bytes=self._tune_bytes(n_rows, n_columns),
@@ -235,7 +240,8 @@ class TunedRidge:
         Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN
         are only counted.
         """
-        x, y = block.x, block.targets
+        x = block.x
+        y = block.targets
         roles = self.model.roles_of(block)
         target = y.reshape(len(y), -1) - self.shift  # (n, k)
         micro = [
@@ -252,13 +258,14 @@ class TunedRidge:
         for role, name in [(TRAIN, "train"), (VALIDATION, "validation")][
             : 1 + (self.model.penalty == "validate")
         ]:
-            y, phi = target[roles == role], self.features.rows(x[roles == role])  # (n, k), (n, p)
-            arrays[f"{name}_gram"], arrays[f"{name}_cross"] = phi.T @ phi, phi.T @ y
-            arrays[f"{name}_ones"], arrays[f"{name}_y"] = phi.sum(axis=0), y.sum(axis=0)
-            arrays[f"{name}_y2"], arrays[f"{name}_n"] = (
-                np.square(y).sum(axis=0),
-                _count(roles == role),
-            )
+            y = target[roles == role]
+            phi = self.features.rows(x[roles == role])  # (n, k), (n, p)
+            arrays[f"{name}_gram"] = phi.T @ phi
+            arrays[f"{name}_cross"] = phi.T @ y
+            arrays[f"{name}_ones"] = phi.sum(axis=0)
+            arrays[f"{name}_y"] = y.sum(axis=0)
+            arrays[f"{name}_y2"] = np.square(y).sum(axis=0)
+            arrays[f"{name}_n"] = _count(roles == role)
         return Moments(arrays)
 
     def finish(self, moments: Moments) -> KernelRidge:
@@ -296,15 +303,23 @@ class TunedRidge:
         train = _of_role(moments, "train")
         if self.model.penalty == "validate":
             train = train + _of_role(moments, "validation")
-        centre, n_rows = self._centre(train), int(train["n"][0])
+        centre = self._centre(train)
+        n_rows = int(train["n"][0])
         right = train["cross"] - np.outer(train["ones"], centre)  # (p, k)
-        gram = train["gram"] if self.form is None else train["gram"] + n_rows * self.form.ridge
+        if self.form is None:
+            gram = train["gram"]
+        else:
+            gram = train["gram"] + n_rows * self.form.ridge
         with one_blas_thread():
             weights = ridge_solve(gram, right, n_rows * penalty, self.features.basis.noun)
         expansion = self.features.expansion(weights, self.shift + centre, self.feature_names)
-        n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
+        n_held_out = int(moments["n_held_out"][0])
+        n_skipped = int(moments["n_skipped"][0])
         kernel = self.features.kernel.describe(self.feature_names)
-        shapley = None if self.form is None else self.form.report(weights)
+        if self.form is None:
+            shapley = None
+        else:
+            shapley = self.form.report(weights)
         report = FitReport(
             kernel,
             self.features.subset,

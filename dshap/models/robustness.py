@@ -114,7 +114,8 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
         No model of landmarks, more coalitions than the penalty lists, interventional values, an
         embedding without landmarks.
     """
-    expansion, penalty = _product_kernel_of(model), replace(checked_penalty(penalty), player=0)
+    expansion = _product_kernel_of(model)
+    penalty = replace(checked_penalty(penalty), player=0)
     d = expansion.n_columns
     if penalty.value != "observational":
         raise InputError(
@@ -135,7 +136,8 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
         raise InputError(
             "the embedding has no landmarks: the norm is of dshap.kernels.Nystrom embeddings"
         )
-    terms, largest = learned_terms(expansion, data, penalty), 1.0
+    terms = learned_terms(expansion, data, penalty)
+    largest = 1.0
     for state in terms.states:
         largest = max(largest, terms.value.amplification(state))  # type: ignore[attr-defined]
     return largest
@@ -197,7 +199,8 @@ def robustness(
         As `attribution_bound` and `conditional_amplification`.
     """
     expansion = _product_kernel_of(model)
-    penalty, x = checked_penalty(penalty), numbers_of(expansion, rows, "rows")
+    penalty = checked_penalty(penalty)
+    x = numbers_of(expansion, rows, "rows")
     rng = np.random.default_rng(*checked(seed=seed))
     has_distances = np.array([family != "categorical" for family in expansion.kernel.families])
     # (columns,)

@@ -34,7 +34,10 @@ __all__ = [
 MICRO_BLOCK = 1024
 """Rows whose kernel matrix is held at once."""
 
-TRAIN, VALIDATION, HELD_OUT, SKIPPED = 0, 1, 2, 3
+TRAIN = 0
+VALIDATION = 1
+HELD_OUT = 2
+SKIPPED = 3
 """Roles of rows in a fit; held-out rows enter no sum, nor do those with NaN or infinity, which are
 skipped."""
 VALIDATION_PART = 0.1
@@ -46,7 +49,9 @@ Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 
 def names_of(x: Any) -> tuple[str, ...] | None:
     """Column names of a table, which has `.columns`; None of an array."""
-    return tuple(str(name) for name in x.columns) if has_columns(x) else None
+    if has_columns(x):
+        return tuple(str(name) for name in x.columns)
+    return None
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
@@ -111,10 +116,15 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     InputError
         Where x and y of a block differ in length, or blocks in their columns.
     """
-    start, waiting, n_waiting, names, n_columns = 0, [], 0, None, None
+    start = 0
+    waiting = []
+    n_waiting = 0
+    names = None
+    n_columns = None
     for x_block, y_block in blocks():
         names = names or names_of(x_block)
-        x, y = as_rows(x_block, n_columns, names), _as_targets(y_block)
+        x = as_rows(x_block, n_columns, names)
+        y = _as_targets(y_block)
         n_columns = x.shape[1]
         if len(x) != len(y) or y.ndim not in (1, 2):
             raise InputError(
@@ -124,10 +134,13 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
             take = SPAN_ROWS - n_waiting
             waiting.append((x[:take], y[:take]))
             n_waiting += len(x[:take])
-            x, y = x[take:], y[take:]
+            x = x[take:]
+            y = y[take:]
             if n_waiting == SPAN_ROWS:
                 yield start, *_joined(waiting)
-                start, waiting, n_waiting = start + SPAN_ROWS, [], 0
+                start = start + SPAN_ROWS
+                waiting = []
+                n_waiting = 0
     if waiting:
         yield start, *_joined(waiting)
 

@@ -64,7 +64,8 @@ class PlayerForm:
 
     def report(self, weights: FloatArray) -> PlayerReport:
         """Of a model with weights (p, k)."""
-        train, held_out = _quadratic(self.train, weights), None
+        train = _quadratic(self.train, weights)
+        held_out = None
         if self.held_out is not None:
             held_out = _quadratic(self.held_out, weights)
         penalty = self.penalty
@@ -87,10 +88,12 @@ class PlayerSquares:
 
     def partial(self, block: RowBlock) -> Moments:
         """Σζζᵀ, and the number of rows, of the training rows and of those held out."""
-        model, x = self.step.model, block.x
+        model = self.step.model
+        x = block.x
         roles = model.roles_of(block)
         with one_blas_thread():
-            train, held_out = self._gram(x[roles < HELD_OUT]), self._gram(x[roles == HELD_OUT])
+            train = self._gram(x[roles < HELD_OUT])
+            held_out = self._gram(x[roles == HELD_OUT])
         counts = [
             np.array(float((roles < HELD_OUT).sum())),
             np.array(float((roles == HELD_OUT).sum())),
@@ -141,10 +144,14 @@ def regularised(
     InputError
         A player that does not exist.
     """
-    model, features = step.model, step.features
+    model = step.model
+    features = step.features
     unit = _with_unit_weights(features.expansion(np.zeros((features.size, 1)), np.zeros(1), None))
     is_real = features.basis.dtype is np.float64
-    embedding = Nystrom(landmarks=features.anchors) if is_real else model.embedding
+    if is_real:
+        embedding = Nystrom(landmarks=features.anchors)
+    else:
+        embedding = model.embedding
     terms = _Terms.of(model.shapley, unit, embedding, sample, names)
     then = partial(PlayerSquares, step, terms.player.name, strengths)
     tile = player_tile(model.shapley, model.embedding, unit.n_columns)
@@ -180,7 +187,8 @@ def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalt
     """φ_A(x) (n, k) of the player of a penalty, of a fitted kernel model; see
     `mean_squared_attribution`."""
     expansion: Any = expansion_of(model)
-    x, terms = numbers_of(expansion, rows, "rows"), learned_terms(model, data, penalty)
+    x = numbers_of(expansion, rows, "rows")
+    terms = learned_terms(model, data, penalty)
     with one_blas_thread():
         zeta = (terms(x[start : start + MICRO_BLOCK]) for start in range(0, len(x), MICRO_BLOCK))
         return np.concatenate([(each @ expansion.coefficients).real for each in zeta])
@@ -190,12 +198,14 @@ def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms
     """ζ of the player of a penalty, in the terms of a kernel model, learned from data (b,
     columns)."""
     expansion: Any = expansion_of(model)
-    penalty, x = checked_penalty(penalty), numbers_of(expansion, data, "data")
+    penalty = checked_penalty(penalty)
+    x = numbers_of(expansion, data, "data")
     if penalty.value == "observational" and len(expansion.parts) > 1:
         raise InputError(
             "observational values of a sum of models have no one kernel to embed: give one model"
         )
-    embedding, unit = _embedding_of(model, expansion, x), expansion.mapped(_with_unit_weights)
+    embedding = _embedding_of(model, expansion, x)
+    unit = expansion.mapped(_with_unit_weights)
     terms = _Terms.of(penalty, unit, embedding, x, expansion.feature_names, expansion.coefficients)
     tile = player_tile(penalty, embedding, expansion.n_columns)
     found: Any = PlayerLearning(terms.value, terms.player.coalitions, tile, _all_rows, _as_it_is)
@@ -253,7 +263,10 @@ class _Terms:
         if penalty.value == "observational":
             options = penalty.embedding or embedding, penalty.penalty, penalty.rank_tolerance
             value = ObservationalTerms(unit, sample, *options)
-            value = value.chosen(value.choose(sample)) if value.sample_size else value
+            if value.sample_size:
+                value = value.chosen(value.choose(sample))
+            else:
+                value = value
             value.weights = weights
         return cls(replaced(value, players=player.players, data=None), player)
 

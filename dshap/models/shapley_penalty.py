@@ -84,17 +84,24 @@ class ShapleyPenalty:
     def _plain_player(self) -> str | int | tuple[str | int, ...]:
         """The player as a text, a number or a tuple of them."""
         is_one = isinstance(self.player, str | int | np.integer)
-        given = [self.player] if is_one else self.player
+        if is_one:
+            given = [self.player]
+        else:
+            given = self.player
         is_list = isinstance(given, Sequence | np.ndarray) and len(given) > 0
         if not is_list or not all(_is_column(each) for each in given):
             raise refused("player", self.player, "a column's name or position, or a list of them")
         plain = tuple(each if isinstance(each, str) else int(each) for each in given)
-        return plain[0] if is_one else plain
+        if is_one:
+            return plain[0]
+        return plain
 
     @property
     def columns(self) -> tuple[str | int, ...]:
         """The player's, as given."""
-        return self.player if isinstance(self.player, tuple) else (self.player,)
+        if isinstance(self.player, tuple):
+            return self.player
+        return (self.player,)
 
     def positions(self, n_columns: int, names: Sequence[str] | None) -> list[int]:
         """Of the player's columns in a table; without names they are called x0, x1, ….
@@ -104,7 +111,10 @@ class ShapleyPenalty:
         InputError
             A column that does not exist, or is named twice.
         """
-        known = [str(name) for name in names] if names else [f"x{j}" for j in range(n_columns)]
+        if names:
+            known = [str(name) for name in names]
+        else:
+            known = [f"x{j}" for j in range(n_columns)]
         found = [_position(each, known) for each in self.columns]
         if len(set(found)) < len(found):
             raise InputError(f"player {list(self.columns)} names a column twice: give each once")

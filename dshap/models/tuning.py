@@ -23,7 +23,9 @@ from dshap.kernels import Kernel, Nystrom, ProductKernel
 
 __all__ = ["SLOPES", "Tuning", "bound", "landmark_coordinates", "tune", "validation_error"]
 
-N_TRAIN, N_VALIDATION, N_LANDMARKS = 3000, 2000, 250
+N_TRAIN = 3000
+N_VALIDATION = 2000
+N_LANDMARKS = 250
 """Rows and landmarks that a trial looks at, at most: 0.1 s an evaluation for 12 columns."""
 MAX_CATEGORIES = 32
 """Columns of whole numbers with at most so many values are tried as categories."""
@@ -101,9 +103,10 @@ def bound(
         if kernel.n_columns != x.shape[1]:
             raise InputError(f"the kernel has {kernel.n_columns} columns, the data {x.shape[1]}")
         return kernel
-    unit = (
-        np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
-    )
+    if standardize:
+        unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0)
+    else:
+        unit = np.ones(x.shape[1])
     return kernel.bind(x.shape[1], x / unit, seed, names).stretched(unit)
 
 
@@ -159,7 +162,8 @@ def validation_error(
     gradient : (columns + 1,) or None
         By log length-scale (logit ρ), and last by log λ.
     """
-    z, ridge = trial.landmarks, len(trial.x) * penalty
+    z = trial.landmarks
+    ridge = len(trial.x) * penalty
     train, held, among = (_gram(kernel, rows, z) for rows in (trial.x, trial.x_validation, z))
     system = train.T @ train + ridge * among
     system[np.diag_indices_from(system)] += JITTER * len(trial.x)
@@ -305,8 +309,10 @@ def _with_categories(now: Tuning, free: BoolArray, trial: Trial) -> Tuning:
 
 
 def _categorical(kernel: ProductKernel, column: int, rho: float) -> ProductKernel:
-    families, parameters = list(kernel.families), kernel.parameters.copy()
-    families[column], parameters[column] = "categorical", rho
+    families = list(kernel.families)
+    parameters = kernel.parameters.copy()
+    families[column] = "categorical"
+    parameters[column] = rho
     return ProductKernel(tuple(families), parameters)
 
 

@@ -79,17 +79,17 @@ class ExpansionModel(NamedModel):
         output_names: Sequence[str] | None,
     ) -> None:
         self.expansion = expansion
-        names, outputs = (
-            expansion.feature_names or feature_names,
-            output_names or expansion.output_names,
-        )
+        names = expansion.feature_names or feature_names
+        outputs = output_names or expansion.output_names
         super().__init__(expansion.n_columns, len(expansion.intercept), names, outputs)
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
         """Refuses categories that the expansion refuses."""
         expansion: Any = self.expansion
-        return expansion.check if getattr(expansion, "needs_check", False) else None
+        if getattr(expansion, "needs_check", False):
+            return expansion.check
+        return None
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""
@@ -130,15 +130,19 @@ def expansion_of(model: Any) -> Expansion:
         return functools.reduce(operator.add, map(expansion_of, model))  # an ExpansionSum
     expansion = getattr(model, "expansion_", model)
     if not isinstance(expansion, Expansion):
-        hint = (
-            "fit it first"
-            if hasattr(model, "fit") and hasattr(model, "penalty")
-            else "give a fitted dshap.models.KernelRidge or KernelLogistic, dshap.models.from_sklearn(estimator) or an "
-            "expansion; for any other model use Marginal(predict, background) for interventional "
-            "values, "
-            "ConditionalRegression(predict, data, kernel, embedding, penalty) for observational "
-            "ones"
-        )
+        if hasattr(model, "fit") and hasattr(model, "penalty"):
+            hint = "fit it first"
+        else:
+            hint = (
+                "give a fitted dshap.models.KernelRidge or KernelLogistic, "
+                "dshap.models.from_sklearn(estimator) or an "
+                "expansion; for any other model use Marginal(predict, background) for "
+                "interventional "
+                "values, "
+                "ConditionalRegression(predict, data, kernel, embedding, penalty) for "
+                "observational "
+                "ones"
+            )
         raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
     return expansion
 
@@ -146,4 +150,6 @@ def expansion_of(model: Any) -> Expansion:
 def _both(names: tuple[str, ...]) -> tuple[str, ...]:
     """Output names of both kinds of values."""
     kinds = ("observational", "interventional")
-    return kinds if len(names) == 1 else tuple(f"{kind} {name}" for kind in kinds for name in names)
+    if len(names) == 1:
+        return kinds
+    return tuple(f"{kind} {name}" for kind in kinds for name in names)

@@ -107,7 +107,8 @@ class Frame:
         positions, times as their microseconds."""
         out = np.empty((len(table), len(self.names)))
         for j, name in enumerate(self.names):
-            known, column = self.categories.get(name), table.iloc[:, j]
+            known = self.categories.get(name)
+            column = table.iloc[:, j]
             if name in self.times:
                 out[:, j] = microseconds(_numpy_times(column, self.times[name]), name)
                 continue
@@ -150,15 +151,14 @@ class Frame:
 
     def _column(self, j: int, name: Any, values: FloatArray) -> Any:
         dtype = self.template.dtypes.iloc[j]
-        known, is_missing = self.categories.get(str(name)), np.isnan(values)
+        known = self.categories.get(str(name))
+        is_missing = np.isnan(values)
         if str(name) in self.times:
             return from_microseconds(values, self.times[str(name)])
         if known is None:
-            return (
-                values
-                if dtype.kind not in "biu" or is_missing.any()
-                else _lossless(values, numpy_dtype(dtype))
-            )
+            if dtype.kind not in "biu" or is_missing.any():
+                return values
+            return _lossless(values, numpy_dtype(dtype))
         codes = np.where(is_missing, -1, values).astype(np.intp)
         if is_categorical(dtype):
             wider = type(dtype)(categories=list(known), ordered=dtype.ordered)
@@ -250,7 +250,9 @@ def _kind(column: Any) -> str:
     is_number = dtype.kind in "iuf" or (
         dtype.kind == "O" and not any(isinstance(value, str) for value in column)
     )
-    return "number" if is_number else "text"
+    if is_number:
+        return "number"
+    return "text"
 
 
 def _time_kind(column: Any) -> str:
@@ -307,4 +309,6 @@ def _lossless(values: FloatArray, dtype: Any) -> Any:
     """The values in this dtype of whole numbers where it holds all of them; else as they are."""
     with np.errstate(invalid="ignore"):
         cast = values.astype(dtype)
-    return cast if np.array_equal(cast, values) else values
+    if np.array_equal(cast, values):
+        return cast
+    return values

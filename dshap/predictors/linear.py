@@ -26,7 +26,8 @@ class LinearModel(NamedModel):
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
     ) -> None:
-        self.coef, self.intercept = coef, intercept
+        self.coef = coef
+        self.intercept = intercept
         super().__init__(coef.shape[1], len(coef), feature_names, output_names)
 
     def __call__(self, rows: FloatArray) -> FloatArray:
@@ -55,7 +56,8 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
     """
     model = coef if hasattr(coef, "coef_") else None
     if model is not None:
-        coef, intercept = model.coef_, getattr(model, "intercept_", 0.0)
+        coef = model.coef_
+        intercept = getattr(model, "intercept_", 0.0)
     elif hasattr(coef, "predict") or isinstance(coef, Explained):
         raise InputError(
             f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; "

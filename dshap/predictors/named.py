@@ -50,11 +50,15 @@ class NamedModel:
         output_names: Sequence[str] | None,
     ) -> None:
         self.n_columns = n_columns
-        self.feature_names = (
-            None if feature_names is None else tuple(str(name) for name in feature_names)
-        )
+        if feature_names is None:
+            self.feature_names = None
+        else:
+            self.feature_names = tuple(str(name) for name in feature_names)
         (given,) = checked(output_names=output_names)
-        self.output_names = _numbered(n_outputs) if given is None else tuple(map(str, given))
+        if given is None:
+            self.output_names = _numbered(n_outputs)
+        else:
+            self.output_names = tuple(map(str, given))
         if len(self.output_names) != n_outputs:
             raise InputError(f"{len(self.output_names)} output names for {n_outputs} outputs")
 
@@ -73,7 +77,9 @@ class NamedModel:
 
 
 def _numbered(n_outputs: int) -> tuple[str, ...]:
-    return tuple(f"output{j}" for j in range(n_outputs)) if n_outputs > 1 else ("output",)
+    if n_outputs > 1:
+        return tuple(f"output{j}" for j in range(n_outputs))
+    return ("output",)
 
 
 def column_names_of(table: Any) -> tuple[str, ...] | None:
@@ -82,14 +88,18 @@ def column_names_of(table: Any) -> tuple[str, ...] | None:
     names = getattr(table, "columns", None)
     if names is None:
         names = getattr(table, "feature_names", None)
-    return None if names is None else tuple(str(name) for name in names)
+    if names is None:
+        return None
+    return tuple(str(name) for name in names)
 
 
 def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
     """Column names that the estimator behind a predict function was fitted on; None where it knows
     none."""
     names = of_estimator(predict, "feature_names_in_")
-    return None if names is None else tuple(str(name) for name in names)
+    if names is None:
+        return None
+    return tuple(str(name) for name in names)
 
 
 def names_of(
@@ -103,11 +113,13 @@ def names_of(
     """
     held = column_names_of(table)
     if given is not None or held is None or fitted is None:
-        return given if given is not None else fitted or held
+        if given is not None:
+            return given
+        return fitted or held
     plain = {name.replace(" ", "_"): name for name in held} | {name: name for name in held}
-    return (
-        tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
-    )
+    if set(fitted) <= plain.keys():
+        return tuple(plain.get(name, name) for name in fitted)
+    return fitted
 
 
 def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
@@ -115,7 +127,9 @@ def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
     no classes."""
     classes = of_estimator(predict, "classes_")
     is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
-    return tuple(str(name) for name in np.asarray(classes).tolist()) if is_one_each else None
+    if is_one_each:
+        return tuple(str(name) for name in np.asarray(classes).tolist())
+    return None
 
 
 def columns_by_name(frame: Any, names: Sequence[str]) -> Any:

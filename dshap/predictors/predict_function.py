@@ -58,7 +58,8 @@ class PredictFunction(NamedModel):
         is_array_hinted: bool = False,
         has_unknown_types: bool = False,
     ) -> None:
-        self.predict, self.frame = predict, frame
+        self.predict = predict
+        self.frame = frame
         self.buffer_rows = min(
             buffer_rows, max(1, BUFFER_BYTES // (8 * max(1, probe_rows.shape[1])))
         )
@@ -74,7 +75,9 @@ class PredictFunction(NamedModel):
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
         """column -> its categories, where the data are a frame with text or categorical columns."""
-        return {} if self.frame is None else self.frame.categories
+        if self.frame is None:
+            return {}
+        return self.frame.categories
 
     @property
     def times(self) -> Mapping[str, str]:
@@ -125,7 +128,9 @@ class PredictFunction(NamedModel):
             self.call(rows[start : start + self.buffer_rows])
             for start in range(0, len(rows), self.buffer_rows)
         ]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
+        if parts:
+            return np.concatenate(parts)
+        return np.empty((0, self.n_outputs))
 
     def predict_bytes(self, n: int) -> int:
         """Twice the rows of a call, as the function's own memory is not known; the predictions of
@@ -234,7 +239,10 @@ def row_forms(
     InputError
         Arrays of text, or data frames of columns without names.
     """
-    is_framed = wants_frames(predict) if arrays is None else not arrays
+    if arrays is None:
+        is_framed = wants_frames(predict)
+    else:
+        is_framed = not arrays
     if arrays and times:
         raise InputError(_refused_arrays(next(iter(times)), "times"))
     if table is None:
@@ -244,11 +252,10 @@ def row_forms(
                 "feature_names"
             )
         is_framed = is_framed or bool(times)
-        frame = (
-            Frame.of_names(tuple(map(str, names)), times=times)
-            if names is not None and is_framed
-            else None
-        )
+        if names is not None and is_framed:
+            frame = Frame.of_names(tuple(map(str, names)), times=times)
+        else:
+            frame = None
         is_guessed = frame is not None and not times
         return RowForms(
             frame, is_hinted=frame is None and names is not None, has_unknown_types=is_guessed
@@ -264,7 +271,9 @@ def row_forms(
     if is_framed or Frame.of(table) is not None:
         return RowForms(frame)
     is_users = of_estimator(predict, "n_features_in_") is None and not _is_of_dshap(predict)
-    return RowForms(frame, has_both=True) if is_users else ARRAYS
+    if is_users:
+        return RowForms(frame, has_both=True)
+    return ARRAYS
 
 
 def _refused_arrays(name: str, holds: str) -> str:

@@ -40,7 +40,8 @@ class TokenFunction(PredictFunction):
         output_names: Sequence[str] | None,
         buffer_rows: int,
     ) -> None:
-        self.padding, self.longest = padding, longest
+        self.padding = padding
+        self.longest = longest
         super().__init__(
             predict,
             probe_rows,

@@ -33,7 +33,8 @@ def is_ensemble(model: Any) -> bool:
 def library_of(model: Any) -> Any:
     """The class that meets this ensemble, or an InputError that says where the trees are, if they
     are inside it."""
-    kind, is_fitted = _kind_of(model), of_estimator(model, "__sklearn_is_fitted__")
+    kind = _kind_of(model)
+    is_fitted = of_estimator(model, "__sklearn_is_fitted__")
     if kind is None or (is_fitted is not None and not is_fitted()):
         raise InputError(_refusal(model))
     return kind
@@ -47,7 +48,9 @@ def _kind_of(model: Any) -> Any:
     has_trees = package == "sklearn" and any(
         of_estimator(model, name) is not None for name in OF_SKLEARN
     )
-    return ThroughShap if has_trees else None
+    if has_trees:
+        return ThroughShap
+    return None
 
 
 def _refusal(model: Any) -> str:
@@ -58,18 +61,27 @@ def _refusal(model: Any) -> str:
         return (
             "Trees takes a fitted tree ensemble, not a function: use Marginal(function, background)"
         )
-    name = shown(model) if isinstance(model, type) else type(model).__name__
-    predict = "predict" if of_estimator(model, "predict_proba") is None else "predict_proba"
-    called = "model" if of_estimator(model, "steps") is None else "pipeline"
+    if isinstance(model, type):
+        name = shown(model)
+    else:
+        name = type(model).__name__
+    if of_estimator(model, "predict_proba") is None:
+        predict = "predict"
+    else:
+        predict = "predict_proba"
+    if of_estimator(model, "steps") is None:
+        called = "model"
+    else:
+        called = "pipeline"
     if found := _inside(model, called):
-        of_trees, of_model = "", ""
+        of_trees = ""
+        of_model = ""
         if "[-1]" in found:
-            of_trees, of_model = " on its transformed columns", " for the columns as they are"
+            of_trees = " on its transformed columns"
+            of_model = " for the columns as they are"
         elif "calibrated" in found:
-            of_trees, of_model = (
-                " for the margins of the first",
-                " for the calibrated probabilities",
-            )
+            of_trees = " for the margins of the first"
+            of_model = " for the calibrated probabilities"
         return (
             f"{name} is no tree ensemble itself; the tree is inside: Trees({found}){of_trees}, or "
             f"Marginal({called}.{predict}, background){of_model}"
@@ -92,5 +104,7 @@ def _inside(model: Any, written: str) -> str:
             inner = held[-1][1]
         elif name == "calibrated_classifiers_":
             inner = held[0].estimator
-        return written + path if is_ensemble(inner) else _inside(inner, written + path)
+        if is_ensemble(inner):
+            return written + path
+        return _inside(inner, written + path)
     return ""

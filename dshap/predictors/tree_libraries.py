@@ -80,20 +80,31 @@ class XGBoostTrees:
     factor = 1.0
 
     def __init__(self, model: Any) -> None:
-        booster = model.get_booster() if hasattr(model, "get_booster") else model
+        if hasattr(model, "get_booster"):
+            booster = model.get_booster()
+        else:
+            booster = model
         _refuse_linear(model, booster)
-        self.estimator = None if booster is model else model
-        self.rounds = (
-            (0, getattr(model, "best_iteration", -1) + 1) if booster is not model else (0, 0)
-        )
-        self.names = None if booster.feature_names is None else tuple(booster.feature_names)
+        if booster is model:
+            self.estimator = None
+        else:
+            self.estimator = model
+        if booster is not model:
+            self.rounds = (0, getattr(model, "best_iteration", -1) + 1)
+        else:
+            self.rounds = (0, 0)
+        if booster.feature_names is None:
+            self.names = None
+        else:
+            self.names = tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
         held = bytes(booster.save_raw("json"))
         self.digest = digest_of_bytes(held)
         self.row_operations = tree_operations(
             (int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held)
         )
-        self.booster, self.n_threads = _with_threads(booster, 1), 1
+        self.booster = _with_threads(booster, 1)
+        self.n_threads = 1
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the estimator around the booster: workers have no use for it, and it may not be
@@ -105,7 +116,10 @@ class XGBoostTrees:
         marked = [j for j, kind in enumerate(types) if kind == "c"]
         if self.names is None and not given:  # fitted on arrays: codes are all that there ever was
             return {}
-        kept = _kept_by_xgboost(self.booster) if marked else {}
+        if marked:
+            kept = _kept_by_xgboost(self.booster)
+        else:
+            kept = {}
         _refuse_others(
             {j: kept[j] for j in given if j in kept},
             {j: given[j] for j in given if j in kept},
@@ -130,7 +144,8 @@ class XGBoostTrees:
         if n_threads == self.n_threads:
             return self
         other = copy.copy(self)
-        other.booster, other.n_threads = _with_threads(self.booster, n_threads), n_threads
+        other.booster = _with_threads(self.booster, n_threads)
+        other.n_threads = n_threads
         return other
 
     def _asked(self, rows: FloatArray, **what: bool) -> FloatArray:
@@ -174,17 +189,26 @@ class LightGBMTrees:
     takes_unseen = True
 
     def __init__(self, model: Any) -> None:
-        self.booster, self.n_threads = getattr(model, "booster_", model), 1
-        self.estimator = None if self.booster is model else model
-        names, text = tuple(self.booster.feature_name()), self.booster.model_to_string()
+        self.booster = getattr(model, "booster_", model)
+        self.n_threads = 1
+        if self.booster is model:
+            self.estimator = None
+        else:
+            self.estimator = model
+        names = tuple(self.booster.feature_name())
+        text = self.booster.model_to_string()
         self.n_columns = len(names)
         self._lists = [
             tuple(map(_plain, kept))
             for kept in getattr(self.booster, "pandas_categorical", None) or ()
         ]
-        self._marked, self._ranges = _marked_by_lightgbm(text), _ranges_of_lightgbm(text)
+        self._marked = _marked_by_lightgbm(text)
+        self._ranges = _ranges_of_lightgbm(text)
         is_numbered = all(name == f"Column_{j}" for j, name in enumerate(names))
-        self.names = None if is_numbered and not self._lists else names
+        if is_numbered and not self._lists:
+            self.names = None
+        else:
+            self.names = names
         self.digest, self.factor = (
             digest_of_bytes(text.encode()),
             _factor_of_lightgbm(self.booster, text),
@@ -208,7 +232,10 @@ class LightGBMTrees:
         # fitted on numbers; those that it takes for sets of codes are codes in the rows too
         if not lists:
             return {}
-        columns = sorted(given) if given else self._marked
+        if given:
+            columns = sorted(given)
+        else:
+            columns = self._marked
         _refuse_others(dict(zip(columns, lists, strict=False)), given, self.names)
         if len(columns) != len(lists) or not all(map(self._may_hold_codes, columns, lists)):
             heads = "; ".join(map(_head, lists))
@@ -317,7 +344,9 @@ def _marked_by_lightgbm(text: str) -> list[int]:
     """The columns whose splits are sets of codes: by default all pandas categories that are not
     ordered."""
     found = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
-    return sorted(map(int, found[1].split(","))) if found else []
+    if found:
+        return sorted(map(int, found[1].split(",")))
+    return []
 
 
 def _ranges_of_lightgbm(text: str) -> dict[int, tuple[float, float]]:
@@ -335,9 +364,10 @@ def _refuse_others(kept: Categories, given: Categories, names: Sequence[str] | N
     """Raise where a list that was given is not the one that the model keeps."""
     for j, listed in given.items():
         if kept.get(j) != listed:
-            known = (
-                f"the model keeps {_head(kept[j])}" if j in kept else "the model keeps fewer lists"
-            )
+            if j in kept:
+                known = f"the model keeps {_head(kept[j])}"
+            else:
+                known = "the model keeps fewer lists"
             raise InputError(
                 f"categories of {_called(names, j)} are {_head(listed)}, and {known}: give those"
             )
@@ -355,4 +385,6 @@ def _called(names: Sequence[str] | None, j: int) -> str:
 
 def _plain(value: Any) -> Any:
     """A Python value of a numpy one."""
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -34,7 +34,8 @@ PROBE_ROWS = 64
 TOLERANCE = 1e-3
 """Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far
 below."""
-PROBE_PLAYERS, PROBED_MIXES = 8, 8
+PROBE_PLAYERS = 8
+PROBED_MIXES = 8
 """Columns, and rows, whose contributions are compared with all coalitions where there is a
 background."""
 MAX_BACKGROUND = 1_000
@@ -61,7 +62,9 @@ class TreeModel(NamedModel):
         output_names: Sequence[str] | None,
         scale: Scale,
     ) -> None:
-        self.ensemble, self.codes, self.scale = ensemble, codes, scale
+        self.ensemble = ensemble
+        self.codes = codes
+        self.scale = scale
         super().__init__(ensemble.n_columns, n_outputs, feature_names, output_names)
         self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
         _check_categories(self.categories)
@@ -125,7 +128,9 @@ class TreeModel(NamedModel):
             name: digest_of(list(map(repr, values))) for name, values in self.categories.items()
         }
         record = {"by": self.ensemble.how, "model": self.ensemble.digest}
-        return {**record, "categories": kept} if kept else record
+        if kept:
+            return {**record, "categories": kept}
+        return record
 
 
 def model_of_trees(
@@ -142,9 +147,10 @@ def model_of_trees(
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
     if background is not None:
-        rows = (
-            columns_by_name(background, names) if names and has_columns(background) else background
-        )
+        if names and has_columns(background):
+            rows = columns_by_name(background, names)
+        else:
+            rows = background
         library = ThroughShap(model, _checked_background(rows, library, codes), library)
     k, scale = _tried(library, codes)
     if output_names is None:
@@ -159,7 +165,10 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int
     predictions on a scale that is known, or an InputError.
     """
     probe = made_up(library.n_columns, codes)
-    background = library.background if isinstance(library, ThroughShap) else None
+    if isinstance(library, ThroughShap):
+        background = library.background
+    else:
+        background = None
     if background is not None:
         probe = np.concatenate([probe, background[:PROBE_ROWS]])
     margins = checked_predict(library.predict, probe)
@@ -211,7 +220,8 @@ def reach_of(phi: FloatArray, margins: FloatArray) -> FloatArray:
 def refuse_gap(library: Ensemble, phi: FloatArray, margins: FloatArray, gap: FloatArray) -> None:
     """Raise where contributions φ (n, columns, k) miss the margins (n, k) by a gap (n, k) that is
     not small."""
-    off, reach = np.abs(gap).max(initial=0.0), np.max(reach_of(phi, margins), initial=0.0)
+    off = np.abs(gap).max(initial=0.0)
+    reach = np.max(reach_of(phi, margins), initial=0.0)
     if not off <= TOLERANCE * reach:
         raise InputError(
             f"contributions by {library.how} miss the model's margins by {off:.3g} (they reach "
@@ -228,7 +238,8 @@ def _check_values(ensemble: ThroughShap) -> None:
     these alone.
     """
     assert ensemble.background is not None
-    rng, rows = np.random.default_rng(0), ensemble.background
+    rng = np.random.default_rng(0)
+    rows = ensemble.background
     d = min(PROBE_PLAYERS, ensemble.n_columns)
     # coalition S is row Σ_{i in S} 2^i
     masks = (np.arange(2**d)[:, None] >> np.arange(d) & 1).astype(bool)
@@ -242,10 +253,8 @@ def _check_values(ensemble: ThroughShap) -> None:
     library = ThroughShap(ensemble.model, rows[:1], ensemble.library)
     found, _ = library.contributions(mixes[:, -1])
     found = np.stack([phi[columns] for phi, columns in zip(found, chosen, strict=True)])
-    off, scale = (
-        np.abs(found - wanted).max(),
-        np.abs(margins).max() + np.abs(wanted).sum(axis=1).max(),
-    )
+    off = np.abs(found - wanted).max()
+    scale = np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
     if not off <= TOLERANCE * scale:
         raise InputError(
             f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins "

@@ -45,13 +45,14 @@ class Scale:
         """ "log-odds of CLASS" and the like; None where predictions are explained as they are and
         are no classes."""
         if not self.name:
-            return (
-                tuple(map(str, classes))
-                if classes is not None and n_outputs == len(classes) > 1
-                else None
-            )
+            if classes is not None and n_outputs == len(classes) > 1:
+                return tuple(map(str, classes))
+            return None
         if not self.is_of_classes:
-            of = ["the prediction"] if n_outputs == 1 else [f"output{j}" for j in range(n_outputs)]
+            if n_outputs == 1:
+                of = ["the prediction"]
+            else:
+                of = [f"output{j}" for j in range(n_outputs)]
         elif classes is not None and len(classes) == max(n_outputs, 2):
             # of two classes the second has the one margin
             of = list(map(str, classes[-n_outputs:]))
@@ -92,7 +93,10 @@ def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
 def own_predictions(model: Any, table: Any) -> Any:
     """The predictions of a model as its user asks for them: `predict_proba` where there is one,
     else `predict`."""
-    ask = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    if hasattr(model, "predict_proba"):
+        ask = model.predict_proba
+    else:
+        ask = model.predict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said of how the model was fitted, whenever it is asked
         return ask(table)
@@ -101,8 +105,13 @@ def own_predictions(model: Any, table: Any) -> Any:
 def _aligned(own: Any, n_outputs: int) -> FloatArray:
     """Predictions (n, k'): of two classes that share one margin those of the second."""
     array: FloatArray = np.asarray(plain_array(own), dtype=np.float64)
-    array = array[:, None] if array.ndim == 1 else array
-    return array[:, 1:] if n_outputs == 1 and array.shape[1:] == (2,) else array
+    if array.ndim == 1:
+        array = array[:, None]
+    else:
+        array = array
+    if n_outputs == 1 and array.shape[1:] == (2,):
+        return array[:, 1:]
+    return array
 
 
 def _not_joined(margins: FloatArray, own: FloatArray, how: str) -> InputError:

@@ -36,16 +36,30 @@ class ThroughShap:
                 "shap does not know the categorical splits of this model: use Marginal(predict, "
                 "background)"
             )
-        self.names = fitted_names_of(model) if library is None else library.names
-        self.model, self.background, self.library = _without_names(model), background, library
-        self.factor = _factor_of_sklearn(model) if library is None else library.factor
+        if library is None:
+            self.names = fitted_names_of(model)
+        else:
+            self.names = library.names
+        self.model = _without_names(model)
+        self.background = background
+        self.library = library
+        if library is None:
+            self.factor = _factor_of_sklearn(model)
+        else:
+            self.factor = library.factor
         self._explainer: Any = self._made()
         self._thresholds: list[FloatArray] = []
         self.how = (
             f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
         )
-        self.n_columns = int(model.n_features_in_) if library is None else library.n_columns
-        held = _numbers_of(self._explainer) if library is None else library.digest.encode()
+        if library is None:
+            self.n_columns = int(model.n_features_in_)
+        else:
+            self.n_columns = library.n_columns
+        if library is None:
+            held = _numbers_of(self._explainer)
+        else:
+            held = library.digest.encode()
         self.digest = digest_of_bytes(held + (b"" if background is None else background.tobytes()))
         self._rank_splits()
         leaves = 1 + (np.asarray(self._explainer.model.children_left) >= 0).sum(axis=1)
@@ -68,11 +82,17 @@ class ThroughShap:
     def with_threads(self, n_threads: int) -> Self:
         """shap walks its trees in one; the margins are the library's."""
         other = copy.copy(self)
-        other.library = None if self.library is None else self.library.with_threads(n_threads)
+        if self.library is None:
+            other.library = None
+        else:
+            other.library = self.library.with_threads(n_threads)
         return other
 
     def _made(self) -> Any:
-        kind = "tree_path_dependent" if self.background is None else "interventional"
+        if self.background is None:
+            kind = "tree_path_dependent"
+        else:
+            kind = "interventional"
         return _explainer_of(self.model, self.background, kind, type(self.model).__name__)
 
     @property
@@ -89,7 +109,9 @@ class ThroughShap:
         if hasattr(self.model, "decision_function"):
             return self.factor * self.model.decision_function(rows)
         own = own_predictions(self.model, rows)
-        return np.log(own) if of_estimator(self.model, "loss") in LOG_LOSSES else own
+        if of_estimator(self.model, "loss") in LOG_LOSSES:
+            return np.log(own)
+        return own
 
     def own(self, rows: FloatArray, categories: Categories) -> Any:
         if self.library is not None:
@@ -101,10 +123,8 @@ class ThroughShap:
         phi = np.asarray(
             explainer.shap_values(self._ranked(rows), check_additivity=False), dtype=np.float64
         )
-        phi, base = (
-            self.factor * phi,
-            self.factor * np.atleast_1d(np.asarray(explainer.expected_value, np.float64)),
-        )
+        phi = self.factor * phi
+        base = self.factor * np.atleast_1d(np.asarray(explainer.expected_value, np.float64))
         if self.background is not None:
             base = (
                 np.asarray(self.predict(self.background), dtype=np.float64)
@@ -124,7 +144,8 @@ class ThroughShap:
         go the other way than in the model (shap 0.51; shap's issue 5116): small integers are exact
         in any.
         """
-        trees, self._thresholds = self._explainer.model, []
+        trees = self._explainer.model
+        self._thresholds = []
         is_split = np.asarray(trees.children_left) >= 0
         places = np.zeros_like(trees.thresholds)
         for j in range(self.n_columns):
@@ -162,11 +183,9 @@ class LightGBMPairs:
     how = "shap's TreeExplainer, path-dependent"
 
     def __init__(self, library: Any) -> None:
-        self.booster, self.n_columns, self.factor = (
-            library.booster,
-            library.n_columns,
-            library.factor,
-        )
+        self.booster = library.booster
+        self.n_columns = library.n_columns
+        self.factor = library.factor
         dump = self.booster.dump_model()
         self.n_outputs = int(dump["num_tree_per_iteration"])
         self.trees, self.splits, self.missing = _trees_of(dump)
@@ -210,7 +229,10 @@ class LightGBMPairs:
         of the columns."""
         for split in self.splits:
             is_left = codes[split.column] in split.codes
-            self.explainer.model.thresholds[split.tree, split.node] = 1.0 if is_left else -1.0
+            if is_left:
+                self.explainer.model.thresholds[split.tree, split.node] = 1.0
+            else:
+                self.explainer.model.thresholds[split.tree, split.node] = -1.0
 
     def _with_missing(self, rows: FloatArray) -> FloatArray:
         """NaN where LightGBM takes the default way: it reads NaN as 0 in columns that had none at
@@ -268,7 +290,8 @@ def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split
 
 def _nodes(root: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, int]]:
     """(node, left, right) of all nodes, by breadth; -1 for the children of a leaf."""
-    waiting, n = [root], 1
+    waiting = [root]
+    n = 1
     for node in waiting:
         if "split_feature" not in node:
             yield node, -1, -1
@@ -354,7 +377,9 @@ def _numbers_of(explainer: Any) -> bytes:
 def _factor_of_sklearn(model: Any) -> float:
     """The factor from what `decision_function` gives to margins: with the exponential loss it is
     half the log-odds."""
-    return 2.0 if of_estimator(model, "loss") == "exponential" else 1.0
+    if of_estimator(model, "loss") == "exponential":
+        return 2.0
+    return 1.0
 
 
 def _without_names(model: Any) -> Any:

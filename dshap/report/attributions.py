@@ -42,9 +42,11 @@ MANY_FEATURES = 300
 known values."""
 MAX_FEATURES = 30
 """Bars that are drawn; more features are counted in a note."""
-TITLE, LEGEND = 64, 32
+TITLE = 64
+LEGEND = 32
 """Characters of a title above the bars, and of a name in the legend."""
-DOTS, LARGEST = 150, 2**16
+DOTS = 150
+LARGEST = 2**16
 """Pixels of an inch of a picture, and its first side that matplotlib refuses."""
 AS_WRITTEN: dict[str, Any] = {"parse_math": False, "usetex": False}
 """Properties of a text of matplotlib that is no formula, whatever dollar signs stand in it."""
@@ -126,7 +128,10 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     names = [label(feature) for feature in features]
     labels = [label(ranking.label) for ranking in given]
     width = max(len("feature"), *map(len, names))
-    half = 24 if any(ranking.has_errors for ranking in given) else 12
+    if any(ranking.has_errors for ranking in given):
+        half = 24
+    else:
+        half = 12
     column = max(2 * half, *(len(each) + 2 for each in labels))
     heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
     lines = [
@@ -159,7 +164,9 @@ def _too_small_line(ranking: Ranking) -> str:
 
 def _in_brackets(units: str) -> str:
     """The units; nothing where there are none."""
-    return f" ({label(units)})" if units not in ("", "1") else ""
+    if units not in ("", "1"):
+        return f" ({label(units)})"
+    return ""
 
 
 def _with_error(
@@ -172,7 +179,9 @@ def _with_error(
 ) -> str:
     """12.34, or 12.34 ± 0.05 where coalitions were sampled."""
     text = number(values.get(feature), decimals, sign=sign)
-    return f"{text} ± {number(errors.get(feature), decimals)}" if ranking.has_errors else text
+    if ranking.has_errors:
+        return f"{text} ± {number(errors.get(feature), decimals)}"
+    return text
 
 
 def require_matplotlib() -> None:
@@ -338,7 +347,10 @@ def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = 
     """The row with this key (the first row when None) in every cube (name -> path); reads one chunk
     of each."""
     first = next(iter(cubes.values()))
-    position = 0 if instance is None else find_row(first, instance)
+    if instance is None:
+        position = 0
+    else:
+        position = find_row(first, instance)
     parts = tuple(part for name, path in cubes.items() for part in _parts(name, path, position))
     written = [path for name, path in cubes.items() if _status_of(parts, name) in ("ok", "skipped")]
     values = next((kept for path in written if (kept := kept_row(path, position))), {})
@@ -353,7 +365,8 @@ def _status_of(parts: Sequence[Part], name: str) -> str:
 
 def _parts(name: str, path: Path, position: int) -> list[Part]:
     row = open_cube(path).isel(instance=position).load()
-    outputs, features = [str(output) for output in row["output"].values], _features(row)
+    outputs = [str(output) for output in row["output"].values]
+    features = _features(row)
     return [
         Part(
             name if len(outputs) == 1 else f"{name}, {output}",
@@ -426,11 +439,15 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
 def _states(row: Breakdown) -> str:
     """Why there are no numbers, where there are none."""
     states = [f"{label(part.label)}: {part.status}" for part in row.parts if part.status != "ok"]
-    return f" ({'; '.join(states)})" if states else ""
+    if states:
+        return f" ({'; '.join(states)})"
+    return ""
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else label(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return label(value)
 
 
 def decimals_of(values: Iterable[float]) -> int:

@@ -21,7 +21,8 @@ def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     where there are."""
     found = {}
     for name, path in cubes.items():
-        notes, residual = read_notes(path), largest_residual(path)
+        notes = read_notes(path)
+        residual = largest_residual(path)
         measured = {key: notes[key] for key in ("mse_v", "pilot") if key in notes}
         found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
@@ -38,10 +39,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             )
         if "forecast_coalitions" in measured.get("pilot", {}):
             pilot = measured["pilot"]
-            reached, wanted = (
-                f"{pilot['relative_error']:.3g}",
-                f"{pilot['forecast_coalitions']:,.0f}",
-            )
+            reached = f"{pilot['relative_error']:.3g}"
+            wanted = f"{pilot['forecast_coalitions']:,.0f}"
             lines.append(
                 f"{name}: pilot's std_error / range {reached} in its first round; expected "
                 f"{wanted} coalitions a row"
@@ -77,11 +76,12 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cells(stage: Mapping[str, Any]) -> str:
-    rows, rate, kept = (
-        stage["rows"],
-        stage["rows_per_second"],
-        f"  {stage['kept']}" if stage["kept"] else "",
-    )
+    rows = stage["rows"]
+    rate = stage["rows_per_second"]
+    if stage["kept"]:
+        kept = f"  {stage['kept']}"
+    else:
+        kept = ""
     if kept and rows is None:
         return kept
     shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else _rate(rate)
@@ -92,8 +92,12 @@ def _cells(stage: Mapping[str, Any]) -> str:
 
 
 def _rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    if rate >= 10:
+        return f"{rate:,.0f}"
+    return f"{rate:.2g}"
 
 
 def _bytes(size: int | None) -> str:
-    return ABSENT if size is None else format_bytes(size)
+    if size is None:
+        return ABSENT
+    return format_bytes(size)

@@ -34,11 +34,13 @@ __all__ = [
     "sentence_picture",
 ]
 
-BLUE, RED = np.array([70, 120, 255]), np.array([255, 90, 90])
+BLUE = np.array([70, 120, 255])
+RED = np.array([255, 90, 90])
 """Of the largest |attribution|; 0 is white."""
 LINE = 88
 """Characters of a line of a picture of sentences."""
-CHARACTER, HEIGHT = 0.1, 0.24
+CHARACTER = 0.1
+HEIGHT = 0.24
 """Inches that a character is wide, and a line high."""
 HEAT = 24
 """Characters of a name above an image."""
@@ -95,9 +97,10 @@ def sentence(
         words = [
             str(word) for word in (row["token"] if "token" in cube else cube["feature"]).values
         ]
-        words = (
-            words[: len(phi)] if not np.isnan(phi).any() else words[: int(np.isnan(phi).argmax())]
-        )
+        if not np.isnan(phi).any():
+            words = words[: len(phi)]
+        else:
+            words = words[: int(np.isnan(phi).argmax())]
     phi = phi[: len(words)]
     if len(phi) != len(words) or np.isnan(phi).any():
         raise InputError(
@@ -141,7 +144,10 @@ def heat_map(
     phi = np.append(
         np.asarray(cube["attribution"].isel(instance=instance, output=output), dtype=float), np.nan
     )
-    shown = pixels / 255.0 if pixels.max() > 1.0 else pixels
+    if pixels.max() > 1.0:
+        shown = pixels / 255.0
+    else:
+        shown = pixels
     return Heat(label, shown.squeeze(), phi[position])  # -1 is the last: NaN
 
 
@@ -189,7 +195,10 @@ def _written(
         raise InputError(
             f"picture {path} ends in {path.suffix!r}: give a path that ends in .png or .html"
         )
-    heading = f"<h3>{_as_html(title)}</h3>\n" if title else ""
+    if title:
+        heading = f"<h3>{_as_html(title)}</h3>\n"
+    else:
+        heading = ""
     page = PAGE.format(title=_as_html(title or "attributions"), body=heading + body())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -220,10 +229,13 @@ def _words_html(sentences: Sequence[Sentence]) -> str:
 
 def placed(words: Sequence[str], width: int) -> list[tuple[int, int]]:
     """(line, column) of each word in lines of `width` characters, one blank between words."""
-    places, line, column = [], 0, 0
+    places = []
+    line = 0
+    column = 0
     for word in words:
         if column and column + len(word) > width:
-            line, column = line + 1, 0
+            line = line + 1
+            column = 0
         places.append((line, column))
         column += len(word) + 1
     return places
@@ -250,7 +262,8 @@ def _words_figure(given: Sequence[Sentence], title: str) -> Any:
     indent = 2 + max((len(each.label) for each in sentences), default=0)
     places = [placed(each.words, LINE) for each in sentences]
     heights = [1.4 + max((line for line, _ in at), default=0) for at in places]
-    top, width = (1.5 if title else 0.5), max(_width(sentences, places), len(title)) + indent
+    top = 1.5 if title else 0.5
+    width = max(_width(sentences, places), len(title)) + indent
     figure = _figure(CHARACTER * (width + 2), HEIGHT * (top + sum(heights)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-1, width + 1), ylim=(top + sum(heights), 0))
@@ -279,7 +292,8 @@ def _draw_words(
     for word, shade, (line, column) in zip(
         given.words, colours(given.attribution), places, strict=True
     ):
-        x, y = indent + column, top + line
+        x = indent + column
+        y = top + line
         axes.add_patch(
             Rectangle((x - 0.3, y + 0.06), len(word) + 0.6, 0.88, color=shade, linewidth=0)
         )

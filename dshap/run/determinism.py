@@ -19,9 +19,11 @@ PROBE_ROWS = 64
 """By which a model is known."""
 PROBE_TOLERANCE = 1e-9
 """Relative difference of predictions that another processor explains."""
-ASKED, ALONE = 16, 4
+ASKED = 16
+ALONE = 4
 """Rows that are asked again, and of these alone."""
-OF_SPREAD, OF_SIZE = 1e-4, 1e-5
+OF_SPREAD = 1e-4
+OF_SIZE = 1e-5
 """Differences that rounding explains (in float32, or where sums are made in any order): of the
 standard deviation of the answers, and of the largest one."""
 
@@ -41,11 +43,10 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
         An answer (n, k) differs by more than `OF_SPREAD` of their standard deviation and `OF_SIZE`
         of the largest.
     """
-    rows = (
-        rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]
-        if len(rows) > ASKED
-        else rows
-    )
+    if len(rows) > ASKED:
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]
+    else:
+        rows = rows
     if not len(rows):
         return
     try:

@@ -20,7 +20,8 @@ __all__ = ["data_said", "refuse_difference", "refuse_other_run"]
 
 SHOWN = 4
 """Differences that a message names."""
-ROWS, DATA = frozenset(("rows.digest", "rows.n")), frozenset(("data.digest", "data.n"))
+ROWS = frozenset(("rows.digest", "rows.n"))
+DATA = frozenset(("data.digest", "data.n"))
 OF_ROWS = frozenset(("probe",))
 """Entries of a fingerprint that follow from the rows that are explained."""
 OF_DATA = frozenset(("value.background", "value.data", "value.weights", "value.predictions"))
@@ -54,7 +55,10 @@ def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session
                 f"{path} exists and is no attribution cube: choose another store"
             )
         return
-    value = None if session.options.stochastic else inputs.value
+    if session.options.stochastic:
+        value = None
+    else:
+        value = inputs.value
     refuse_difference(
         path, stored.get("fingerprint", {}), run, RowsOfStore(path, inputs.rows, session, value)
     )
@@ -65,12 +69,16 @@ def refuse_difference(
 ) -> None:
     """A `StoreMismatchError` that names what differs between two fingerprints, where anything
     does."""
-    was, now = _flat(stored), _flat(json.loads(json.dumps(run)))
+    was = _flat(stored)
+    now = _flat(json.loads(json.dumps(run)))
     changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
     if not changed:
         return
     said = _said(was, now, changed, rows)
-    more = f" and {len(said) - SHOWN} more differences" if len(said) > SHOWN else ""
+    if len(said) > SHOWN:
+        more = f" and {len(said) - SHOWN} more differences"
+    else:
+        more = ""
     raise StoreMismatchError(
         f"{path} holds another run: {'; '.join(said[:SHOWN])}{more}; choose another store, or "
         "remove it"
@@ -115,11 +123,9 @@ def _is_table_of_rows(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _name_of_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The word for the rows that a value function is made with."""
-    return (
-        "background"
-        if any(run.get("value.background") for run in (was, now))
-        else "background or data"
-    )
+    if any(run.get("value.background") for run in (was, now)):
+        return "background"
+    return "background or data"
 
 
 def data_said(name: str, was: int | None, now: int | None) -> str:

@@ -152,7 +152,10 @@ class Explanation:
             learns=learns(value),
             reads_data=prepared is None and reads_data(value),
         )
-        is_active = None if prepared or inputs.data is None else inputs.active_players()
+        if prepared or inputs.data is None:
+            is_active = None
+        else:
+            is_active = inputs.active_players()
         way = Way.of(
             inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
         )
@@ -164,7 +167,10 @@ class Explanation:
         run = fingerprint_of(inputs, way, prepared)
         refuse_other_run(path, run, inputs, session)
         _check_first_rows(inputs, is_new=read_run(path) is None and not way.options.stochastic)
-        data_rows = 0 if prepared is None else prepared.data.n_rows
+        if prepared is None:
+            data_rows = 0
+        else:
+            data_rows = prepared.data.n_rows
         plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = layout_of(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
@@ -223,12 +229,12 @@ class Explanation:
         if self.failures:
             first = min(self.failures, key=lambda failure: failure.start)
             n_rows = sum(failure.n_rows for failure in self.failures)
-            n_failed, n_blocks = len(self.failures), self.plan.n_instance_tiles
-            others = (
-                f"The others are in {self.path}; run the same again to retry"
-                if is_kept
-                else NOTHING_KEPT
-            )
+            n_failed = len(self.failures)
+            n_blocks = self.plan.n_instance_tiles
+            if is_kept:
+                others = f"The others are in {self.path}; run the same again to retry"
+            else:
+                others = NOTHING_KEPT
             raise FailedBlocksError(
                 f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
                 "attribution (status "
@@ -285,13 +291,15 @@ def prepare_value(
     _refuse_to_prepare(value)
     if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
-    options, missing = session.options, session.options.missing
+    options = session.options
+    missing = session.options.missing
     if missing == "pass" and learns(value):
         raise InputError(
             'missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"'
         )
     if rows is None:
-        names, n_columns = value.model.feature_names, value.model.n_columns
+        names = value.model.feature_names
+        n_columns = value.model.n_columns
         times = times_of_data(value)
         data = open_rows(
             value.data, session, features=names, n_columns=n_columns, missing=missing, times=times
@@ -406,7 +414,8 @@ def measure(
 
 def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
     """MSE_v of a prepared value function on these rows."""
-    design, value = check_measurable(prepared.chosen), prepared.value
+    design = check_measurable(prepared.chosen)
+    value = prepared.value
     options = replace(
         session.options,
         coalition_tile=prepared.coalition_tile,
@@ -430,13 +439,17 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)
     masks = design.block(N_ENDS, design.info.n_coalitions).masks
-    link = "" if value.link.is_identity else value.link.describe()
+    if value.link.is_identity:
+        link = ""
+    else:
+        link = value.link.describe()
     return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
 
 
 def _prepared_of(explanation: Explanation) -> Prepared:
     """The states of a finished explanation, as those of a prepared value function."""
-    work, plan = explanation.work, explanation.plan
+    work = explanation.work
+    plan = explanation.plan
     run = explanation.layout.run["fingerprint"]
     data = run["data"]
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
@@ -473,7 +486,8 @@ def fit_models(
 def _fit_models(
     session: Session, model: AnyModel, reader: RowReader, strengths: tuple[float, ...] | None
 ) -> tuple[AnyModel, ...]:
-    executor, progress = session.executor, session.progress
+    executor = session.executor
+    progress = session.progress
     cut = spans(0, reader.n_rows)
     progress.begin(
         "fit", 1 + model.passes(len(reader.feature_names)) + bool(model.holdout), "passes"

@@ -79,7 +79,10 @@ class Way:
         """What is asked for, for so many rows, as far as there is such a thing; refused with an
         `InputError` else."""
         check_closed(value, options)
-        is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
+        if is_active is None:
+            is_active = np.ones(len(value.players), dtype=bool)
+        else:
+            is_active = is_active
         chosen: Chosen
         if is_of_texts(value):
             chosen, options = choose_of_texts(design, value, options, seed)
@@ -89,10 +92,8 @@ class Way:
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
             if chosen.info.has_graph:  # a constant column is a neighbour too
-                is_active, chosen = (
-                    np.ones(len(value.players), dtype=bool),
-                    chosen.with_value(value),
-                )
+                is_active = np.ones(len(value.players), dtype=bool)
+                chosen = chosen.with_value(value)
         reasons = [("design", chosen.why)]
         if not is_active.all():
             constant = [
@@ -134,7 +135,11 @@ class Way:
 
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
         """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
-        work, noise = self.chosen.work(), N_REPLICATES if self.options.stochastic else 0
+        work = self.chosen.work()
+        if self.options.stochastic:
+            noise = N_REPLICATES
+        else:
+            noise = 0
         return make_plan(
             work,
             rows,
@@ -156,11 +161,10 @@ def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
         return chosen, ""
     cost = chosen.value.cost(chosen.info.n_coalitions)
     is_known = math.isfinite(cost.operations)
-    values = (
-        cost.operations / OPERATIONS_PER_SECOND
-        if is_known
-        else cost.predictions * PREDICTION_SECONDS
-    )
+    if is_known:
+        values = cost.operations / OPERATIONS_PER_SECOND
+    else:
+        values = cost.predictions * PREDICTION_SECONDS
     if seconds <= values:
         return chosen, ""
     why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
@@ -201,13 +205,13 @@ def _as_prepared(
 
 
 def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
-    value, rows, options = inputs.value, inputs.rows, way.options
+    value = inputs.value
+    rows = inputs.rows
+    options = way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
-    names, about = (
-        value.model.output_names,
-        {"version": __version__, "processor": platform.machine()},
-    )
+    names = value.model.output_names
+    about = {"version": __version__, "processor": platform.machine()}
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.players.names,
@@ -248,7 +252,9 @@ def stored_plan(path: Path) -> Plan | None:
 
 def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
-    value, rows, options = inputs.value, inputs.rows, way.options
+    value = inputs.value
+    rows = inputs.rows
+    options = way.options
     # limits, display, what the readers say
     shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
     kept = {
@@ -256,12 +262,16 @@ def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[
         for name, given in asdict(options).items()
         if name not in shown and given is not None
     }
-    data = None if prepared is None else prepared.data
+    if prepared is None:
+        data = None
+    else:
+        data = prepared.data
     if inputs.data is not None and inputs.data_census is not None:
         data = DataSummary.of(inputs.data, inputs.data_census)
-    of_value = (
-        way.chosen.value_fingerprint() if prepared is None else prepared.follows_from["value"]
-    )
+    if prepared is None:
+        of_value = way.chosen.value_fingerprint()
+    else:
+        of_value = prepared.follows_from["value"]
     if options.stochastic:  # without what a noisy model predicted, which it will not predict again
         of_value = {name: part for name, part in of_value.items() if name != "predictions"}
     return {

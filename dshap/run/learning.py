@@ -193,9 +193,13 @@ class Run:
         if streams_data(self.value):
             kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
         elif self.tile_names:  # a game of one player has none
-            kind = EstimatedGame if isinstance(self.value, EstimatedBase) else LearnedGame
+            if isinstance(self.value, EstimatedBase):
+                kind = EstimatedGame
+            else:
+                kind = LearnedGame
             kind = partial(kind, names=self.tile_names)
-        tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
+        tiles = tuple(self.plan.coalition_spans)
+        joined = self.plan.join_tiles
         ranges = (self.base_name, self.range_name) if self.plan.learns_range else ()
         game: Game = kind(
             design=self.design,
@@ -208,7 +212,8 @@ class Run:
 
     def texts(self) -> TextAttributor:
         """The attributor of texts, a game for each length."""
-        tile, joined = self.plan.coalition_tile, self.plan.join_tiles
+        tile = self.plan.coalition_tile
+        joined = self.plan.join_tiles
         return TextAttributor(
             design=self.design,
             coalition_tile=tile,
@@ -220,7 +225,8 @@ class Run:
 
     def closed_form(self) -> ClosedFormAttributor:
         """The attributor of a closed form."""
-        form, shared = self.chosen.form, {"state_name": "".join(self.tile_names), **self._shared()}
+        form = self.chosen.form
+        shared = {"state_name": "".join(self.tile_names), **self._shared()}
         assert form is not None
         if self.plan.interactions and isinstance(form, PairedForm):
             return PairedAttributor(form=form, **shared)
@@ -254,11 +260,15 @@ def _contraction(session: Session, run: Run) -> Attributor:
     """The attributor of a value function and a design: pilots, states of coalition tiles, notes."""
     run = _with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
-    game, plan = run.game(), run.plan
+    game = run.game()
+    plan = run.plan
     _write_base(run, game)
     if note := game.note():
         run.cube.write_note("base_value", note)
-    chosen = on_a_worker(session.executor, penalties, game) if run.tile_names else None
+    if run.tile_names:
+        chosen = on_a_worker(session.executor, penalties, game)
+    else:
+        chosen = None
     if chosen is not None:
         run.cube.write_note("penalties", chosen)
     return attributor_of(
@@ -288,7 +298,9 @@ def learn_states(session: Session, run: Run) -> None:
 def with_landmarks(session: Session, run: Run) -> Run:
     """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept
     as a state."""
-    learner, name, spans = run.chosen.learner, run.landmarks_name, run.plan.data_spans
+    learner = run.chosen.learner
+    name = run.landmarks_name
+    spans = run.plan.data_spans
     size = sample_size(learner)
     if not size:
         return run
@@ -318,7 +330,8 @@ def coalition_errors(session: Session, run: Run) -> Moments:
 
 
 def _learn_base(session: Session, run: Run) -> None:
-    spans, predictions = run.plan.data_spans, run.predictions
+    spans = run.plan.data_spans
+    predictions = run.predictions
     wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
     if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
         return
@@ -353,7 +366,8 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
         return
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
-    form, tiles_of = run.chosen.form, run.plan.coalition_spans
+    form = run.chosen.form
+    tiles_of = run.plan.coalition_spans
     passes: Sequence[Pass] = (
         (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
     )
@@ -369,9 +383,11 @@ def _with_pilots(session: Session, run: Run) -> Run:
     cube."""
     if not run.plan.pilot_rows:
         return run
-    chosen, progress = dict[str, Any](), session.progress
+    chosen = dict[str, Any]()
+    progress = session.progress
     while True:
-        pilot, started = PilotPass(run.game(), run.plan.tol), time.monotonic()
+        pilot = PilotPass(run.game(), run.plan.tol)
+        started = time.monotonic()
         _learn_tiles(session, run, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
         is_new = not run.states.has(run.pilot_name)
         if is_new:
@@ -393,7 +409,10 @@ def _with_pilots(session: Session, run: Run) -> Run:
             break
     if chosen:
         if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
-            seconds = time.monotonic() - started if is_new else None
+            if is_new:
+                seconds = time.monotonic() - started
+            else:
+                seconds = None
             progress.say(_forecast_line(run.plan, float(chosen["forecast_coalitions"]), seconds))
         run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
     return run

@@ -146,7 +146,8 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
         )
     content = described(path)
     chosen = restored(value, content["design"])
-    was, now = content["learnt"]["value"], json.loads(json.dumps(chosen.value_fingerprint()))
+    was = content["learnt"]["value"]
+    now = json.loads(json.dumps(chosen.value_fingerprint()))
     names = sorted(
         n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions"
     )

@@ -96,7 +96,8 @@ def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
     there.  A size that the design has none of takes the straight line between its neighbours that
     are there (beyond the outermost, their value).
     """
-    means, sizes = means_of_sizes(of_coalitions, masks), np.arange(1, masks.shape[1])
+    means = means_of_sizes(of_coalitions, masks)
+    sizes = np.arange(1, masks.shape[1])
     is_there = np.isin(sizes, masks.sum(axis=1))
     # (d − 1, k)
     filled = np.stack(

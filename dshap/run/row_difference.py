@@ -61,7 +61,10 @@ class RowsOfStore:
             found = self._difference()
         if found is not None:
             return found.said(was or 0)
-        told = " (with key= the message tells which)" if not self.reader.key_names else ""
+        if not self.reader.key_names:
+            told = " (with key= the message tells which)"
+        else:
+            told = ""
         if was == now:
             return f"{now:,} as before, with other values or in another order{told}"
         return f"{was or 0:,} before, {now or 0:,} now{told}"
@@ -139,7 +142,9 @@ class _MarksPass:
 
     @property
     def wants(self) -> tuple[str, ...]:
-        return ("keys", "columns") if self.content.kind == "columns" else ("keys",)
+        if self.content.kind == "columns":
+            return ("keys", "columns")
+        return ("keys",)
 
     def partial(self, block: RowBlock) -> tuple[()]:
         _leave(self.folder, *self.content.of_rows(block))
@@ -157,7 +162,9 @@ class Side:
 
     def part(self, index: int, n_parts: int) -> tuple[NDArray[np.uint64], Marks, NDArray[np.int64]]:
         """(hashes, marks, positions) of the rows whose hashes fall into one of so many parts."""
-        hashes, marks, positions = [], [], []
+        hashes = []
+        marks = []
+        positions = []
         for path in sorted(self.folder.glob("*.npz")):
             with np.load(path) as held:
                 is_inside = held["hashes"] % np.uint64(n_parts) == index
@@ -215,9 +222,10 @@ class Difference:
     def said(self, n_store: int) -> str:
         """In words; `n_store` are all rows of the store's run."""
         is_whole = self.n_before == n_store
-        seen = (
-            "" if is_whole else f"of the {self.n_before:,} of {n_store:,} keys that are finished "
-        )
+        if is_whole:
+            seen = ""
+        else:
+            seen = f"of the {self.n_before:,} of {n_store:,} keys that are finished "
         # those that are not finished may have been among them
         new = self.new if is_whole else Some()
         if not (new.count or self.gone.count or self.changed.count):
@@ -228,14 +236,20 @@ class Difference:
             self._kind(self.gone, "gone", self.key_before),
         ]
         told = ", ".join(part for part in parts if part)
-        rows = "" if is_whole else f"; {n_store:,} rows before, {self.n_now:,} now"
+        if is_whole:
+            rows = ""
+        else:
+            rows = f"; {n_store:,} rows before, {self.n_now:,} now"
         return f"{seen}{told}{self._unknown()}{rows}"
 
     def _same(self, seen: str, n_store: int) -> str:
         """Where no key is known to be new, changed or gone."""
         if seen and n_store != self.n_now:
             return f"{seen}none is gone; {n_store:,} rows before, {self.n_now:,} now"
-        who = f"{seen}all" if seen else f"the same {self.n_now:,} keys"
+        if seen:
+            who = f"{seen}all"
+        else:
+            who = f"the same {self.n_now:,} keys"
         if self.n_moved:
             return (
                 f"{who} in another order (the order is part of a run: sort the rows as they were)"
@@ -270,7 +284,9 @@ class Difference:
 
 
 def _listed(first: str, count: int) -> str:
-    return first if count <= SHOWN else f"first {first}"
+    if count <= SHOWN:
+        return first
+    return f"first {first}"
 
 
 def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -> Difference:

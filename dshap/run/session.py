@@ -70,7 +70,10 @@ class Session:
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
         """write(partition, index) of delayed row partitions of a Dask collection, where they live,
         in order."""
-        client = self.executor.client if isinstance(self.executor, DaskExecutor) else None
+        if isinstance(self.executor, DaskExecutor):
+            client = self.executor.client
+        else:
+            client = None
         return collect_partitions(parts, write, client)
 
 
@@ -95,7 +98,10 @@ def open_session(
 def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:
     """The Dask executor of this client or address, or of the current one; the plain loop where
     there is none."""
-    client = current_client() if client is None else checked_client(client)
+    if client is None:
+        client = current_client()
+    else:
+        client = checked_client(client)
     if client is None:
         return LoopExecutor()
     return DaskExecutor(
@@ -112,7 +118,9 @@ def _progress_for(given: bool | None) -> Progress:
         return SilentProgress()
     if is_notebook():
         return NotebookProgress()
-    return LineProgress() if given or sys.stderr.isatty() else SilentProgress()
+    if given or sys.stderr.isatty():
+        return LineProgress()
+    return SilentProgress()
 
 
 @contextlib.contextmanager

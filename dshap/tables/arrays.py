@@ -89,10 +89,16 @@ class ArraySource(LaidOut):
             raise InputError(
                 f"target is {shown(target)}: give one value for each row, (n,) or (n, k)"
             )
-        self._target = None if target is None else _numbers(target, "the target")
+        if target is None:
+            self._target = None
+        else:
+            self._target = _numbers(target, "the target")
         self._columns = dict(columns or {})
         self._check_lengths()
-        n_targets = 0 if self._target is None else self._target.size // self.n_rows
+        if self._target is None:
+            n_targets = 0
+        else:
+            n_targets = self._target.size // self.n_rows
         self._layout = Layout(
             features=names,
             key_dtypes={name: dtype for name, (_, dtype) in read.items()},
@@ -151,11 +157,9 @@ class ArraySource(LaidOut):
 
     def _column(self, name: str) -> NDArray[Any]:
         """One explained column (n,) in the dtype that the cube keeps."""
-        return (
-            self._columns[name]
-            if name in self._columns
-            else self._x[:, self.feature_names.index(name)]
-        )
+        if name in self._columns:
+            return self._columns[name]
+        return self._x[:, self.feature_names.index(name)]
 
     def _check_lengths(self) -> None:
         parts = {f"key {name!r}": len(values) for name, values in self._keys.items()}
@@ -172,7 +176,10 @@ def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
     """The values (n,) of a key column, and their name in `Layout.key_dtypes`."""
     if not isinstance(values, pa.Array) and np.ndim(values) != 1:
         raise InputError(f"key {name!r} is {shown(values)}: give one value for each row, (n,)")
-    column = values if isinstance(values, pa.Array) else arrow_array(np.asarray(values), name)
+    if isinstance(values, pa.Array):
+        column = values
+    else:
+        column = arrow_array(np.asarray(values), name)
     dtype = key_dtype(column.type)
     if dtype is None:
         raise InputError(key_refusal(name, column.type))
@@ -206,7 +213,10 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
-    names = tuple(f"x{j}" for j in range(n_columns)) if given is None else as_names(given)
+    if given is None:
+        names = tuple(f"x{j}" for j in range(n_columns))
+    else:
+        names = as_names(given)
     if len(names) != n_columns:
         raise InputError(
             f"{len(names)} feature names for {n_columns} columns: give one for each column"

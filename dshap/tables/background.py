@@ -31,12 +31,15 @@ __all__ = ["METHODS", "background_of"]
 
 CANDIDATES = 10_000
 """Rows of a sample that a background is chosen from."""
-FREQUENCIES, FRESH_FREQUENCIES = 256, 512
+FREQUENCIES = 256
+FRESH_FREQUENCIES = 512
 """Of the random Fourier features that herding makes alike, and of others that the discrepancy is
 measured in: in those that rows were chosen by it is up to 2.8 times too small."""
-FRESH_SEED, SOBOL_COLUMNS = 1, 100
+FRESH_SEED = 1
+SOBOL_COLUMNS = 100
 SUM_ROWS = 4_096
-SAMPLE_ROUNDS, TABLE_ROUNDS = 30, 3
+SAMPLE_ROUNDS = 30
+TABLE_ROUNDS = 3
 """Of Lloyd's algorithm, on the candidates and then on all rows."""
 
 Features = Callable[[FloatArray], NDArray[np.complex128]]
@@ -143,7 +146,8 @@ class _Task:
     @property
     def scaling(self) -> _Scaling:
         """By the standard deviations, about the means."""
-        is_constant, deviation = np.ptp(self.sample, axis=0) == 0.0, self.sample.std(axis=0)
+        is_constant = np.ptp(self.sample, axis=0) == 0.0
+        deviation = self.sample.std(axis=0)
         return _Scaling(
             self.sample.mean(axis=0), np.where(is_constant | (deviation == 0.0), 1.0, deviation)
         )
@@ -180,7 +184,8 @@ def _kmeans(task: _Task) -> Choice:
     n_different = len(np.unique(scaled, axis=0))
     centres = Nystrom(min(task.size, n_different), "kmeans++", task.seed).select(scaled)
     for _ in range(SAMPLE_ROUNDS):
-        before, centres = centres, _moved(centres, _cell_sums(centres, scaling, task.sample))
+        before = centres
+        centres = _moved(centres, _cell_sums(centres, scaling, task.sample))
         if np.array_equal(before, centres):
             break
     for _ in range(TABLE_ROUNDS):
@@ -191,7 +196,8 @@ def _kmeans(task: _Task) -> Choice:
 
 
 def _stratified(task: _Task) -> Choice:
-    scaling, rng = task.scaling, np.random.default_rng(task.seed)
+    scaling = task.scaling
+    rng = np.random.default_rng(task.seed)
     scaled = scaling.of(task.sample)
     cells = [np.arange(len(scaled))]
     # (cell that is halved, column, bound); the new cell is last
@@ -205,7 +211,10 @@ def _stratified(task: _Task) -> Choice:
         column = int(np.argmax(np.ptp(scaled[inside], axis=0)))
         values = scaled[inside, column]
         bound = float(np.median(values))
-        bound = bound if (values > bound).any() else float(values[values < bound].max())
+        if (values > bound).any():
+            bound = bound
+        else:
+            bound = float(values[values < bound].max())
         splits.append((cell, column, bound))
         is_above = values > bound
         cells[cell] = inside[~is_above]
@@ -229,7 +238,8 @@ def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]
     (scrambled Sobol points)."""
     from scipy.stats import qmc  # half a second, which no worker needs
 
-    kernel, columns = RBF("median").bind(sample.shape[1], sample), sample.shape[1]
+    kernel = RBF("median").bind(sample.shape[1], sample)
+    columns = sample.shape[1]
     rng = np.random.default_rng((FRESH_SEED, seed))
     points = rng.random((FRESH_FREQUENCIES, columns))
     few = min(columns, SOBOL_COLUMNS)
@@ -263,7 +273,8 @@ def _feature_sums(towards: Features, fresh: Features, rows: FloatArray) -> Momen
 
 def _cell_sums(centres: FloatArray, scaling: _Scaling, rows: FloatArray) -> Moments:
     """Number and sum of the scaled rows nearest to each of the centres (b, columns)."""
-    count, total = np.zeros(len(centres)), np.zeros(centres.shape)
+    count = np.zeros(len(centres))
+    total = np.zeros(centres.shape)
     lengths = np.square(centres).sum(axis=1)
     for start in range(0, len(rows), SUM_ROWS):
         part = scaling.of(rows[start : start + SUM_ROWS])
@@ -283,7 +294,8 @@ def _cell_counts(
     splits: list[tuple[int, int, float]], scaling: _Scaling, rows: FloatArray
 ) -> Moments:
     """Rows in each cell: every split moves those above its bound to a new cell."""
-    cell, scaled = np.zeros(len(rows), dtype=np.intp), scaling.of(rows)
+    cell = np.zeros(len(rows), dtype=np.intp)
+    scaled = scaling.of(rows)
     for new, (old, column, bound) in enumerate(splits, start=1):
         cell[(cell == old) & (scaled[:, column] > bound)] = new
     return Moments({"count": np.bincount(cell, minlength=len(splits) + 1).astype(float)})

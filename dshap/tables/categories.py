@@ -43,7 +43,8 @@ def with_all_categories(
     InputError
         Too many categories; or some that the model does not take, unless their rows are skipped.
     """
-    known, found = value.model.categories, site.learn(_NewCategories.of(reader), reader)
+    known = value.model.categories
+    found = site.learn(_NewCategories.of(reader), reader)
     if not known.keys() & found.keys():
         return value, reader
     longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
@@ -103,7 +104,9 @@ def _row_of_known(reader: RowReader, coded: Sequence[str]) -> FloatArray | None:
     for name in coded:
         is_known &= x[:, reader.feature_names.index(name)] >= 0
     first = np.flatnonzero(is_known)[:1]
-    return x[first] if len(first) else None
+    if len(first):
+        return x[first]
+    return None
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,10 @@ def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
     held = []
     for name, reasons in refused.items():
         shown = [f"{value!r} in {_rows(found[name][value])}" for value in list(reasons)[:SHOWN]]
-        more = f" and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
+        if len(reasons) > SHOWN:
+            more = f" and {len(reasons) - SHOWN} more"
+        else:
+            more = ""
         held.append(f"column {name!r} holds {', '.join(shown)}{more}")
     n_rows = sum(found[name][value] for name, reasons in refused.items() for value in reasons)
     reason = next(iter(next(iter(refused.values())).values()))
@@ -165,7 +171,9 @@ def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
 
 
 def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+    if count == 1:
+        return "1 row"
+    return f"{count:,} rows"
 
 
 @dataclass(frozen=True)

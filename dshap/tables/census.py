@@ -96,12 +96,17 @@ class Census:
                 "out of features"
             )
         if reader.missing == "refuse":
-            passed = ', or "pass" for a black-box model that takes NaN' if takes_nan else ""
+            if takes_nan:
+                passed = ', or "pass" for a black-box model that takes NaN'
+            else:
+                passed = ""
             raise InputError(f'{found}; set missing = "skip" to leave these rows out{passed}')
 
 
 def _rows(count: int, one: str = "holds", several: str = "hold") -> str:
-    return f"1 row {one}" if count == 1 else f"{count} rows {several}"
+    if count == 1:
+        return f"1 row {one}"
+    return f"{count} rows {several}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -169,11 +174,9 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _bad_targets(target: FloatArray | None) -> int:
-    return (
-        0
-        if target is None
-        else int(np.count_nonzero(~np.isfinite(target.reshape(len(target), -1)).all(axis=1)))
-    )
+    if target is None:
+        return 0
+    return int(np.count_nonzero(~np.isfinite(target.reshape(len(target), -1)).all(axis=1)))
 
 
 def _hashed(pieces: Iterable[bytes]) -> str:
@@ -190,11 +193,10 @@ def _pieces(block: RowBlock) -> Iterator[bytes]:
 
     Every NaN counts as one value.
     """
-    target = (
-        np.empty((len(block.x), 0))
-        if block.target is None
-        else block.target.reshape(len(block.x), -1)
-    )
+    if block.target is None:
+        target = np.empty((len(block.x), 0))
+    else:
+        target = block.target.reshape(len(block.x), -1)
     for part, array in (("features", block.x), ("target", target)):
         yield f"{part}:{array.shape};".encode()
         for column in array.T:
@@ -221,11 +223,10 @@ def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
     for values in keys.values():
         is_text = values.dtype.kind == "T"
-        hashes = (
-            pd.util.hash_array(values.astype(object), categorize=False)
-            if is_text
-            else values.view(np.uint64)
-        )
+        if is_text:
+            hashes = pd.util.hash_array(values.astype(object), categorize=False)
+        else:
+            hashes = values.view(np.uint64)
         total = splitmix64(total ^ hashes)
     return total
 
@@ -271,7 +272,10 @@ def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Cen
     InputError
         What is bad, how much of it, and what to do.
     """
-    keys = site.folder("keys") if reader.key_names else None
+    if reader.key_names:
+        keys = site.folder("keys")
+    else:
+        keys = None
     census: Census = site.learn(CensusPass(tuple(reader.feature_names), keys), reader)
     census.raise_on_bad(reader, takes_nan)
     if keys is not None:
@@ -320,12 +324,12 @@ class MissingValues:
     """What becomes of such rows."""
 
     def __str__(self) -> str:
-        rows = (
-            "all rows"
-            if self.rows_seen == self.n_rows
-            else f"{self.rows_seen:,} of {self.n_rows:,} rows looked at"
-        )
-        nulls, seen = _counted(self.nulls), _counted(self.seen)
+        if self.rows_seen == self.n_rows:
+            rows = "all rows"
+        else:
+            rows = f"{self.rows_seen:,} of {self.n_rows:,} rows looked at"
+        nulls = _counted(self.nulls)
+        seen = _counted(self.seen)
         said = [f"nulls: {nulls or 'none'}"]
         said += [f"not counted by the files: {', '.join(self.uncounted)}"] if self.uncounted else []
         said += [

@@ -62,13 +62,16 @@ KEY_FILL = {"int64": -1, "string": ""}
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """The type of the values, where they are stored as a dictionary (a categorical)."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return kind
 
 
 def is_number(kind: pa.DataType) -> bool:
     """True for what becomes float64: integers, floats, bools, decimals, and a column that holds
     nothing at all."""
-    kind, known = _plain(kind), pa.types
+    kind = _plain(kind)
+    known = pa.types
     tests = (known.is_integer, known.is_floating, known.is_boolean, known.is_decimal, known.is_null)
     return any(test(kind) for test in tests)
 
@@ -89,7 +92,9 @@ def key_dtype(kind: pa.DataType) -> str | None:
         return "int64"
     if pa.types.is_date(plain) or pa.types.is_timestamp(plain):
         return "datetime64[ns]"
-    return "string" if is_text(kind) else None
+    if is_text(kind):
+        return "string"
+    return None
 
 
 def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
@@ -120,7 +125,9 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
             "one kind of value "
             f"({reason}): make it all numbers, all text or all times"
         ) from None
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks()
+    return column
 
 
 def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
@@ -128,11 +135,9 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "T":
         return values.astype(object)
     if values.dtype.kind == "M":
-        return (
-            values.astype("datetime64[ns]")
-            if np.datetime_data(values.dtype)[0] not in ("s", "ms", "us")
-            else values
-        )
+        if np.datetime_data(values.dtype)[0] not in ("s", "ms", "us"):
+            return values.astype("datetime64[ns]")
+        return values
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -156,10 +161,8 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
         plain = plain.cast(pa.large_string())
         known = pa.array([str(value) for value in categories], type=pa.large_string())
     else:
-        plain, known = (
-            plain.cast(pa.float64(), safe=False),
-            pa.array(list(map(float, categories)), type=pa.float64()),
-        )
+        plain = plain.cast(pa.float64(), safe=False)
+        known = pa.array(list(map(float, categories)), type=pa.float64())
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
     codes = np.array(codes.to_numpy(zero_copy_only=False))
     codes[codes == UNKNOWN] = unknown
@@ -204,7 +207,10 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
         raise InputError(
             f"key {name!r} ({plain.type}) does not fit {dtype}: {error}; store it as text"
         ) from None
-    is_null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    if column.null_count:
+        is_null = column.is_null().to_numpy(zero_copy_only=False)
+    else:
+        is_null = None
     if is_null is not None and dtype in KEY_FILL:
         values = values.fill_null(KEY_FILL[dtype])
     return values.to_numpy(zero_copy_only=False).astype(KEY_DTYPES[dtype], copy=False), is_null
@@ -240,7 +246,9 @@ class Layout:
     @property
     def unknown_code(self) -> float:
         """The number in the place of a value that is in no list of categories."""
-        return np.nan if self.others_are_missing else UNKNOWN
+        if self.others_are_missing:
+            return np.nan
+        return UNKNOWN
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:
         """The columns to read, each once."""
@@ -275,7 +283,9 @@ def as_names(given: Names) -> tuple[str, ...]:
     """A name, names or None as a tuple of names."""
     if given is None:
         return ()
-    return (given,) if isinstance(given, str) else tuple(map(str, given))
+    if isinstance(given, str):
+        return (given,)
+    return tuple(map(str, given))
 
 
 def check_missing(missing: str) -> None:
@@ -313,11 +323,15 @@ def layout_of(
         that holds no numbers, a key that is neither integer, text nor time.
     """
     check_missing(missing)
-    keys, targets = as_names(key), as_names(target)
+    keys = as_names(key)
+    targets = as_names(target)
     for name in keys + targets:
         _require(schema, name)
     asked = as_times(times)
-    chosen = _numbers(schema, keys + targets, asked) if features is None else as_names(features)
+    if features is None:
+        chosen = _numbers(schema, keys + targets, asked)
+    else:
+        chosen = as_names(features)
     kinds = {
         name: kind
         for name in chosen
@@ -415,7 +429,10 @@ def _require_number(
         is_empty = pa.types.is_null(kind)  # nothing but missing values
         has_text = any(isinstance(value, str) for value in categories[:1])
         if categories and not is_empty and is_text(kind) != has_text:
-            expected = "text" if has_text else "categories that are numbers"
+            if has_text:
+                expected = "text"
+            else:
+                expected = "categories that are numbers"
             raise InputError(
                 f"column {name!r} holds {kind} here, and {expected} where the model's own rows "
                 "are: cast it"

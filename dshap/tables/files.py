@@ -39,10 +39,13 @@ __all__ = [
 ]
 
 Paths = str | Path | Sequence[str | Path]
-TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
+TICK_NS = 20_000_000
+COARSE_NS = 1_000_000_000
+COARSE_TICK_NS = 2_000_000_000
 """File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds,
 or two."""
-FOOTER_END, MAGIC = 8, b"PAR1"
+FOOTER_END = 8
+MAGIC = b"PAR1"
 """Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these
 letters."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -81,10 +84,14 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     if os.path.isfile(text):
         return os.path.dirname(text), (os.path.basename(text),)
     if os.path.isdir(text):
-        found, root = [str(each) for each in Path(text).rglob("*.parquet") if each.is_file()], text
+        found = [str(each) for each in Path(text).rglob("*.parquet") if each.is_file()]
+        root = text
     else:
         found = [each for each in glob.glob(text, recursive=True) if os.path.isfile(each)]
-        root = os.path.commonpath([os.path.dirname(each) for each in found]) if found else ""
+        if found:
+            root = os.path.commonpath([os.path.dirname(each) for each in found])
+        else:
+            root = ""
     if not found:
         raise InputError(
             f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a "
@@ -110,7 +117,9 @@ class FileStamp:
     @property
     def tick_ns(self) -> int:
         """Changes that lie closer together may have one time."""
-        return COARSE_TICK_NS if self.changed_ns % COARSE_NS == 0 else TICK_NS
+        if self.changed_ns % COARSE_NS == 0:
+            return COARSE_TICK_NS
+        return TICK_NS
 
 
 def stamp_file(root: str, name: str) -> FileStamp:
@@ -125,7 +134,10 @@ def stamp_file(root: str, name: str) -> FileStamp:
     with open(path, "rb") as file:
         file.seek(-min(FOOTER_END, told.st_size), os.SEEK_END)
         end = file.read(FOOTER_END)
-        length = int.from_bytes(end[:4], "little") if end.endswith(MAGIC) else 0
+        if end.endswith(MAGIC):
+            length = int.from_bytes(end[:4], "little")
+        else:
+            length = 0
         file.seek(-min(FOOTER_END + length, told.st_size), os.SEEK_END)
         footer = hashlib.blake2b(file.read(), digest_size=16).hexdigest()
     return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
@@ -300,4 +312,6 @@ def _check_same_keys(paths: Sequence[str], keys: Sequence[tuple[str, ...]]) -> N
 
 
 def _said(keys: Sequence[str]) -> str:
-    return f"the partitions {', '.join(keys)}" if keys else "no partition"
+    if keys:
+        return f"the partitions {', '.join(keys)}"
+    return "no partition"

@@ -85,13 +85,18 @@ class Inputs:
             )
         if not reads_data:
             return cls(value, reader, census, None, None)
-        same = (reader, census) if _is_same(value.data, rows) else None
+        if _is_same(value.data, rows):
+            same = (reader, census)
+        else:
+            same = None
         return cls(value, reader, census, *(same or _open_data(value, reader, site, learns)))
 
     @property
     def readers(self) -> list[RowReader]:
         """Of the rows, and of the data where they are read."""
-        return [self.rows] if self.data is None else [self.rows, self.data]
+        if self.data is None:
+            return [self.rows]
+        return [self.rows, self.data]
 
     def check_rows(self, site: Site) -> None:
         """Refuse rows, of the data too, that the model is not for."""
@@ -134,7 +139,10 @@ def _open_data(
     is_named = kind_of(value.data) != "array"
     features = value.model.feature_names or (rows.feature_names if is_named else None)
     is_read = learns or streams_data(value)  # row by row, so that bad ones can be skipped
-    missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing
+    if rows.missing == "refuse" and not is_read:
+        missing = "skip"
+    else:
+        missing = rows.missing
     times = times_of_data(value)
     n_columns = value.model.n_columns
     try:

@@ -67,7 +67,9 @@ class CodedReader(RowReader, Protocol):
 
 def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
     """feature -> its categories, where it is read as their positions."""
-    return reader.categories if isinstance(reader, CodedReader) else {}
+    if isinstance(reader, CodedReader):
+        return reader.categories
+    return {}
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,10 @@ def open_source(
     InputError
         A kind of table that is not known, or one that does not fit the options.
     """
-    names = None if features is None else as_names(features)
+    if features is None:
+        names = None
+    else:
+        names = as_names(features)
     return _opened(
         Asked(
             data,
@@ -267,25 +272,33 @@ def _open_list(asked: Asked) -> RowReader:
 def _open_dataset(asked: Asked) -> RowReader:
     """An xarray Dataset: its variables are features, those taken as key or target apart;
     coordinates are not."""
-    rows, taken = asked.rows, [*_names_in(asked.target), *_names_in(asked.key)]
+    rows = asked.rows
+    taken = [*_names_in(asked.target), *_names_in(asked.key)]
     if len(rows.sizes) != 1:
         raise InputError(
             f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim"
         )
     is_lazy = any(variable.chunks is not None for variable in rows.variables.values())
     names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
-    table = rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()
+    if is_lazy:
+        table = rows.to_dask_dataframe()
+    else:
+        table = rows.to_dataframe().reset_index()
     return _opened(replace(asked, rows=table, features=names))
 
 
 def _open_data_array(asked: Asked) -> RowReader:
     """An xarray DataArray (instance, feature): the array that it holds, its columns by their
     labels."""
-    rows, features = asked.rows, asked.features
+    rows = asked.rows
+    features = asked.features
     if rows.ndim != 2:
         raise InputError(f"the array has dims {rows.dims}: give (instance, feature)")
     labels = rows.coords.get(rows.dims[1])
-    names = None if labels is None else tuple(str(label) for label in labels.values)
+    if labels is None:
+        names = None
+    else:
+        names = tuple(str(label) for label in labels.values)
     if names and features and set(features) <= set(names):
         rows = rows.isel({rows.dims[1]: [names.index(name) for name in features]})
         names = tuple(features)
@@ -325,11 +338,9 @@ def _spooled(
 
 def _open_reader(asked: Asked) -> RowReader:
     """A source as it was opened: what belongs to it is not said again with another meaning."""
-    reader, features, has_roles = (
-        asked.rows,
-        asked.features,
-        asked.target is not None or len(asked.key),
-    )
+    reader = asked.rows
+    features = asked.features
+    has_roles = asked.target is not None or len(asked.key)
     if asked.site is None and (features is not None or has_roles):
         raise InputError(
             "features, target and key belong to the source that was given: set them where it is "
@@ -403,7 +414,8 @@ def _open_array(asked: Asked) -> RowReader:
             "= {name: values}, "
             "or pass a pandas DataFrame"
         )
-    keys, missing = dict(asked.key), asked.missing
+    keys = dict(asked.key)
+    missing = asked.missing
     return ArraySource(
         asked.rows, feature_names=asked.features, keys=keys, target=asked.target, missing=missing
     )
@@ -479,4 +491,6 @@ def _made_for(asked: Asked) -> str:
 
 def _in_brackets(names: Sequence[str]) -> str:
     """The first eight in brackets, a space before them; nothing where there are none."""
-    return f" ({', '.join(names[:8])}{', …' if len(names) > 8 else ''})" if len(names) else ""
+    if len(names):
+        return f" ({', '.join(names[:8])}{', …' if len(names) > 8 else ''})"
+    return ""

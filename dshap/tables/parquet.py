@@ -207,18 +207,24 @@ class ParquetSource(ParquetFiles, BatchReader):
 
     def describe(self) -> str:
         """One line for plans and logs."""
-        where = self.paths[0] if len(self.paths) == 1 else f"{self._root} ({len(self.paths)} files)"
+        if len(self.paths) == 1:
+            where = self.paths[0]
+        else:
+            where = f"{self._root} ({len(self.paths)} files)"
         names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
-        left_out = (
-            f", left out, no numbers: {said_left_out(self.left_out)}" if self.left_out else ""
-        )
+        if self.left_out:
+            left_out = f", left out, no numbers: {said_left_out(self.left_out)}"
+        else:
+            left_out = ""
         return self._described(f"parquet {where}", f" ({names})") + left_out
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
     """None where one is None."""
     known = list(counts)
-    return None if None in known else sum(count for count in known if count)
+    if None in known:
+        return None
+    return sum(count for count in known if count)
 
 
 def open_file(root: str, name: str) -> pq.ParquetFile:
@@ -244,7 +250,8 @@ def read_rows(
     at = int(ends[first]) - sizes[first]
     groups = list(range(first, last + 1))
     for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
-        low, high = max(start - at, 0), min(stop - at, batch.num_rows)
+        low = max(start - at, 0)
+        high = min(stop - at, batch.num_rows)
         if low < high:
             yield batch.slice(low, high - low)
         at += batch.num_rows
@@ -268,7 +275,8 @@ def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, in
     """The footer of one file; raises where its columns, those of its folders too, do not fit the
     layout."""
     with open_file(root, name) as file:
-        schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
+        schema = partitions.schema(file.schema_arrow)
+        n_rows = file.metadata.num_rows
         _check_same_layout(layout, schema, name)
         of_folders = partitions.nulls(index, n_rows)
         nulls = {
@@ -318,4 +326,6 @@ def _nulls(chunks: list[Any]) -> int | None:
     """Nulls of one column; None where a row group does not count them."""
     statistics = [chunk.statistics for chunk in chunks]
     is_counted = all(each is not None and each.has_null_count for each in statistics)
-    return sum(each.null_count for each in statistics) if is_counted else None
+    if is_counted:
+        return sum(each.null_count for each in statistics)
+    return None

@@ -37,9 +37,11 @@ STREAM_BYTES = 65_536
 pre_buffer."""
 PAGE_BYTES = 1 << 20
 """Largest page that writers make by default."""
-NUMBER_BYTES, NUMBER_PAGES = 8, 2
+NUMBER_BYTES = 8
+NUMBER_PAGES = 2
 """A number or a time, decoded; its pages are held compressed and decoded."""
-TEXT_BYTES, TEXT_PAGES = 64, 5
+TEXT_BYTES = 64
+TEXT_PAGES = 5
 """A text counts as 64 bytes: the schema does not tell.  Its dictionary and the buffers that grow
 while it is decoded took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
 COLUMN_BYTES = 8_192
@@ -71,7 +73,9 @@ class BlockBuilder:
         target: bool,
         dtypes: Mapping[str, np.dtype[Any]],
     ) -> None:
-        self.layout, self.start, self.at = layout, start, 0
+        self.layout = layout
+        self.start = start
+        self.at = 0
         self.x = np.empty((n, len(layout.features)))  # (n, columns)
         self.is_ok = np.ones(n, dtype=bool)
         wanted = layout.key_dtypes if keys else {}
@@ -89,7 +93,8 @@ class BlockBuilder:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the next rows of the columns that the batch holds."""
-        rows, held = slice(self.at, self.at + batch.num_rows), batch.schema.names
+        rows = slice(self.at, self.at + batch.num_rows)
+        held = batch.schema.names
         for name in held:
             self._add_feature(name, rows, batch.column(name))
             if name in self.keys:
@@ -107,7 +112,8 @@ class BlockBuilder:
     def _add_feature(self, name: str, rows: slice, column: pa.Array) -> None:
         """Take a column where it is a feature; a value that is no number makes its row a bad
         one."""
-        j, categories = self._positions.get(name), self.layout.categories.get(name)
+        j = self._positions.get(name)
+        categories = self.layout.categories.get(name)
         if j is None:
             return
         if name in self.layout.times:
@@ -126,11 +132,10 @@ class BlockBuilder:
 
     def block(self) -> RowBlock:
         """The finished block."""
-        target = (
-            self.target[:, 0]
-            if self.target is not None and self.layout.is_single_target
-            else self.target
-        )
+        if self.target is not None and self.layout.is_single_target:
+            target = self.target[:, 0]
+        else:
+            target = self.target
         return RowBlock(
             self.start,
             self.x,
@@ -213,7 +218,8 @@ class LaidOut:
         Of each column that is decoded at once two decoded batches, the open pages and the
         read-ahead; of each row one mark; of every column its footer.
         """
-        features, dtypes = set(self.feature_names), self.column_dtypes
+        features = set(self.feature_names)
+        dtypes = self.column_dtypes
         texts = {name for name, dtype in self.key_dtypes.items() if dtype == "string"}
         n_texts = len(texts | {name for name in features if dtypes[name].kind == "T"})
         n_numbers = len(features | set(self.key_dtypes)) - n_texts + len(self.target_names)
@@ -267,7 +273,10 @@ class BatchReader(LaidOut, ABC):
         """
         check_span(start, stop, self.n_rows)
         target = target and self.has_target
-        dtypes = self.column_dtypes if columns else {}
+        if columns:
+            dtypes = self.column_dtypes
+        else:
+            dtypes = {}
         builder = BlockBuilder(self._layout, start, stop - start, keys, target, dtypes)
         names = self._layout.names(keys, target)
         for first in range(0, max(len(names), 1), COLUMNS_AT_ONCE):

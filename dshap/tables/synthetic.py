@@ -69,7 +69,9 @@ class SyntheticTable(BatchReader):
                 f"{n_rows} rows of seed {seed}: give 1 to {MAX_ROWS:,} rows and a seed of at least "
                 "0"
             )
-        self.name, self.n_rows, self.seed = name, int(n_rows), int(seed)
+        self.name = name
+        self.n_rows = int(n_rows)
+        self.seed = int(seed)
         self._kept: tuple[int, Columns] | None = None
         fields = [
             (column, pa.from_numpy_dtype(dtype))
@@ -95,7 +97,8 @@ class SyntheticTable(BatchReader):
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         for span in range(start // SPAN_ROWS, -(-stop // SPAN_ROWS)):
             first = span * SPAN_ROWS
-            made, inside = self._span(span), slice(max(start - first, 0), stop - first)
+            made = self._span(span)
+            inside = slice(max(start - first, 0), stop - first)
             yield pa.record_batch({name: made[name][inside] for name in names})
 
     def read_bytes(self, n_rows: int) -> int:
@@ -137,11 +140,9 @@ EQUIPMENT_SHARE = np.array(
 """Raw, wraps, single-ply, multi-ply, unlimited."""
 MALE_SHARE = np.array([0.67, 0.74, 0.72, 0.85, 0.42])
 """Of each equipment."""
-OPEN, SCHOOL, WINTER = (
-    [0.048, 0.080, 0.107, 0.109, 0.084, 0.091, 0.064, 0.058, 0.072, 0.091, 0.103, 0.093],
-    [0.291, 0.311, 0.107, 0.055, 0.046, 0.024, 0.020, 0.016, 0.023, 0.034, 0.040, 0.033],
-    [0.444, 0.445, 0.105, 0.001, 0.001, 0.001, 0.001, 0.000, 0.000, 0.001, 0.001, 0.000],
-)
+OPEN = [0.048, 0.080, 0.107, 0.109, 0.084, 0.091, 0.064, 0.058, 0.072, 0.091, 0.103, 0.093]
+SCHOOL = [0.291, 0.311, 0.107, 0.055, 0.046, 0.024, 0.020, 0.016, 0.023, 0.034, 0.040, 0.033]
+WINTER = [0.444, 0.445, 0.105, 0.001, 0.001, 0.001, 0.001, 0.000, 0.000, 0.001, 0.001, 0.000]
 MONTH_SHARE = np.array([OPEN, OPEN, SCHOOL, OPEN, WINTER])
 """Of each equipment: single-ply and unlimited meets are those of the school season."""
 EQUIPMENT_EFFECT = {
@@ -157,8 +158,12 @@ LIFTS = {
 }
 """Effects on the logarithm: 1, body weight, its square, sex, body weight of men, ten years,
 entrants, school meets."""
-SQUAT_SPREAD, BENCH_SPREAD, DEADLIFT_SPREAD = 0.25, 0.16, 0.095
-SQUAT_TO_BENCH, SQUAT_TO_DEADLIFT, BENCH_TO_DEADLIFT = 0.78, 0.66, 0.18
+SQUAT_SPREAD = 0.25
+BENCH_SPREAD = 0.16
+DEADLIFT_SPREAD = 0.095
+SQUAT_TO_BENCH = 0.78
+SQUAT_TO_DEADLIFT = 0.66
+BENCH_TO_DEADLIFT = 0.18
 """A lifter who squats more than expected also benches and pulls more: effects of the residuals."""
 SUITED_SQUAT = np.array([0.0, 0.0, -0.05, -0.2, -0.05])
 """How much less of it a squat tells about the deadlift, for each equipment."""
@@ -181,7 +186,9 @@ def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
         np.round(np.exp(rng.normal(np.where(is_male, 4.455, 4.20), 0.243)), 1), 35.0, 200.0
     )
     z = np.log(weight) - 4.4
-    ones, decade, crowd = np.ones(n), (year - 2016) / 10, np.log(entrants) - 4.5
+    ones = np.ones(n)
+    decade = (year - 2016) / 10
+    crowd = np.log(entrants) - 4.5
     is_school = np.isin(equipment, (2, 4)) & (month <= 3)
     # (n, effects)
     known = np.column_stack([ones, z, z**2, is_male, z * is_male, decade, crowd, is_school])

@@ -44,7 +44,8 @@ BATCH_TEXTS = 1_024
 """Texts decoded at once."""
 ANY_IDS = Vocabulary(padding=-1)
 """Of texts that are as long as their lists, whatever ids they hold."""
-TOKENS, PART_ROWS = "dshap tokens ", 8_192
+TOKENS = "dshap tokens "
+PART_ROWS = 8_192
 """Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last
 that it needs."""
 NO_TEXTS = ("there are no texts", "give one at least")
@@ -118,8 +119,13 @@ class TextFiles(ParquetFiles, LaidOut):
     ) -> None:
         super().__init__(path)
         keys = as_names(key)
-        self.column = _only(self._schema, keys) if column is None else column
-        self.vocabulary, self.longest, self._path = vocabulary, longest, path
+        if column is None:
+            self.column = _only(self._schema, keys)
+        else:
+            self.column = column
+        self.vocabulary = vocabulary
+        self.longest = longest
+        self._path = path
         footers = [
             _footer(self._root, name, self._partitions, self.column, keys) for name in self._names
         ]
@@ -155,7 +161,8 @@ class TextFiles(ParquetFiles, LaidOut):
         between them."""
         if not len(positions):
             return []
-        first, wanted = int(positions[0]), set(positions.tolist())
+        first = int(positions[0])
+        wanted = set(positions.tolist())
         batches = self._batches(first, int(positions[-1]) + 1, [self.column])
         texts = chain.from_iterable(_texts_in(batch.column(self.column)) for batch in batches)
         return [self._ids(row, text) for row, text in enumerate(texts, first) if row in wanted]
@@ -171,7 +178,8 @@ class TextFiles(ParquetFiles, LaidOut):
     ) -> RowBlock:
         """Rows start..stop; see `dshap.core.blocks.RowBlock`."""
         check_span(start, stop, self.n_rows)
-        names, x = self.feature_names, np.full((stop - start, len(self.feature_names)), np.nan)
+        names = self.feature_names
+        x = np.full((stop - start, len(self.feature_names)), np.nan)
         builder = BlockBuilder(replace(self._layout, features=()), start, len(x), keys, False, {})
         wanted = list(dict.fromkeys([self.column, *(self.key_names if keys else ())]))
         for batch in self._batches(start, stop, wanted):
@@ -179,7 +187,10 @@ class TextFiles(ParquetFiles, LaidOut):
                 ids = self._same_ids(start + row, text)
                 x[row, : len(ids)] = ids
             builder.add(batch)
-        kept = {name: x[:, j] for j, name in enumerate(names)} if columns else {}
+        if columns:
+            kept = {name: x[:, j] for j, name in enumerate(names)}
+        else:
+            kept = {}
         return replace(builder.block(), x=x, columns=kept)
 
     def read_bytes(self, n_rows: int) -> int:
@@ -210,7 +221,9 @@ class TextFiles(ParquetFiles, LaidOut):
         """(n,): what each text is known by; and the tokens of the longest."""
         if not self.n_rows:
             raise EmptyTableError(*NO_TEXTS)
-        known, longest, row = np.empty(self.n_rows, np.uint32), 0, 0
+        known = np.empty(self.n_rows, np.uint32)
+        longest = 0
+        row = 0
         for batch in self._batches(0, self.n_rows, [self.column]):
             for text in _texts_in(batch.column(self.column)):
                 ids = self._ids(row, text)
@@ -225,7 +238,8 @@ def text_bytes(reader: RowReader) -> int:
     Two batches of the longest texts, as Arrow has them and as ids, and of each column the open
     pages.
     """
-    n, longest = min(BATCH_TEXTS, reader.n_rows), len(reader.feature_names)
+    n = min(BATCH_TEXTS, reader.n_rows)
+    longest = len(reader.feature_names)
     pages = min(TEXT_PAGES * PAGE_BYTES, TEXT_PAGES * 8 * longest * reader.n_rows)
     return 4 * 8 * n * longest + (1 + len(reader.key_names)) * (pages + STREAM_BYTES)
 
@@ -266,17 +280,21 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
                 rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest
             )
         case TextSource():
-            texts, keys = rows.texts, rows.keys
+            texts = rows.texts
+            keys = rows.keys
         case _:
             texts, keys = _texts_and_keys(rows, value.column, key)
     ids = [_checked(row, text, value.vocabulary, value.longest) for row, text in enumerate(texts)]
     source = TextSource(ids, keys)
-    return source if site.is_local else _spooled(source, site.folder("rows"))
+    if site.is_local:
+        return source
+    return _spooled(source, site.folder("rows"))
 
 
 def _spooled(source: TextSource, folder: Path) -> TextFiles:
     """Texts in memory as lists in Parquet parts, which other processes read by path."""
-    texts, keys = source.texts, source.keys
+    texts = source.texts
+    keys = source.keys
     for index, (start, stop) in enumerate(spans(0, len(texts), PART_ROWS)):
         part = {name: values[start:stop] for name, values in keys.items()}
         write_part(folder, index, {TOKENS: pa.array(texts[start:stop]), **part})
@@ -314,11 +332,9 @@ def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[A
 
 def _table_of(rows: Any) -> pa.Table:
     """A table in memory."""
-    return (
-        pa.Table.from_pandas(rows, preserve_index=False)
-        if isinstance(rows, pd.DataFrame)
-        else pa.table(rows)
-    )
+    if isinstance(rows, pd.DataFrame):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    return pa.table(rows)
 
 
 def _footer(
@@ -327,7 +343,8 @@ def _footer(
     """Rows of a file, and key column -> its kind in `KEY_DTYPES`; InputError where a column is
     missing."""
     with open_file(root, name) as file:
-        schema, kinds = partitions.schema(file.schema_arrow), dict[str, str]()
+        schema = partitions.schema(file.schema_arrow)
+        kinds = dict[str, str]()
         _check_columns(schema, [column, *keys])
         for key in keys:
             kinds[key] = key_dtype(schema.field(key).type) or ""

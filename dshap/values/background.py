@@ -53,7 +53,10 @@ class Background:
         rows = self.ordered(names)
         if not self.times:
             return rows
-        held = self.feature_names if names is None else tuple(names)
+        if names is None:
+            held = self.feature_names
+        else:
+            held = tuple(names)
         return Frame.of_names(
             held, times={name: self.times[name] for name in held if name in self.times}
         ).rebuilt(rows)
@@ -110,7 +113,8 @@ def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.in
         features = np.concatenate([features.real, features.imag], axis=1)
         mean = np.concatenate([mean.real, mean.imag])
     chosen = np.empty(size, dtype=np.intp)
-    length, towards = np.einsum("ij,ij->i", features, features), features @ mean
+    length = np.einsum("ij,ij->i", features, features)
+    towards = features @ mean
     along = np.zeros(len(features))  # features · sum of the chosen
     for step in range(size):
         gain = length + 2.0 * (along - (step + 1) * towards)

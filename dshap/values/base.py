@@ -54,7 +54,8 @@ class TableValue:
     def __init__(
         self, model: Predictor, data: Any, players: Mapping[str, Sequence[str | int]] | None
     ) -> None:
-        self.model, self.data = model, data
+        self.model = model
+        self.data = data
         self.players = Players.of(model.n_columns, model.feature_names, players)
 
     def __repr__(self) -> str:
@@ -121,11 +122,17 @@ class Predicted(TableValue):
         )
         data = frame_of(as_array("data", data))
         names = names_of(feature_names, fitted_names_of(predict), data)
-        chosen = columns_by_name(data, names or data.columns) if is_pandas(data) else None
+        if is_pandas(data):
+            chosen = columns_by_name(data, names or data.columns)
+        else:
+            chosen = None
         forms = row_forms(predict, chosen, names, arrays, _times_in(data, names))
         if forms.frame is not None:
             self._check_frame(forms.frame)
-        coded = data if forms.frame is None or chosen is None else forms.frame.codes(chosen)
+        if forms.frame is None or chosen is None:
+            coded = data
+        else:
+            coded = forms.frame.codes(chosen)
         model = forms.function(
             predict,
             _probe_rows(coded, names, _n_columns(coded, names)),
@@ -144,7 +151,10 @@ class Predicted(TableValue):
 
     def fingerprint(self) -> dict[str, Any]:
         """Its name, model, link and players, and a digest of its data where they are in memory."""
-        data = np.ascontiguousarray(self.data) if isinstance(self.data, np.ndarray) else None
+        if isinstance(self.data, np.ndarray):
+            data = np.ascontiguousarray(self.data)
+        else:
+            data = None
         return {
             "value": type(self).__name__,
             **self.model.fingerprint(),
@@ -171,7 +181,8 @@ class PredictedValue(Predicted):
     def cost(self, m: int, n: int = 1) -> Cost:
         """Of values that call the model: as a black box, whose own memory and operations are not
         known."""
-        state, values = m * self.n_columns, 8 * n * m * self.n_outputs
+        state = m * self.n_columns
+        values = 8 * n * m * self.n_outputs
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
         return Cost(
             state_bytes=state,
@@ -224,11 +235,18 @@ def check_predict(given: Any) -> None:
         for name in ("predict_proba", "decision_function", "predict")
         if has_member(given, name)
     ]
-    kind = f"a {type(given).__name__}" if methods and not is_class else shown(given)
-    asked = (
-        f"its {' or '.join(methods)}" if methods else "a function of rows, such as model.predict"
-    )
-    swapped = ", and the rows after it" if shape_of(given) else ""
+    if methods and not is_class:
+        kind = f"a {type(given).__name__}"
+    else:
+        kind = shown(given)
+    if methods:
+        asked = f"its {' or '.join(methods)}"
+    else:
+        asked = "a function of rows, such as model.predict"
+    if shape_of(given):
+        swapped = ", and the rows after it"
+    else:
+        swapped = ""
     raise InputError(f"predict is {kind}: give {asked}{swapped}")
 
 
@@ -280,4 +298,6 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     except (TypeError, ValueError) as error:
         raise InputError(f"data has text where numbers are needed: {error}") from error
     rows = rows[np.isfinite(rows).all(axis=1)]
-    return rows if len(rows) else np.zeros((1, n_columns))
+    if len(rows):
+        return rows
+    return np.zeros((1, n_columns))

@@ -56,7 +56,9 @@ class Copula(Gaussian):
 
     @property
     def sample_size(self) -> int:
-        return MARGIN_SAMPLE if self.margins is None else 0
+        if self.margins is None:
+            return MARGIN_SAMPLE
+        return 0
 
     def choose(self, sample: FloatArray) -> State:
         """The margins, column after column: `value`, `score`, `end` (Σp,), and `size` (columns,) of
@@ -104,7 +106,8 @@ class Copula(Gaussian):
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Of the scores, beside what `Gaussian` takes."""
-        cost, drawn = super().cost(m, n), min(self.model.buffer_rows, n * self.n_samples)
+        cost = super().cost(m, n)
+        drawn = min(self.model.buffer_rows, n * self.n_samples)
         return replace(
             cost,
             task_bytes=cost.task_bytes + 8 * 3 * drawn * self.n_columns,

@@ -55,7 +55,8 @@ class EmbeddedValue(TableValue):
                     "kernel for each column, "
                     "dshap.kernels.Product([...]), with Categorical() for this one"
                 )
-        self.kernel, self.embedding = kernel, checked_embedding(embedding)
+        self.kernel = kernel
+        self.embedding = checked_embedding(embedding)
         (self.rank_tolerance,) = checked(rank_tolerance=rank_tolerance)
         self._memory: tuple[bytes, list[SubsetFeatures]] | None = None
         self.basis: Basis | None = None
@@ -101,7 +102,8 @@ class EmbeddedValue(TableValue):
         key = np.packbits(columns).tobytes()
         memory = self._memory
         if memory is None or memory[0] != key:
-            basis, memory = self._bound_basis, None
+            basis = self._bound_basis
+            memory = None
             self._memory = None  # those of another tile are gone before these are made
             memory = self._memory = (key, [basis.subset(present) for present in columns])
         return memory[1]
@@ -122,11 +124,9 @@ class EmbeddedValue(TableValue):
 
     def _feature_bytes(self, m: int) -> int:
         """The factors of the anchors, and of m coalitions what the features keep."""
-        return (
-            8 * self._q**2 * (self.n_columns + 2 * m + 4)
-            if self.embedding.dtype == np.float64
-            else 8 * m * self._q
-        )
+        if self.embedding.dtype == np.float64:
+            return 8 * self._q**2 * (self.n_columns + 2 * m + 4)
+        return 8 * m * self._q
 
     def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
         """Factors of n rows, three temporaries of one, and the lattices."""

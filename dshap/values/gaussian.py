@@ -205,7 +205,10 @@ class Gaussian(Shifted, PredictedValue):
                 "Marginal"
             )
         pairs = values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
-        spread = pairs.std(axis=0, ddof=1) if len(pairs) > 1 else np.full(self.n_outputs, np.nan)
+        if len(pairs) > 1:
+            spread = pairs.std(axis=0, ddof=1)
+        else:
+            spread = np.full(self.n_outputs, np.nan)
         return pairs.mean(axis=0), spread / np.sqrt(len(pairs))
 
     def base(self, state: State) -> FloatArray:
@@ -225,7 +228,8 @@ class Gaussian(Shifted, PredictedValue):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
-        mean, columns = state["mean"], state["columns"]
+        mean = state["mean"]
+        columns = state["columns"]
         scores = self._scores(rows)
         offset = scores - mean
         values = np.empty((len(rows), len(columns), self.n_outputs))
@@ -264,7 +268,9 @@ class Gaussian(Shifted, PredictedValue):
         Of `prepare` Moments, State, a dozen matrices of one coalition, the masks as they are made;
         the draws' two halves, or what v(empty) is predicted from, with as much for the model.
         """
-        c, k, draws = self.n_columns, self.n_outputs, self.n_samples
+        c = self.n_columns
+        k = self.n_outputs
+        draws = self.n_samples
         state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 16 * k
         moments = 8 * (c * c + c + 1)
         drawn = 8 * draws * (3 * (c + k) + c)

@@ -67,7 +67,8 @@ class KernelInterventional(KernelValue):
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
-        columns, dtype = ~self.players.columns(masks), self.expansion.coefficients.dtype
+        columns = ~self.players.columns(masks)
+        dtype = self.expansion.coefficients.dtype
         sums = subset_sums(self.expansion, columns, rows, self._r, dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
@@ -91,8 +92,12 @@ class KernelInterventional(KernelValue):
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Factors of rows and sums over lattices of coalitions."""
-        c, k, r, item = self.n_columns, self.n_outputs, self._r, self._item
-        state, moments = SubsetTable.nbytes(m, k, r, c, item), item * m * r + 8
+        c = self.n_columns
+        k = self.n_outputs
+        r = self._r
+        item = self._item
+        state = SubsetTable.nbytes(m, k, r, c, item)
+        moments = item * m * r + 8
         return Cost(
             state_bytes=state,
             prepare_bytes=2 * moments + 2 * state,

@@ -128,13 +128,15 @@ class LinearGaussian(Shifted):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        self.kind, self.n_permutations = Choice(KINDS)("kind", kind), n_permutations
+        self.kind = Choice(KINDS)("kind", kind)
+        self.n_permutations = n_permutations
         (feature_names,) = checked(feature_names=feature_names)
         names = names_of(feature_names, fitted_names_of(coef), data)
         weights, constant = coefficients_of(coef, intercept)
         k, c = weights.shape
         self.ridge, self.seed = checked(ridge=ridge, seed=seed)
-        self.transform, self.table = transform, None
+        self.transform = transform
+        self.table = None
         spread = np.ones(c)
         if sum(given is not None for given in (mean, data, transform)) != 1:
             raise InputError("give mean and covariance, or data, or transform: one of the three")
@@ -143,7 +145,8 @@ class LinearGaussian(Shifted):
                 raise InputError(
                     "a transform has its players and its kind: leave players and kind out"
                 )
-            mean, names = transform.mean, _names_with(transform, names)
+            mean = transform.mean
+            names = _names_with(transform, names)
         elif mean is not None:
             mean = finite_array("mean", mean, (1,), "(columns,)")
             covariance = self._covariance(covariance, len(mean))
@@ -187,7 +190,9 @@ class LinearGaussian(Shifted):
     def sums(self, rows: FloatArray) -> Moments:
         """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ
         was given."""
-        return normal_sums(rows, self._shift()) if self._learns else Moments()
+        if self._learns:
+            return normal_sums(rows, self._shift())
+        return Moments()
 
     def table_of(self, moments: Moments) -> NormalTable:
         """Mean and covariance: those that were given, or of the sums over the data."""

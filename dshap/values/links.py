@@ -215,7 +215,9 @@ class OfClass(ProbabilityLink):
         return ("predicted class" if self.of is None else str(self.of),)
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        return None if self.of is not None else prediction.argmax(axis=1).astype(np.int16)
+        if self.of is not None:
+            return None
+        return prediction.argmax(axis=1).astype(np.int16)
 
     def _of_class(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         """(n, m, 1)"""

@@ -99,12 +99,16 @@ class Marginal(PredictedValue):
             if weights is not None:
                 raise InputError("weights belong to rows; a Background has its own: leave them out")
             self.notes = {"background": background.summary()}
-            background, weights = background.table(names), background.weights
+            weights = background.weights
+            background = background.table(names)
         self.streams_data = _is_streamed(background)
         if not self.streams_data:
             if names is not None and has_columns(background):
                 background = columns_by_name(background, names)
-            background = background if is_frame(background) else _rows_of(background)
+            if is_frame(background):
+                background = background
+            else:
+                background = _rows_of(background)
         super().__init__(
             predict,
             background,
@@ -137,7 +141,10 @@ class Marginal(PredictedValue):
         predicted once."""
         if self.background is None:
             raise InputError("the background is a table that is read by spans: ask dshap.explain")
-        weights = np.ones(len(self.background)) if self.data_weights is None else self.data_weights
+        if self.data_weights is None:
+            weights = np.ones(len(self.background))
+        else:
+            weights = self.data_weights
         return mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
@@ -158,7 +165,10 @@ class Marginal(PredictedValue):
     def cost(self, m: int, n: int = 1) -> Cost:
         """Mixes, and calls of the model, whose operations are not known."""
         state = Masks.bytes_of(m, self.n_columns)
-        b = STREAMED_ROWS if self.background is None else len(self.background)
+        if self.background is None:
+            b = STREAMED_ROWS
+        else:
+            b = len(self.background)
         mixes = mixed_bytes(self._calls, n, b, max(m, 1), self.n_columns)
         return Cost(
             state_bytes=state,

@@ -29,7 +29,8 @@ is drawn, and the variance of a constant column, relative to its mean square abo
 TRIED_RIDGE = 1e-4
 """The ridge that the error of collinear columns proposes: coefficients of up to 100, variances
 larger by 0.01 %."""
-INVOLVED, MOST_NAMES = 0.01, 6
+INVOLVED = 0.01
+MOST_NAMES = 6
 """Columns are named in that error where their part in the eigenvector is at least this share of the
 largest: that of columns which do not belong is rounding."""
 
@@ -129,11 +130,10 @@ class NormalTable(NamedTuple):
     def check_spread(self) -> None:
         """Refuse a table of which no column varies: nothing is known of how columns go together."""
         if not self.varies.any():
-            given = (
-                "the covariance is 0"
-                if self.n_rows is None
-                else f"no column varies over {self.n_rows:,} row(s) of data"
-            )
+            if self.n_rows is None:
+                given = "the covariance is 0"
+            else:
+                given = f"no column varies over {self.n_rows:,} row(s) of data"
             raise InputError(
                 f"{given}, and E[f(X) | X_S] under a normal law needs columns that do: give more "
                 "rows, or take "
@@ -149,8 +149,14 @@ class NormalTable(NamedTuple):
         part = np.abs(vectors[:, 0])
         ordered = [i for i in np.argsort(-part, kind="stable") if part[i] >= INVOLVED * part.max()]
         shown = ", ".join(names[among[i]] for i in ordered[:MOST_NAMES])
-        more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
-        of_rows = "" if self.n_rows is None else f" of {self.n_rows:,} rows of data"
+        if len(ordered) > MOST_NAMES:
+            more = f" and {len(ordered) - MOST_NAMES} more"
+        else:
+            more = ""
+        if self.n_rows is None:
+            of_rows = ""
+        else:
+            of_rows = f" of {self.n_rows:,} rows of data"
         return (
             f"the correlation matrix{of_rows}, ridge {self.ridge:g} added, has smallest "
             f"eigenvalue {eigenvalues[0]:.2g} where {SMALLEST_EIGENVALUE:g} is needed: columns "
@@ -173,7 +179,9 @@ class Shifted(TableValue):
 
     @property
     def sample_size(self) -> int:
-        return SHIFT_SAMPLE if self._learns and self.shift is None else 0
+        if self._learns and self.shift is None:
+            return SHIFT_SAMPLE
+        return 0
 
     def choose(self, sample: FloatArray) -> State:
         """`shift` (columns,): the mean of a sample (n, columns)."""
@@ -208,7 +216,8 @@ def conditional(
 def normal_sums(rows: FloatArray, shift: FloatArray) -> Moments:
     """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`."""
     c = len(shift)
-    total, outer = np.zeros(c), np.zeros((c, c))
+    total = np.zeros(c)
+    outer = np.zeros((c, c))
     for start in range(0, len(rows), SUM_ROWS):
         centred = rows[start : start + SUM_ROWS] - shift
         total += centred.sum(axis=0)

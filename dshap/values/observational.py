@@ -104,9 +104,15 @@ class KernelObservational(EmbeddedValue, KernelValue):
             centred=centred, with_interventional=with_interventional
         )
         explained = expansion_model(model, data, output_names)
-        explained = BothKinds(explained) if with_interventional else explained
+        if with_interventional:
+            explained = BothKinds(explained)
+        else:
+            explained = explained
         KernelValue.__init__(self, explained, data, players)
-        kernel = getattr(self.expansion, "kernel", None) if kernel is None else kernel
+        if kernel is None:
+            kernel = getattr(self.expansion, "kernel", None)
+        else:
+            kernel = kernel
         if kernel is None:
             raise InputError(
                 "kernel is None, and the model has no product kernel of its own: give kernel=, one "
@@ -172,7 +178,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
         """Of the embedding's products over `columns`, and of the model's over `away` (m,
         columns)."""
-        basis, model = self._bound_basis, self.expansion
+        basis = self._bound_basis
+        model = self.expansion
         at = Lattice(columns, basis.size, n, basis.dtype)
         if self._is_shared:
             return at, at.also(away)
@@ -193,7 +200,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         rows, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
-        features, dtype = self._features(columns), self.expansion.coefficients.dtype
+        features = self._features(columns)
+        dtype = self.expansion.coefficients.dtype
         sizes = [each.n_features for each in features]
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, self._r) for p in sizes], dtype)
@@ -229,28 +237,37 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """
         assert moments is not None
         columns = self.players.columns(masks)
-        features, r, n = self._features(columns), self._r, float(moments["count"])
+        features = self._features(columns)
+        r = self._r
+        n = float(moments["count"])
         sizes = [each.n_features for each in features]
         grams = stacked_parts(moments["gram"], [(p, p) for p in sizes])
         crosses = stacked_parts(moments["cross"], [(p, r) for p in sizes])
-        ones = (
-            stacked_parts(moments["ones"], [(p,) for p in sizes])
-            if self._sums_means
-            else [np.zeros(p) for p in sizes]
-        )
+        if self._sums_means:
+            ones = stacked_parts(moments["ones"], [(p,) for p in sizes])
+        else:
+            ones = [np.zeros(p) for p in sizes]
         no_mean = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
-        mean = moments["mean"] / n if self.centred else no_mean
-        weights, shift, found, probes = [], mean.copy(), [], self._probes(features, columns)
+        if self.centred:
+            mean = moments["mean"] / n
+        else:
+            mean = no_mean
+        weights = []
+        shift = mean.copy()
+        found = []
+        probes = self._probes(features, columns)
         for j, subset in enumerate(features):
-            gram, cross = grams[j], crosses[j]
+            gram = grams[j]
+            cross = crosses[j]
             if self.centred:
-                gram, cross = (
-                    gram - np.outer(ones[j], ones[j]) / n,
-                    cross - np.outer(ones[j], mean[j]),
-                )
+                gram = gram - np.outer(ones[j], ones[j]) / n
+                cross = cross - np.outer(ones[j], mean[j])
             if self._is_validated:
                 found.append(_chosen(next(probes), gram, cross, moments["squares"][j], mean[j], n))
-            penalty = found[-1].penalty if isinstance(self.penalty, str) else self.penalty
+            if isinstance(self.penalty, str):
+                penalty = found[-1].penalty
+            else:
+                penalty = self.penalty
             white = _solve(gram, cross, penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
             folded = _folded(subset, white)
@@ -289,21 +306,29 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
-        columns, coefficients = state["columns"], self.expansion.coefficients
-        k, is_form = coefficients.shape[1], self._is_form
+        columns = state["columns"]
+        coefficients = self.expansion.coefficients
+        k = coefficients.shape[1]
+        is_form = self._is_form
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
         prepared = list(coalition_weights(state, self._r, self._parts))
         for j in at.order.tolist():  # landmarks first: rows lie next to each other
             kept, weights = prepared[j]
-            order = _kept_first(kept, self._r) if is_form else np.arange(self._r)
+            if is_form:
+                order = _kept_first(kept, self._r)
+            else:
+                order = np.arange(self._r)
             present = inside.product(j, order).T  # (r, n) k_S(x, z)
             amplitudes = coefficients[order]
             if is_form:
                 out[:, j, 0] = _form_values(weights.reshape(self._r, -1), present.T)
             else:
-                products = present[kept] if inside.is_shared else at.product(j, kept).T
+                if inside.is_shared:
+                    products = present[kept]
+                else:
+                    products = at.product(j, kept).T
                 conditional = weights.T @ product_parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
                 conditional *= present
                 out[:, j, :k] = (amplitudes.T @ conditional).real.T
@@ -317,23 +342,29 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def _parts(self) -> int:
         """Weights of a product: for Fourier features those of its real and of its imaginary
         part."""
-        return 1 if self.embedding.dtype == np.float64 else 2
+        if self.embedding.dtype == np.float64:
+            return 1
+        return 2
 
     def _block_bytes(self, n: int) -> int:
         """Lattices of both sides, or one and the products of the other."""
-        away = (
-            self._item * n * self._r
-            if self._is_shared
-            else self._lattice_bytes(n, self._r, self._item)
-        )
+        if self._is_shared:
+            away = self._item * n * self._r
+        else:
+            away = self._lattice_bytes(n, self._r, self._item)
         return self._lattice_bytes(n, self._q, self._basis_item) + away
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Of `prepare` Moments, the weights twice (a list, then one array), the features, the
         points of some coalitions and one coalition's solve; of `moments` lattices, features, Φ, a
         cross product, and the Moments."""
-        c, p, q, r, item = self.n_columns, self._p, self._q, self._r, self._item
-        features, k = self._feature_bytes(m), self._k * self._is_validated
+        c = self.n_columns
+        p = self._p
+        q = self._q
+        r = self._r
+        item = self._item
+        features = self._feature_bytes(m)
+        k = self._k * self._is_validated
         state = m * (item * (r * (q * self._parts + 2)) + 8 * q + c + 24)
         moments = (
             m * (8 * p * p + item * p * r + self._sums_means * (8 * p + item * r) + 8 * POINTS * k)
@@ -342,7 +373,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + item * p * r
         probes = item * POINTS * k * (m * r + 2 * SUM_ROWS)
         factors = item * min(m, TOGETHER) * POINTS * r * (c + 1) * self._is_validated
-        each = p * (r - p / 2.0) if self._is_form else item / 8.0 * p * r
+        if self._is_form:
+            each = p * (r - p / 2.0)
+        else:
+            each = item / 8.0 * p * r
         return Cost(
             state_bytes=state,
             prepare_bytes=moments
@@ -407,7 +441,9 @@ def product_parts(products: NDArray[Any]) -> FloatArray:
 
 def _folded(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
     """Weights of `product_parts` from those of the whitened features."""
-    return subset.coefficients(white) if subset.n_features == len(subset.kept) else white
+    if subset.n_features == len(subset.kept):
+        return subset.coefficients(white)
+    return white
 
 
 def _kept_first(kept: NDArray[np.integer], r: int) -> NDArray[np.integer]:
@@ -434,7 +470,8 @@ def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
     """Σ_ij k_i A_ij k_j (n,) from A (r, q), its first q rows a lower triangle, and k (n, r),
     landmarks kept first."""
     q = form.shape[1]
-    kept, others = products[:, :q], products[:, q:]
+    kept = products[:, :q]
+    others = products[:, q:]
     half = dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
     if others.size:
         half = dgemm(1.0, others, form[q:].T, beta=1.0, c=half, trans_b=1, overwrite_c=1)
@@ -448,10 +485,13 @@ def coalition_weights(
     arrays = (
         state[name].reshape(-1, r) for name in sorted(state.arrays) if name.startswith("weights")
     )
-    weights, at, first = next(arrays), 0, 0
+    weights = next(arrays)
+    at = 0
+    first = 0
     for rank in state["rank"].tolist():
         if parts * (at - first) == len(weights):  # the next of the states that were joined
-            weights, first = next(arrays), at
+            weights = next(arrays)
+            first = at
         yield (
             state["kept"][at : at + rank],
             weights[parts * (at - first) : parts * (at - first + rank)],

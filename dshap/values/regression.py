@@ -35,7 +35,9 @@ __all__ = ["ConditionalRegression"]
 PRECISIONS = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
 """Largest error of float32 sums, in standard deviations of f."""
-TRIAL_ROWS, TRIAL_VALUES, TRIAL_COALITIONS = 4_096, 1_000, 16
+TRIAL_ROWS = 4_096
+TRIAL_VALUES = 1_000
+TRIAL_COALITIONS = 16
 """Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is
 measured."""
 TRIAL_SEED = 0
@@ -114,7 +116,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
                 'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier '
                 "features"
             )
-        (self.penalty,), self.precision = checked(penalty=penalty), precision
+        (self.penalty,) = checked(penalty=penalty)
+        self.precision = precision
         super().__init__(
             predict,
             data,
@@ -152,7 +155,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
         """Root mean square and largest difference of the values to those of float64 sums, over the
         deviation of f."""
-        f, rng = self.model(rows), np.random.default_rng(TRIAL_SEED)
+        f = self.model(rows)
+        rng = np.random.default_rng(TRIAL_SEED)
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
         masks = masks[masks.any(axis=1)]
         values = []
@@ -169,24 +173,35 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def sample_size(self) -> int:
         """Rows to choose from; 0 once chosen."""
         size = super().sample_size
-        return max(size, TRIAL_ROWS) if self.precision == "float32" and self.basis is None else size
+        if self.precision == "float32" and self.basis is None:
+            return max(size, TRIAL_ROWS)
+        return size
 
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2`
         Σf², `count`."""
-        f = self.model(rows) if predictions is None else predictions  # (n, k)
+        if predictions is None:  # (n, k)
+            f = self.model(rows)
+        else:
+            f = predictions
         columns = self.players.columns(masks)
-        basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
+        basis = self._bound_basis
+        features = self._features(columns)
+        k = self.n_outputs
         sizes = [each.n_features for each in features]
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, k) for p in sizes])
         one, ones = stacked_zeros([(p,) for p in sizes])
-        dtype = np.float32 if self.precision == "float32" else basis.dtype
+        if self.precision == "float32":
+            dtype = np.float32
+        else:
+            dtype = basis.dtype
         lattice = Lattice(columns, basis.size, SUM_ROWS, dtype)
         for start in range(0, len(rows), SUM_ROWS):
-            part, target = rows[start : start + SUM_ROWS], f[start : start + SUM_ROWS]
+            part = rows[start : start + SUM_ROWS]
+            target = f[start : start + SUM_ROWS]
             lattice.fill(rows_last(basis.factors(part)).astype(dtype, copy=False))
             for j in lattice.order.tolist():
                 phi = features[j].whitened(lattice.product(j, features[j].kept))  # (n, p)
@@ -204,7 +219,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         where the penalty is given.
         """
         assert moments is not None
-        columns, n, k = self.players.columns(masks), float(moments["count"]), self.n_outputs
+        columns = self.players.columns(masks)
+        n = float(moments["count"])
+        k = self.n_outputs
         features = self._features(columns)
         sizes = [each.n_features for each in features]
         mean = moments["f"] / n  # (k,)
@@ -215,7 +232,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             stacked_parts(moments["ones"], [(p,) for p in sizes]),
             strict=True,
         )
-        table, found = np.zeros((len(masks), k, self._q), self.embedding.dtype), []
+        table = np.zeros((len(masks), k, self._q), self.embedding.dtype)
+        found = []
         for each, into, (gram, cross, ones) in zip(features, table, sums, strict=True):
             right = cross - np.outer(ones, mean)
             found.append(self._penalty_of(gram, right, spread, n))
@@ -245,9 +263,14 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def cost(self, m: int, n: int = 1) -> Cost:
         """Of `prepare` Moments, the state twice, the features and one coalition's solve; of
         `moments` features, lattices, Φ, the Moments and the predictions."""
-        c, k, q, p, item = self.n_columns, self.n_outputs, self._q, self._p, self._basis_item
+        c = self.n_columns
+        k = self.n_outputs
+        q = self._q
+        p = self._p
+        item = self._basis_item
         state = SubsetTable.nbytes(m, k, q, c, item) + 24 * m
-        moments, features = 8 * (m * p * (p + k + 1) + 2 * k + 1), self._feature_bytes(m)
+        moments = 8 * (m * p * (p + k + 1) + 2 * k + 1)
+        features = self._feature_bytes(m)
         rows = min(n, SUM_ROWS)
         block = self._lattice_bytes(rows, q, item) + 2 * 8 * rows * p
         return Cost(

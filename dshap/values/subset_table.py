@@ -66,7 +66,8 @@ class SubsetTable:
         if sums is None:
             return None
         # (d,), (d, k)
-        one_each, offset = members.argmax(axis=1), score.sum(axis=0)[:, None] * self.base
+        one_each = members.argmax(axis=1)
+        offset = score.sum(axis=0)[:, None] * self.base
 
         def scored_sums(rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
             of_columns, of_all = sums(rows, held)

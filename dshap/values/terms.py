@@ -28,7 +28,8 @@ __all__ = ["TERM_ROWS", "InterventionalTerms", "ObservationalTerms", "TermValue"
 
 TERM_ROWS = 256
 """Rows whose factors are held at once."""
-SIGNED_SUMS, PROBE_SEED = 8, 0
+SIGNED_SUMS = 8
+PROBE_SEED = 0
 """Of all terms, that stand for a model which has no weights yet."""
 
 
@@ -75,7 +76,9 @@ class ObservationalTerms(KernelObservational):
 
     @property
     def _probed(self) -> NDArray[Any]:
-        return self.expansion.coefficients if self.weights is None else self.weights
+        if self.weights is None:
+            return self.expansion.coefficients
+        return self.weights
 
     def _probes(
         self, features: Sequence[SubsetFeatures], columns: BoolArray
@@ -96,7 +99,10 @@ class ObservationalTerms(KernelObservational):
             for j in at.order.tolist():
                 kept, weights = prepared[j]
                 present = inside.product(j).T  # (r, n) k_S(x, z)
-                products = present[kept] if inside.is_shared else at.product(j, kept).T
+                if inside.is_shared:
+                    products = present[kept]
+                else:
+                    products = at.product(j, kept).T
                 conditional = (score[j] * weights).T @ product_parts(products.T).T
                 conditional *= present
                 out[:, block] += conditional
@@ -109,12 +115,14 @@ class ObservationalTerms(KernelObservational):
         With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's
         own landmarks.
         """
-        columns, basis = state["columns"], self._bound_basis
+        columns = state["columns"]
+        basis = self._bound_basis
         model = NystromBasis(self.expansion.kernel, self.expansion.landmarks, self.rank_tolerance)  # type: ignore[attr-defined]
         largest = 0.0
         for present, (_, weights) in zip(
             columns, coalition_weights(state, self._r, self._parts), strict=True
         ):
-            white, away = basis.subset(present).factor.T @ weights, model.subset(~present)  # type: ignore[attr-defined]
+            white = basis.subset(present).factor.T @ weights  # type: ignore[attr-defined]
+            away = model.subset(~present)
             largest = max(largest, float(np.square(away.whitened(white[:, away.kept])).sum()))
         return largest

@@ -98,8 +98,14 @@ class Tokens(Marginal):
                 f"predict is {shown(predict)}: give a function, such as a model's predict_proba"
             )
         (buffer_rows, output_names) = checked(buffer_rows=buffer_rows, output_names=output_names)
-        self.longest = None if longest is None else checked(longest=longest)[0]
-        self.column = None if column is None else checked(column=column)[0]
+        if longest is None:
+            self.longest = None
+        else:
+            self.longest = checked(longest=longest)[0]
+        if column is None:
+            self.column = None
+        else:
+            self.column = checked(column=column)[0]
         self.vocabulary = Vocabulary.of(vocabulary, padding, tokenizer)
         if background is not None and reference is not None:
             raise InputError(
@@ -108,7 +114,8 @@ class Tokens(Marginal):
         self._reference = self.vocabulary.id_of(
             "reference", self.vocabulary.padding if reference is None else reference
         )
-        self._others, self.streams_data = self._texts_of(background), False
+        self._others = self._texts_of(background)
+        self.streams_data = False
         model = TokenFunction(
             predict,
             self._background_of(self.longest or max([PROBE_LENGTH, *map(len, self._others)]))[
@@ -152,9 +159,10 @@ class Tokens(Marginal):
         reference."""
         if background is None:
             return ()
-        texts = (
-            [] if isinstance(background, str) or not np.iterable(background) else list(background)
-        )
+        if isinstance(background, str) or not np.iterable(background):
+            texts = []
+        else:
+            texts = list(background)
         if not texts:
             raise InputError(f"background is {shown(background)}: give a list of texts")
         return tuple(

@@ -15,7 +15,9 @@ __all__ = ["Trees", "as_value"]
 
 def as_value(given: Any) -> Any:
     """The `Trees` of a fitted tree ensemble; anything else as it is."""
-    return Trees(given) if is_ensemble(given) else given
+    if is_ensemble(given):
+        return Trees(given)
+    return given
 
 
 class Trees(TableValue):

@@ -44,14 +44,17 @@ __all__ = [
     "weighted_priors",
 ]
 
-FEW_PAIRS, MANY_PAIRS = 2, 8
+FEW_PAIRS = 2
+MANY_PAIRS = 8
 """A player: with fewer than the first attributions are a mean over priors, from the second on those
 of the likeliest.  Shares in between are near the best of products and heavy tails of 30 players,
 and within 3 % of that of most others; votes would have less error by the mean alone."""
 PRIORS = 3
 """Second coordinate of the stream of the signs of priors."""
 
-DECAYS, VARIATIONS, POWERS = (0.001, 0.1, 1.0), (0.0, 0.3, 3.0), (0.0, 0.5, 1.0)
+DECAYS = (0.001, 0.1, 1.0)
+VARIATIONS = (0.0, 0.3, 3.0)
+POWERS = (0.0, 0.5, 1.0)
 POWERS_OF_MANY = POWERS[:2]
 """Of more than 64 players.  Airports of 80 to 256 have 0.7 times the error that they have where all
 players are alike, and 0.6 times with the power 1 too; votes, which are all but alike, 1.1 and 1.2
@@ -141,7 +144,8 @@ def averaged_weights(
     sums = np.zeros((shares.shape[1], *pairs.shape))
     for process, chosen in _chosen(pairs, average, sizes):
         sums += process.weights(average[chosen, 3], shares[chosen])
-    mean, rest = sums[0], shares[:, 1:].sum(axis=0)
+    mean = sums[0]
+    rest = shares[:, 1:].sum(axis=0)
     return mean, np.moveaxis(sums[1:] - rest[:, None, None] * mean, 0, 1)
 
 
@@ -210,19 +214,21 @@ class Sloped:
         variances = prior.variances.copy()
         variances[1] = LEAST_SLOPE
         process = Process.at(pairs, replace(prior, variances=variances), known)
-        relevance = (
-            np.ones(pairs.shape[1])
-            if prior.relevance is None
-            else prior.relevance / prior.relevance.mean()
-        )
+        if prior.relevance is None:
+            relevance = np.ones(pairs.shape[1])
+        else:
+            relevance = prior.relevance / prior.relevance.mean()
         return cls(process, process.trend.T @ process.trend, relevance)
 
     def deviances(self, odd: FloatArray) -> list[float]:
         """−2 × the log-likelihood of games odd (p, games), each of its own scale, together, of
         every slope."""
-        (p, d), process, out = self.process.trend.shape, self.process, []
+        p, d = self.process.trend.shape
+        process = self.process
+        out = []
         whitened = solve_triangular(process.factor, odd, lower=True)
-        by_player, squares = process.trend.T @ whitened, np.square(whitened).sum(axis=0)
+        by_player = process.trend.T @ whitened
+        squares = np.square(whitened).sum(axis=0)
         for slope in SLOPES:
             factor = self._factor(slope)
             left = squares - np.square(solve_triangular(factor, by_player, lower=True)).sum(axis=0)
@@ -258,7 +264,8 @@ class Sloped:
 
     def error2(self, slope: float) -> float:
         """Sum of the posterior variances of φ, in units of scale."""
-        missing, process = self.process.missing, self.process
+        missing = self.process.missing
+        process = self.process
         by_trend = (missing * cho_solve((self._factor(slope), True), missing)).sum()
         return float(process.variance.sum() - np.square(process.covariance).sum() + by_trend)
 

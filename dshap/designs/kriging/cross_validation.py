@@ -22,14 +22,19 @@ __all__ = ["Folds", "held_out", "ratio", "tried"]
 
 MOST_DOUBT = 10.0
 """That a single game throws on the standard errors of all."""
-HELD_SHARE, TRIED_GAMES, TRIED_OF_MANY = 5, 8, 3
+HELD_SHARE = 5
+TRIED_GAMES = 8
+TRIED_OF_MANY = 3
 """Choices are tried with one pair in so many held out, on so many games, or so many of many
 players."""
 
 
 def tried(odd: FloatArray, d: int) -> FloatArray:
     """Some of the games (games, p) of d players."""
-    most = TRIED_GAMES if d <= MANY_PLAYERS else TRIED_OF_MANY
+    if d <= MANY_PLAYERS:
+        most = TRIED_GAMES
+    else:
+        most = TRIED_OF_MANY
     return odd[np.unique(np.linspace(0, len(odd) - 1, min(len(odd), most)).round().astype(int))]
 
 
@@ -44,7 +49,8 @@ class Folds:
     def errors(self, precision: FloatArray, odd: FloatArray) -> FloatArray:
         """How far games odd (games, p) are off, by the precision P (p, p) of all pairs:
         (P_hh)⁻¹(Py)_h of a part h."""
-        out, by_pair = np.zeros_like(odd), odd @ precision
+        out = np.zeros_like(odd)
+        by_pair = odd @ precision
         for held in self._parts:
             out[:, held] = np.linalg.solve(precision[np.ix_(held, held)], by_pair[:, held].T).T
         return out
@@ -59,12 +65,14 @@ class Folds:
     def errors_of_own(self, processes: GameProcesses, odd: FloatArray) -> FloatArray:
         """The same by the process of each game's own, where it is likelier of the pairs that are
         not held out."""
-        out, shared = np.zeros_like(odd), processes.shared.precision
+        out = np.zeros_like(odd)
+        shared = processes.shared.precision
         for held in self._parts:
             kept = np.setdiff1d(np.arange(len(self.pairs)), held)
             known = replace(processes, pairs=self.pairs[kept])
             for game, y in enumerate(odd):
-                precision, relevance = shared, known.relevance(y[kept])
+                precision = shared
+                relevance = known.relevance(y[kept])
                 if relevance is not None:
                     of_all = correlations(self.pairs, relevance)
                     if known.is_likelier(
@@ -90,7 +98,9 @@ def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
     squares = [np.square(each).sum(axis=1) for each in (errors, others, odd)]
     is_rough = np.minimum(squares[0], squares[1]) > ROUGHNESS * squares[2]
     logs = np.log(squares[0][is_rough] / squares[1][is_rough]) / 2
-    return float(np.exp(logs.mean())) if len(logs) else 1.0
+    if len(logs):
+        return float(np.exp(logs.mean()))
+    return 1.0
 
 
 def held_out(
@@ -107,16 +117,21 @@ def held_out(
     at least 1.  Games that are additive do not count; 1 of none, of terms that there may not be,
     and where the pairs that are kept do not tell the players apart.
     """
-    split, gains = _Split.of(processes.pairs, seed), list[float]()
+    split = _Split.of(processes.pairs, seed)
+    gains = list[float]()
     if not tell_apart(split.screen.pairs):
         return 1.0, (1.0, 1.0)
     doubts: tuple[list[float], list[float]] = [], []
-    shared, kept = _Trial.of(split, processes.shared), replace(processes, pairs=split.screen.pairs)
+    shared = _Trial.of(split, processes.shared)
+    kept = replace(processes, pairs=split.screen.pairs)
     for game in odd:
         plain = shared.without_terms(game)
         if not plain.held > ROUGHNESS * _mean_square(game):
             continue
-        found = kept.likelier(game[split.kept]) if is_by_game else None
+        if is_by_game:
+            found = kept.likelier(game[split.kept])
+        else:
+            found = None
         trial = shared
         if found is not None:
             trial = _Trial.of(split, processes.base(processes.process(found.relevance)))
@@ -187,11 +202,11 @@ class _Trial:
 
     @classmethod
     def of(cls, split: _Split, base: TermBase) -> _Trial:
-        precision, held, kept = base.precision, split.held, split.kept
-        inverse, across = (
-            np.linalg.inv(precision[np.ix_(held, held)]),
-            precision[np.ix_(kept, held)],
-        )
+        precision = base.precision
+        held = split.held
+        kept = split.kept
+        inverse = np.linalg.inv(precision[np.ix_(held, held)])
+        across = precision[np.ix_(kept, held)]
         return cls(
             split,
             base,
@@ -208,7 +223,8 @@ class _Trial:
 
     def with_terms(self, game: FloatArray) -> _Errors:
         """Errors on a game (p,) that has sparse terms, from the kept pairs and from all."""
-        base, y = self.base, game[self.split.kept]
+        base = self.base
+        y = game[self.split.kept]
         part = next(fitted(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
         whole = next(fitted(base.screen, base.precision, game[:, None], base.of_triple, ROUNDS))
         rest = game - base.screen.pairs[:, part.triples].prod(axis=2) @ part.coefficients

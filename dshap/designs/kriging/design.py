@@ -52,7 +52,9 @@ __all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
 MAX_CONTRASTED_PLAYERS = 128
 """Of more, the errors of all players come from one contrast of the values: one for each would be
 slow."""
-MIN_SPARSE_PLAYERS, LEAST_SPARSE_PAIRS, LEAST_OWN_PAIRS = 6, 2, 6
+MIN_SPARSE_PLAYERS = 6
+LEAST_SPARSE_PAIRS = 2
+LEAST_OWN_PAIRS = 6
 """Players, and pairs for each of them, from which on a pilot tries sparse terms; and, of many
 players, processes of their own."""
 
@@ -183,10 +185,17 @@ class KrigingDesign(BaseDesign):
     def info(self) -> DesignInfo:
         """What is known of the design before any value; a process keeps the matrices that it
         factors."""
-        d, n_pairs = self.n_players, self.pair_list.n_pairs
-        columns = d if d <= MAX_CONTRASTED_PLAYERS else 1
+        d = self.n_players
+        n_pairs = self.pair_list.n_pairs
+        if d <= MAX_CONTRASTED_PLAYERS:
+            columns = d
+        else:
+            columns = 1
         columns += -(-d // self.n_replicates) if self._sees_missed else 0
-        entries = columns if self.n_replicates else 0
+        if self.n_replicates:
+            entries = columns
+        else:
+            entries = 0
         solution = solution_bytes(d, n_pairs, self.n_replicates * entries)
         if self.held_coalitions:
             solution += held_bytes(d, n_pairs, self._is_few)
@@ -282,56 +291,72 @@ class KrigingDesign(BaseDesign):
         pairs = self.pair_list
         if pairs.is_open:
             return 2 * pairs.first_pairs + N_ENDS
-        return 0 if self.decay is not None or pairs.is_whole else self.budgets[-1]
+        if self.decay is not None or pairs.is_whole:
+            return 0
+        return self.budgets[-1]
 
     def tune(self, values: FloatArray) -> Record:
         """From values (games, m) of the `pilot_coalitions` of some instances and outputs, what is
         open: `later_shells`, such that likely priors promise the least error, then decay, variation
         and relevance of the likeliest, and what games have for themselves."""
-        odd, pairs = odd_values(values), self.pair_list
+        odd = odd_values(values)
+        pairs = self.pair_list
         with one_blas_thread():
             if pairs.is_open:
                 return Record(for_list(pairs, odd, self._prior))
             chosen = likeliest(pairs.pairs, odd, self._prior, self.seed)
             design = self.tuned(Record(chosen))
             if self._averaged_share:
-                likely = design._prior if self._is_determined else None
+                if self._is_determined:
+                    likely = design._prior
+                else:
+                    likely = None
                 chosen |= for_few(pairs, odd, self._prior, self.average, likely, self.seed)
                 design = self.tuned(Record(chosen))
             if self.held_coalitions:
                 # its share of many players is a fifth at most
-                mean = design._mean if self._is_few else None
+                if self._is_few:
+                    mean = design._mean
+                else:
+                    mean = None
                 chosen |= for_games(_processes(design), odd, self.seed, self._terms, mean)
             return Record(chosen)
 
     def tuned(self, record: Record) -> KrigingDesign:
         """This design with these choices; no more sizes are whole than need be where the record
         does not say."""
-        pairs, arrays = self.pair_list, record.arrays
+        pairs = self.pair_list
+        arrays = record.arrays
         if not arrays:
-            return replace(self, later_shells=pairs.least_shells) if pairs.is_open else self
+            if pairs.is_open:
+                return replace(self, later_shells=pairs.least_shells)
+            return self
         return replace(self, **found_fields(arrays))
 
     @property
     def held_coalitions(self) -> int:
         """All, where each game may have sparse terms or a process of its own; else 0."""
         asks = self.sparse is None and self.decay is None and self._may_differ
-        return self.budgets[-1] if self._games_differ or asks else 0
+        if self._games_differ or asks:
+            return self.budgets[-1]
+        return 0
 
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions,
         each game with its own process and sparse terms."""
         n, _, k = values.shape
-        odd, processes = odd_values(values.swapaxes(1, 2).reshape(n * k, -1)), _processes(self)
+        odd = odd_values(values.swapaxes(1, 2).reshape(n * k, -1))
+        processes = _processes(self)
         signs = _signs(self)[:, : self.n_replicates if self._has_errors else 0]
         with one_blas_thread():
             phi, moves = processes.estimates(
                 odd, signs, self.doubt, self._has_terms, self._has_processes
             )
         shape = n, k, self.n_players
-        replicates = (
-            phi + moves if self._has_errors else np.full((self.n_replicates, *phi.shape), np.nan)
-        )
+        if self._has_errors:
+            replicates = phi + moves
+        else:
+            replicates = np.full((self.n_replicates, *phi.shape), np.nan)
         return phi.reshape(shape).swapaxes(1, 2), replicates.reshape(-1, *shape).swapaxes(2, 3)
 
     def linear(self) -> KrigingDesign:
@@ -342,7 +367,10 @@ class KrigingDesign(BaseDesign):
         """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T|
         − 1)."""
         checked_span(self.budgets[-1], start, stop)
-        decay = DEFAULT_DECAY if self.decay is None else self.decay
+        if self.decay is None:
+            decay = DEFAULT_DECAY
+        else:
+            decay = self.decay
         return 0.5 * listed_interactions(self.pair_list, decay)[np.arange(start, stop) // 2]
 
     @property
@@ -359,16 +387,17 @@ class KrigingDesign(BaseDesign):
         if self.pair_list.is_whole:
             return Prior.flat(self.n_players)
         is_alike = self.relevance is None or len(set(self.relevance)) == 1
-        relevance = None if is_alike else np.array(self.relevance)
+        if is_alike:
+            relevance = None
+        else:
+            relevance = np.array(self.relevance)
         return Prior.of(self.n_players, self.decay or DEFAULT_DECAY, self.variation, relevance)
 
     @property
     def _averaged_share(self) -> float:
-        return (
-            0.0
-            if self.pair_list.is_whole
-            else averaged_share(self.n_players, self.pair_list.n_pairs)
-        )
+        if self.pair_list.is_whole:
+            return 0.0
+        return averaged_share(self.n_players, self.pair_list.n_pairs)
 
     @property
     def _mean(self) -> Mean | None:
@@ -385,8 +414,12 @@ class KrigingDesign(BaseDesign):
     def _may_differ(self) -> bool:
         """There are triples to choose from, not too many players, and values enough to choose
         by."""
-        d, n_pairs = self.n_players, self.pair_list.n_pairs
-        is_enough = self._is_determined if self._is_few else n_pairs >= LEAST_OWN_PAIRS * d
+        d = self.n_players
+        n_pairs = self.pair_list.n_pairs
+        if self._is_few:
+            is_enough = self._is_determined
+        else:
+            is_enough = n_pairs >= LEAST_OWN_PAIRS * d
         return (
             MIN_SPARSE_PLAYERS <= d <= MAX_RELEVANT_PLAYERS
             and is_enough
@@ -401,7 +434,9 @@ class KrigingDesign(BaseDesign):
     @property
     def _terms(self) -> bool | None:
         """`sparse`, where there are not too many triples."""
-        return self.sparse if self._is_few else False
+        if self._is_few:
+            return self.sparse
+        return False
 
     @property
     def _is_few(self) -> bool:
@@ -433,12 +468,17 @@ def _signs(design: KrigingDesign) -> FloatArray:
 @lru_cache(maxsize=16)
 def _solution(design: KrigingDesign) -> Solution:
     """The solution of a design; the same bits on any number of cores."""
-    pairs, n_groups, c = design.pair_list.pairs, design.n_replicates, design.info.group_columns
+    pairs = design.pair_list.pairs
+    n_groups = design.n_replicates
+    c = design.info.group_columns
     with one_blas_thread():
         process = Process.at(pairs, design._prior)
         weights, variance = process.posterior()
         is_by_player = design.n_players <= MAX_CONTRASTED_PLAYERS
-        n_differences = n_groups if design._has_errors and is_by_player else 0
+        if design._has_errors and is_by_player:
+            n_differences = n_groups
+        else:
+            n_differences = 0
         mixed, differences = mixed_weights(pairs, weights, design._mean, n_differences, design.seed)
         if design.pair_list.is_whole or not design._has_errors:
             contrasts = np.zeros((len(pairs), n_groups if design._has_errors else 0, c))
@@ -450,7 +490,9 @@ def _solution(design: KrigingDesign) -> Solution:
         if is_by_player:
             contrasts += differences / np.sqrt(n_groups)
         solution = Solution(mixed, contrasts, spread)
-        return solution.with_missed(pairs, precision, weights) if design._sees_missed else solution
+        if design._sees_missed:
+            return solution.with_missed(pairs, precision, weights)
+        return solution
 
 
 def _processes(design: KrigingDesign) -> GameProcesses:

@@ -73,10 +73,14 @@ def kriging(
         sparse terms of too few coalitions, too few or too many players, or without a pilot.
     """
     decay, variation = checked(decay=decay, variation=variation)
-    given_decay = None if decay == "pilot" else float(decay)
-    given_shells = (
-        None if isinstance(shells, str) and shells == "pilot" else Whole(0)("shells", shells)
-    )
+    if decay == "pilot":
+        given_decay = None
+    else:
+        given_decay = float(decay)
+    if isinstance(shells, str) and shells == "pilot":
+        given_shells = None
+    else:
+        given_shells = Whole(0)("shells", shells)
     n_coalitions = Whole(1)("n_coalitions", n_coalitions)
     terms = _checked_sparse(sparse, d, n_coalitions, given_decay)
     return KrigingDesign(
@@ -110,4 +114,6 @@ def _checked_sparse(
         raise InputError(
             'sparse=True wants a pilot, which measures its errors: leave decay at "pilot"'
         )
-    return None if sparse == "pilot" else bool(sparse)
+    if sparse == "pilot":
+        return None
+    return bool(sparse)

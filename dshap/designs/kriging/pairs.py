@@ -120,7 +120,9 @@ class PairList:
     def least_shells(self) -> int:
         """Sizes that are whole where no pilot says more: of many players none where they would be a
         third and more."""
-        return 0 if self._is_thin and self.n_players > MANY_PLAYERS else 1
+        if self._is_thin and self.n_players > MANY_PLAYERS:
+            return 0
+        return 1
 
     @property
     def is_scouted(self) -> bool:
@@ -181,8 +183,14 @@ class PairList:
         if self.shells is not None:
             return pairs, [self.shells] * len(pairs)
         is_anew = self.is_scouted and bool(self.later_shells)
-        first = int(is_anew) if self.is_scouted else self.least_shells
-        later = first if self.later_shells is None else self.later_shells
+        if self.is_scouted:
+            first = int(is_anew)
+        else:
+            first = self.least_shells
+        if self.later_shells is None:
+            later = first
+        else:
+            later = self.later_shells
         if not is_anew and self.first_pairs < pairs[0]:
             pairs = [self.first_pairs, *pairs]
         return pairs, [first, *[later] * (len(pairs) - 1)]
@@ -191,7 +199,8 @@ class PairList:
 @lru_cache(maxsize=8)
 def _listed(pairs: PairList) -> NDArray[np.uint8]:
     """The first coalition of each pair, packed (p, ⌈d/8⌉)."""
-    d, units = pairs.n_players, np.zeros((0, pairs.n_players), dtype=bool)
+    d = pairs.n_players
+    units = np.zeros((0, pairs.n_players), dtype=bool)
     if d > 1:
         units = draw_by_leverage(
             strata_of(d, paired=True), pairs._steps[0], pairs.seed, pairs._steps[1]

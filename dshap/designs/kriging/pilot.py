@@ -47,14 +47,16 @@ __all__ = [
 
 FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
 DECAYS = FINE_DECAYS[1::2]
-NEAR_ONE, LEAST_NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98), 48
+NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98)
+LEAST_NEAR_ONE = 48
 VARIATIONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
 """What a pilot chooses from; then whether a decay half a step finer will do, and, of 48 players and
 more, one near 1: the mean order of their interactions is about 1/(1 − decay).  With 0.75 to 0.92
 errors on products and airports of 80 players are 0.5 to 0.7 times those with 1, of 45 they are 0.9
 times those, of 30 as large.  Of products over up to 15 of 45 players a variation of 0.3 has 1 to 5
 % more error than 1, and one of 3 has 2 to 4 %."""
-DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
+DEFAULT_DECAY = 0.03
+DEFAULT_VARIATION = 0.0
 """Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
 POWERS = (0.5, 1.0)
 """Of that size, which a player's relevance may be, beside 0: all players alike."""
@@ -126,7 +128,9 @@ def found_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
     if "average" in arrays:
         fields["average"] = tuple(map(tuple, arrays["average"].tolist())) or None
-    return NOTHING_FOUND | {"sparse": False} | fields if "decay" in arrays else fields
+    if "decay" in arrays:
+        return NOTHING_FOUND | {"sparse": False} | fields
+    return fields
 
 
 def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
@@ -138,9 +142,12 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
     families = _families(pair_list.pairs[: odd.shape[1]], odd, first)
     if not np.isfinite(_least(families)[0]):  # all games are additive: any list will do
         return pair_list.least_shells
-    likely, choices, d = _likelihoods(families), pair_list.choices, pair_list.n_players
+    likely = _likelihoods(families)
+    choices = pair_list.choices
+    d = pair_list.n_players
     lists = [replace(pair_list, later_shells=shells).pairs for shells in choices]
-    log_error, best = _log_errors(lists, likely, d), 0
+    log_error = _log_errors(lists, likely, d)
+    best = 0
     for i in range(1, len(lists)):
         if log_error[i] < log_error[best] + np.log(GAIN):
             best = i
@@ -153,7 +160,8 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
     these values may not determine the attributions; of more than 64 players, where they do, unless
     it promises less error by these, or by priors without.  The `average` and `sizes` of pairs that
     are drawn anew begin with what these values say."""
-    pairs, games = pair_list.pairs[: odd.shape[1]], odd[np.square(odd).sum(axis=1) > 0]
+    pairs = pair_list.pairs[: odd.shape[1]]
+    games = odd[np.square(odd).sum(axis=1) > 0]
     if not len(games):
         return {"later_shells": np.array(1)}
     sizes = expected_sizes(pairs, games, first)
@@ -171,7 +179,10 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
             lists, _likelihoods(_families(pairs, odd, first)), pair_list.n_players
         )
         is_whole = bool(whole < thin)
-    found = {"average": average, "sizes": sizes} if is_whole else {}
+    if is_whole:
+        found = {"average": average, "sizes": sizes}
+    else:
+        found = {}
     return {"later_shells": np.array(int(is_whole)), **found}
 
 
@@ -192,7 +203,8 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the
     smallest `decay` that the restricted likelihood, pooled over the games (games, p), does not
     contradict."""
-    chosen, d = _sample(len(pairs), 3 * pairs.shape[1] // 2, seed), pairs.shape[1]
+    chosen = _sample(len(pairs), 3 * pairs.shape[1] // 2, seed)
+    d = pairs.shape[1]
     family = _near_one(
         pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
     )
@@ -200,7 +212,10 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
         chosen = np.arange(len(pairs))
         family = _deviances(pairs, odd, [prior for _, prior in family])
     prior = _half_a_step_less(pairs[chosen], odd[:, chosen], _likely(family))
-    relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
+    if prior.relevance is None:
+        relevance = np.ones(d)
+    else:
+        relevance = prior.relevance / prior.relevance.mean()
     return {
         "decay": np.array(prior.decay),
         "variation": np.array(prior.variation),
@@ -219,7 +234,10 @@ def for_few(
     """The `average` of few pairs and the `sizes` of attributions, from the values (games, p) and
     the average `before`; nothing where all games are additive, or where held out pairs are further
     from it than from the prior that is likely, if that is given."""
-    none = {} if before is None else {"average": np.zeros((0, 5)), "sizes": np.zeros(0)}
+    if before is None:
+        none = {}
+    else:
+        none = {"average": np.zeros((0, 5)), "sizes": np.zeros(0)}
     pairs = pair_list.pairs
     process = Process.at(pairs, first)
     rough = odd[_is_rough(process.squares(odd.T), odd.T)]
@@ -231,7 +249,8 @@ def for_few(
         sizes = player_sizes(rough @ process.posterior()[0])
     average = weighted_priors(pairs, rough, sizes, None if before is None else np.array(before))
     if likely is not None:
-        folds, games = Folds(pairs, seed), tried(odd, pairs.shape[1])
+        folds = Folds(pairs, seed)
+        games = tried(odd, pairs.shape[1])
         errors = folds.errors_of_mean(average, sizes, games)
         if (
             ratio(errors, folds.errors(Process.at(pairs, likely).precision(), games), games)
@@ -252,15 +271,23 @@ def for_games(
     """
     some = tried(odd, processes.pairs.shape[1])
     processes = _with_own_decay(processes, some, seed)
-    by_game_gain, of_mean = (
-        _expected(processes, some) if mean is None else _predicted(processes, some, seed, mean)
-    )
-    is_by_game = by_game_gain <= BY_GAME_GAIN if mean is None else by_game_gain < 1
+    if mean is None:
+        by_game_gain, of_mean = _expected(processes, some)
+    else:
+        by_game_gain, of_mean = _predicted(processes, some, seed, mean)
+    if mean is None:
+        is_by_game = by_game_gain <= BY_GAME_GAIN
+    else:
+        is_by_game = by_game_gain < 1
     gain, doubts = held_out(processes, some, seed, is_by_game, sparse is not False)
-    is_sparse = (
-        gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0)) if sparse is None else sparse
-    )
-    own = {} if processes.own_decay is None else {"own_decay": np.array(processes.own_decay)}
+    if sparse is None:
+        is_sparse = gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0))
+    else:
+        is_sparse = sparse
+    if processes.own_decay is None:
+        own = {}
+    else:
+        own = {"own_decay": np.array(processes.own_decay)}
     return own | {
         "by_game": np.array(is_by_game),
         "by_game_gain": np.array(by_game_gain),
@@ -274,9 +301,12 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
     """With a decay of the processes that games odd (games, p) have of their own, from that of the
     shared one down while these are likelier; players whose relevance is known have fewer
     interactions of high orders.  That of few players is the same: their orders are few."""
-    d, shared = processes.pairs.shape[1], processes.prior.decay
+    d = processes.pairs.shape[1]
+    shared = processes.prior.decay
     chosen = _sample(len(processes.pairs), OWN_PAIRS * d, seed)
-    few, least, games = replace(processes, pairs=processes.pairs[chosen]), np.inf, []
+    few = replace(processes, pairs=processes.pairs[chosen])
+    least = np.inf
+    games = []
     for y in odd[:, chosen] if d >= LEAST_NEAR_ONE else ():
         relevance = few.relevance(y)
         if relevance is not None:
@@ -285,13 +315,15 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
         shared,
         *sorted((each for each in DECAYS + NEAR_ONE if each < shared), reverse=True),
     ):
-        own, deviances = replace(few, own_decay=decay), 0.0
+        own = replace(few, own_decay=decay)
+        deviances = 0.0
         for y, relevance, known in games:
             process = own.process(relevance, known)
             deviances += process.deviances(process.squares(y))[0]
         if not games or deviances > least:
             break
-        least, processes = deviances, replace(processes, own_decay=decay)
+        least = deviances
+        processes = replace(processes, own_decay=decay)
     return processes
 
 
@@ -310,7 +342,8 @@ def _predicted(
     the better of the shared one and of that with its mean over priors; and the second of these over
     the first."""
     folds = Folds(processes.pairs, seed)
-    shared, own = folds.errors(processes.shared.precision, odd), folds.errors_of_own(processes, odd)
+    shared = folds.errors(processes.shared.precision, odd)
+    own = folds.errors_of_own(processes, odd)
     mixed = (1 - mean.share) * shared + mean.share * folds.errors_of_mean(
         mean.average, mean.sizes, odd
     )
@@ -376,7 +409,9 @@ def deviance(
     process = Process.at(pairs, prior, known)
     squares = process.squares(odd)
     is_rough = _is_rough(squares, odd)
-    return float(process.deviances(squares[is_rough]).sum()) if is_rough.any() else np.inf
+    if is_rough.any():
+        return float(process.deviances(squares[is_rough]).sum())
+    return np.inf
 
 
 def _is_rough(squares: FloatArray, odd: FloatArray) -> BoolArray:
@@ -392,7 +427,8 @@ def _least(families: list[Family]) -> tuple[float, Prior]:
 def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
     """(decay, variation) -> the likelihood over the largest, that of the best relevances, where it
     counts."""
-    least, out = _least(families)[0], dict[tuple[float, float], float]()
+    least = _least(families)[0]
+    out = dict[tuple[float, float], float]()
     for dev, prior in (each for family in families for each in family):
         kind = prior.decay, prior.variation
         out[kind] = max(out.get(kind, 0.0), float(np.exp((least - dev) / 2)))
@@ -431,11 +467,14 @@ def _likely(family: Family) -> Family:
 def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Prior:
     """The first of the priors, or that of a decay half a step smaller where the games odd (games,
     p) do not contradict it."""
-    least, smallest = min(dev for dev, _ in likely), likely[0][1]
+    least = min(dev for dev, _ in likely)
+    smallest = likely[0][1]
     if not np.isfinite(least) or (
         smallest.decay >= NEAR_ONE[0] and pairs.shape[1] >= LEAST_NEAR_ONE
     ):
         return smallest
     decay = FINE_DECAYS[FINE_DECAYS.index(smallest.decay) - 1]
     finer = Prior.of(pairs.shape[1], decay, smallest.variation, smallest.relevance)
-    return finer if deviance(pairs, finer, odd.T) <= least + SLACK else smallest
+    if deviance(pairs, finer, odd.T) <= least + SLACK:
+        return finer
+    return smallest

@@ -60,10 +60,12 @@ SHELL_WEIGHT = 1 / 4
 a drawn one."""
 CONTRASTS = 4
 """Position of the random stream of the signs, and of what a pilot draws; coalitions have 0 to 3."""
-USUAL, LEAST_USUAL = 0.6745, 24
+USUAL = 0.6745
+LEAST_USUAL = 24
 """Median of the size of a normal number of variance 1, and players whose median says what is
 usual."""
-FULL_TRUST, TRUST_LOST = 0.75, 2
+FULL_TRUST = 0.75
+TRUST_LOST = 2
 """The ratio of two variances counts to the power of 3/4 − 2d/p: see the notes of `kriging`."""
 
 
@@ -202,7 +204,8 @@ class Solution:
         """With columns of what φ misses by the leave-one-out errors: that of player i is in the
         contrast i // shared, column i % shared.  `likely` are the weights (p, d) of the process of
         this precision."""
-        (p, d), n_groups = pairs.shape, self.contrasts.shape[1]
+        p, d = pairs.shape
+        n_groups = self.contrasts.shape[1]
         missed = (
             precision @ (missed_weights(pairs) / np.diag(precision)[:, None])
             + likely
@@ -231,7 +234,8 @@ class Solution:
     def block(self, masks: BoolArray, start: int) -> CoalitionBlock:
         """Coalitions start… of a list, masks (m, d): each has ± half the weight of the odd value of
         its pair."""
-        m, (pair, is_complement) = len(masks), np.divmod(np.arange(start, start + len(masks)), 2)
+        m = len(masks)
+        pair, is_complement = np.divmod(np.arange(start, start + len(masks)), 2)
         sign = np.where(is_complement, -0.5, 0.5)
         # the empty coalition comes first, and is the complement of the pair (N, ∅)
         sign[pair == 0] *= -1
@@ -278,11 +282,13 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     """Weights C (p, d) of the leave-one-out errors in what φ misses, if those of a size stand for
     all coalitions of it: C_ji = w_ji (N_s − n_s)/n_s, of n_s pairs of N_s; a size of which there
     are none is taken to miss as much as the mean of those that are there in part."""
-    d, inside = pairs.shape[1], (pairs > 0).sum(axis=1, keepdims=True)
+    d = pairs.shape[1]
+    inside = (pairs > 0).sum(axis=1, keepdims=True)
     # w C(d, s), which is large
     of_all = np.where(pairs > 0, 2 / np.maximum(inside, 1), -2 / np.maximum(d - inside, 1))
     sizes = np.arange(d // 2 + 1)
-    size, is_half = np.minimum(inside, d - inside)[:, 0], 2 * sizes == d
+    size = np.minimum(inside, d - inside)[:, 0]
+    is_half = 2 * sizes == d
     n_listed = np.bincount(size, minlength=len(sizes))
     listed = n_listed / np.array([float(comb(d, s)) for s in sizes]) * (1 + is_half)
     is_part = (n_listed > 0) & (listed < 1)
@@ -306,7 +312,8 @@ def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
 def exact_weights(pairs: FloatArray) -> FloatArray:
     """Weights (p, d) of the odd values of pairs in φ where every pair is there: 2/(s C(d, s)) for
     the s members of a coalition, −2/((d − s) C(d, s)) for the others."""
-    d, size = pairs.shape[1], (pairs > 0).sum(axis=1, keepdims=True)
+    d = pairs.shape[1]
+    size = (pairs > 0).sum(axis=1, keepdims=True)
     log_all = lgamma(d + 1)
     share = np.array(
         [2 * np.exp(lgamma(s + 1) + lgamma(d - s + 1) - log_all) for s in range(d + 1)]
@@ -347,7 +354,8 @@ def scale_weights(pairs: FloatArray) -> FloatArray:
     further out: their errors are extrapolations, and too large on games of strong interactions,
     where those of drawn ones are too small.
     """
-    d, inside = pairs.shape[1], (pairs > 0).sum(axis=1)
+    d = pairs.shape[1]
+    inside = (pairs > 0).sum(axis=1)
     size = np.minimum(inside, d - inside)
     n_pairs = np.array(
         [comb(d, s) // (2 if 2 * s == d else 1) for s in range(d // 2 + 1)], dtype=float
@@ -378,7 +386,8 @@ def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
     I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1) at its posterior mean: the constant is a flat
     trend, the orders 2, 4, … vary by `decay`, or all coefficients alike where it is None.
     """
-    d, variances = pairs.shape[1], order_variances(pairs.shape[1], 2, decay)
+    d = pairs.shape[1]
+    variances = order_variances(pairs.shape[1], 2, decay)
     i, j = np.triu_indices(d, 1)
     # cov(I_ij, e) = z_i z_j Σ_s V_s 4s/(d(d − 1)) κ_{s−2}(minus signs among the others)
     sizes = np.arange(2, d + 1, 2)

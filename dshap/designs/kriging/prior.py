@@ -33,7 +33,8 @@ __all__ = [
 
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """In which players differ; in higher ones, which are weak where that matters, all are alike."""
-MANY_PLAYERS, MAX_RELEVANT_PLAYERS = 64, 256
+MANY_PLAYERS = 64
+MAX_RELEVANT_PLAYERS = 256
 """More than the first are many: they have no sparse terms, and fewer priors.  More than the second
 are all alike but in a mean over priors: the sums over products of so many are slow."""
 ROW_BLOCK = 128
@@ -43,7 +44,8 @@ LEAST_SIZE = 0.01
 SIZE_LENGTH = 0.3
 """Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15
 to 38 players have the same errors within 5 % from 0.1 to 1."""
-COMMON, COMMON_PAIRS = 10.0, 30
+COMMON = 10.0
+COMMON_PAIRS = 30
 """Variance, of the players' variation, of an effect of size that all share: a vote jumps at its
 quota whoever is there.  Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports
 would have 1.2 to 2.5 times the error."""
@@ -60,22 +62,25 @@ def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
     has the same one, also in order first − 2, which is a part of the trend and changes no result.
     """
     sizes = np.arange(first, d + 1, 2)
-    share = (
-        np.array([comb(d, int(s)) for s in sizes], float)
-        if decay is None
-        else decay ** ((sizes - first) / 2)
-    )
+    if decay is None:
+        share = np.array([comb(d, int(s)) for s in sizes], float)
+    else:
+        share = decay ** ((sizes - first) / 2)
     total = share.sum() if len(sizes) else 1.0
     variances = np.zeros(d + 1)
     variances[sizes] = share / total
-    variances[first - 2] = comb(d, first - 2) / total if decay is None and len(sizes) else 1.0
+    if decay is None and len(sizes):
+        variances[first - 2] = comb(d, first - 2) / total
+    else:
+        variances[first - 2] = 1.0
     return variances
 
 
 def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
     """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d +
     1,) by order."""
-    d, inner = pairs.shape[1], pairs @ pairs.T
+    d = pairs.shape[1]
+    inner = pairs @ pairs.T
     return np.asarray((variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)])
 
 
@@ -189,7 +194,8 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
     A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d)
     − α)/(d − 1); a game t h(|S|) gives every player 2 h(d)/d.
     """
-    (p, d), size = pairs.shape, (pairs > 0).sum(axis=1)
+    p, d = pairs.shape
+    size = (pairs > 0).sum(axis=1)
     t = (2 * np.arange(d + 1) - d) / d
     # (d + 1, d + 1)
     rho = variation * np.exp(-np.abs(np.abs(t)[:, None] - np.abs(t)) / SIZE_LENGTH)
@@ -222,7 +228,8 @@ def krawtchouk(d: int) -> FloatArray:
     distance alone; beyond, κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
     """
     half = d // 2
-    near, sign = np.arange(half + 1), (-1.0) ** np.arange(d + 1)
+    near = np.arange(half + 1)
+    sign = (-1.0) ** np.arange(d + 1)
     out = np.zeros((d + 1, d + 1))
     out[0] = 1.0
     for s in range(half):
@@ -262,7 +269,8 @@ def _correlated_blocks(
     orders = _relevant_orders(len(relevance))
     totals = _elementary(relevance)[orders]
     for start in range(0, len(pairs), ROW_BLOCK):
-        block, later = slice(start, start + ROW_BLOCK), slice(start, None)
+        block = slice(start, start + ROW_BLOCK)
+        later = slice(start, None)
         sums = elementary_products(pairs[block] * relevance, pairs[later], orders)
         yield block, later, sums / totals[:, None, None]
 
@@ -274,4 +282,6 @@ def player_sizes(phi: FloatArray) -> FloatArray:
     norm = squares.sum(axis=1, keepdims=True)
     size = np.sqrt((squares / np.where(norm > 0, norm, 1.0)).mean(axis=0))
     largest = size.max()
-    return np.maximum(size / largest, LEAST_SIZE) if largest > 0 else np.ones(len(size))
+    if largest > 0:
+        return np.maximum(size / largest, LEAST_SIZE)
+    return np.ones(len(size))

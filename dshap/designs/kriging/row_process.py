@@ -25,7 +25,8 @@ SHARED_PART = 0.2
 the gain on networks, words and images; without it players whose interactions are large but whose
 attributions cancel double the error."""
 
-SQUARE_SECONDS, CUBE_SECONDS = 1.3e-9, 6e-11
+SQUARE_SECONDS = 1.3e-9
+CUBE_SECONDS = 6e-11
 """What a game's own process takes for p pairs of d players: p²·d of the first and p³ of the second,
 as measured with 128 and 1,024 pairs of 12 to 60 players."""
 
@@ -68,8 +69,13 @@ class GameProcesses:
         """The own process of a game odd (p,), where its values are likelier by that; None: by the
         shared one."""
         relevance = self.relevance(odd)
-        found = None if relevance is None else GameProcess(relevance, self.process(relevance))
-        return found if found is not None and self.is_likelier(found.process, odd) else None
+        if relevance is None:
+            found = None
+        else:
+            found = GameProcess(relevance, self.process(relevance))
+        if found is not None and self.is_likelier(found.process, odd):
+            return found
+        return None
 
     def is_likelier(self, process: Process, odd: FloatArray) -> bool:
         """Whether a game odd (p,) is likelier by this process than by the shared one."""
@@ -81,7 +87,8 @@ class GameProcesses:
     def relevance(self, odd: FloatArray) -> FloatArray | None:
         """Of the players (d,) of a game odd (p,), the root of the mean φ² under the shared process:
         φ̂² and its variance; None of an additive game."""
-        (p, d), shared = self.pairs.shape, self.shared
+        p, d = self.pairs.shape
+        shared = self.shared
         squares = shared.process.squares(odd[:, None])[0]
         if not squares > ROUGHNESS * (odd @ odd):
             return None
@@ -108,7 +115,8 @@ class GameProcesses:
     def expected_ratio(self, odd: FloatArray) -> float:
         """Root mean square error of φ that the likelier process of a game odd (p,) expects, over
         that of the shared; NaN of an additive game."""
-        squares, found = self.shared.process.squares(odd[:, None])[0], self.likelier(odd)
+        squares = self.shared.process.squares(odd[:, None])[0]
+        found = self.likelier(odd)
         if not squares > ROUGHNESS * (odd @ odd):
             return np.nan
         if found is None:
@@ -126,9 +134,11 @@ class GameProcesses:
         all.
         """
         phi = np.zeros((len(odd), self.pairs.shape[1]))
-        moves, is_alike = np.zeros((signs.shape[1], *phi.shape)), np.ones(len(odd), dtype=bool)
+        moves = np.zeros((signs.shape[1], *phi.shape))
+        is_alike = np.ones(len(odd), dtype=bool)
         for game in range(len(odd)) if is_by_game else ():
-            found, one = self.likelier(odd[game]), slice(game, game + 1)
+            found = self.likelier(odd[game])
+            one = slice(game, game + 1)
             if found is not None:
                 is_alike[game] = False
                 phi[one], moves[:, one] = self.base(found.process).estimates(

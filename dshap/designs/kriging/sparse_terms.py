@@ -35,7 +35,9 @@ from dshap.designs.kriging.prior import Prior
 
 __all__ = ["ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted", "held_bytes"]
 
-ROUNDS, TERMS, STEPS = 4, 50, 6
+ROUNDS = 4
+TERMS = 50
+STEPS = 6
 """Products with the largest gradients of the likelihood are taken up in so many rounds, so many at
 a time, and all variances have so many steps of expectation–maximisation after each."""
 BATCH = 32
@@ -176,10 +178,8 @@ class TermBase:
         `error_contrasts` from signs (p, R), with the weights and leave-one-out errors that the
         terms leave, times `doubt`.
         """
-        phi, moves = (
-            odd @ self.weights,
-            np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1])),
-        )
+        phi = odd @ self.weights
+        moves = np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
         signs = signs / np.sqrt(max(len(moves), 1))
         fits = fitted(
             self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0
@@ -200,7 +200,8 @@ class TermBase:
     def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:
         """(p, d): that of the base, of the weights, variances and precision that the terms of a fit
         leave."""
-        pairs, diagonal = self.screen.pairs, fit.diagonal(self.precision)
+        pairs = self.screen.pairs
+        diagonal = fit.diagonal(self.precision)
         excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
         variance = self.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
         moved = influence(excess, variance, diagonal)
@@ -285,7 +286,8 @@ class _Game:
         columns = np.hstack([self.columns, chosen])
         weighted = np.hstack([self.weighted, precision @ chosen])
         variances = np.concatenate([self.variances, np.full(n_taken, variance)])
-        gram, b = columns.T @ weighted, weighted.T @ self.odd
+        gram = columns.T @ weighted
+        b = weighted.T @ self.odd
         for step in range(STEPS + 1):
             covariance = _inverse(gram, variances)
             c = covariance @ b
@@ -295,12 +297,12 @@ class _Game:
             if step < STEPS:
                 scale = max(left, LEAST_SCALE * self.squares) / n_free
                 variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
-        self.chosen, self.columns, self.weighted = (
-            np.concatenate([self.chosen, taken]),
-            columns,
-            weighted,
-        )
-        self.variances, self.covariance, self.coefficients = variances, covariance, c
+        self.chosen = np.concatenate([self.chosen, taken])
+        self.columns = columns
+        self.weighted = weighted
+        self.variances = variances
+        self.covariance = covariance
+        self.coefficients = c
         self.residual = precision @ (self.odd - columns @ c)
 
 

@@ -155,7 +155,9 @@ def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Ter
 def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
     """U for every player in it or beside it whose neighbourhood holds U, and nobody with what is
     left to 0."""
-    d, sides, parts = graph.n_nodes, Sides.of(graph, near), []
+    d = graph.n_nodes
+    sides = Sides.of(graph, near)
+    parts = []
     for start, stop in small_spans(len(found.members), d):
         score = sides.scores(found.members[start:stop], found.common[start:stop])
         row, player = np.nonzero(score)

@@ -70,7 +70,9 @@ class ConnectedRegressionDesign(GraphDesign):
     def is_too_long(self, order: int | None) -> bool | None:
         """See `GraphDesign`; known of chains."""
         d = self.n_players
-        return n_runs(d, min(order or d, d)) > MAX_SUBSETS if self.graph.is_chain else None
+        if self.graph.is_chain:
+            return n_runs(d, min(order or d, d)) > MAX_SUBSETS
+        return None
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""
@@ -155,8 +157,13 @@ def _words(graph: Graph, order: int | None) -> Words | None:
     else:
         everywhere = np.broadcast_to(np.ones(1, dtype=bool), (d, d))
         connected = connected_subsets(graph.adjacency.toarray() > 0, everywhere, max_size=order)
-        found = None if connected is None else connected.members
-    return None if found is None else np.concatenate([two_ends(d), found[sizes(found) < d]])
+        if connected is None:
+            found = None
+        else:
+            found = connected.members
+    if found is None:
+        return None
+    return np.concatenate([two_ends(d), found[sizes(found) < d]])
 
 
 def _squares(height: int, width: int, order: int) -> Words | None:
@@ -164,7 +171,9 @@ def _squares(height: int, width: int, order: int) -> Words | None:
     sides = range(1, min(order, height, width) + 1)
     if sum((height - side + 1) * (width - side + 1) for side in sides) > MAX_SUBSETS:
         return None
-    row, column, parts = np.arange(height), np.arange(width), []
+    row = np.arange(height)
+    column = np.arange(width)
+    parts = []
     for side in sides:
         rows = (row >= row[: height - side + 1, None]) & (
             row < row[: height - side + 1, None] + side
@@ -180,7 +189,9 @@ def _squares(height: int, width: int, order: int) -> Words | None:
 
 def _kernel(d: int, size: int) -> float:
     """(d − 1)/(C(d, s) s (d − s)); 0 where float64 has no smaller number."""
-    return (d - 1) / (math.comb(d, size) * size * (d - size)) if 0 < size < d else 0.0
+    if 0 < size < d:
+        return (d - 1) / (math.comb(d, size) * size * (d - size))
+    return 0.0
 
 
 WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
@@ -193,7 +204,8 @@ WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
 @lru_cache(maxsize=8)
 def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
     """The same bits on any number of cores."""
-    listed, d = design.listed, design.n_players
+    listed = design.listed
+    d = design.n_players
     matrix = np.zeros((d, d))
     for start in range(0, len(listed.words), STEP):
         score, _ = listed.scored(start, start + STEP)

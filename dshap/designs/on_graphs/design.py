@@ -88,7 +88,10 @@ class GraphDesign(BaseDesign):
 
     def made(self) -> CoalitionList:
         """The list of coalitions, or an InputError that names the highest order that fits."""
-        listed = None if self.is_too_long(self.order) else self.of_order(self.order)
+        if self.is_too_long(self.order):
+            listed = None
+        else:
+            listed = self.of_order(self.order)
         if listed is None:
             raise InputError(self.refusal(_highest_order(self.fits, self.order)))
         return listed
@@ -100,7 +103,9 @@ class GraphDesign(BaseDesign):
     def fits(self, order: int) -> bool:
         """The list for this order is not too long."""
         told = self.is_too_long(order)
-        return self.of_order(order) is not None if told is None else not told
+        if told is None:
+            return self.of_order(order) is not None
+        return not told
 
     @property
     def n_players(self) -> int:
@@ -115,7 +120,8 @@ class GraphDesign(BaseDesign):
     @property
     def info(self) -> DesignInfo:
         """No player can be left out: its neighbours would be others."""
-        d, listed = self.n_players, self.listed
+        d = self.n_players
+        listed = self.listed
         return DesignInfo(
             n_players=d,
             n_coalitions=len(listed.words),
@@ -149,7 +155,9 @@ class GraphDesign(BaseDesign):
                 f"the design is of a graph of {self.n_players} players, and there are {n_players}: "
                 "make the graph anew"
             )
-        return replace(self, graph=chain(n_players)) if n_players != self.n_players else self
+        if n_players != self.n_players:
+            return replace(self, graph=chain(n_players))
+        return self
 
     def fingerprint(self) -> dict[str, Any]:
         """The kind of design, its fields, and of the graph what `graph_of` makes it of."""
@@ -203,7 +211,9 @@ def of_chains_too(make: Callable[Given, Made]) -> Maker[Given, Made]:
 
     @wraps(make)
     def made(*args: Any, **options: Any) -> Any:
-        return make(*args, **options) if args or "graph" in options else OfChains(made, options)
+        if args or "graph" in options:
+            return make(*args, **options)
+        return OfChains(made, options)
 
     return made
 
@@ -226,7 +236,8 @@ class Terms(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Terms]) -> Terms:
         """One list after the other."""
-        rows, players = [part.row for part in parts], [part.player for part in parts]
+        rows = [part.row for part in parts]
+        players = [part.player for part in parts]
         return cls(
             np.concatenate(rows),
             np.concatenate(players),
@@ -263,13 +274,18 @@ class TermList:
         first, which = first_distinct_bits(words.view(np.uint8))
         at = which[N_ENDS + terms.row]
         is_used = np.isin(np.arange(len(first)), at) | (np.arange(len(first)) < N_ENDS)
-        at, words = (np.cumsum(is_used) - 1)[at], words[first[is_used]]
-        groups = np.full(len(at), -1, np.int16) if groups is None else groups
+        at = (np.cumsum(is_used) - 1)[at]
+        words = words[first[is_used]]
+        if groups is None:
+            groups = np.full(len(at), -1, np.int16)
+        else:
+            groups = groups
         dealt = groups >= 0
         entries, entry = np.unique(
             at[dealt] * max(n_groups, 1) + groups[dealt], return_inverse=True
         )
-        player, coefficient = terms.player, terms.coefficient
+        player = terms.player
+        coefficient = terms.coefficient
         score = _summed(at, player, coefficient, (len(words), d))
         return cls(
             words,
@@ -312,21 +328,31 @@ def _summed(
 
 def checked_order(order: int | None) -> int | None:
     """A whole number of at least 1, or None: no limit."""
-    return None if order is None else checked(order=order)[0]
+    if order is None:
+        return None
+    return checked(order=order)[0]
 
 
 def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
     """What a refusal says of the orders below the one that was asked for, which does not fit, by
     bisection."""
-    low, high = 0, 1
+    low = 0
+    high = 1
     while (asked is None or high < asked) and fits(high):
-        low, high = high, 2 * high
-    high = high if asked is None else min(high, asked)
+        low = high
+        high = 2 * high
+    if asked is None:
+        high = high
+    else:
+        high = min(high, asked)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return (
-        f"the highest order that fits is {low}"
-        if low
-        else "no order fits: group columns into fewer players"
-    )
+        if fits(middle):
+            low = middle
+            high = high
+        else:
+            low = low
+            high = middle
+    if low:
+        return f"the highest order that fits is {low}"
+    return "no order fits: group columns into fewer players"

@@ -72,7 +72,9 @@ class Graph:
         """Plain values that `graph_of` makes the same graph of."""
         if self.edges is not None:
             return {"nodes": self.n_nodes, "edges": [list(edge) for edge in self.edges]}
-        return {"chain": self.n_nodes} if self.is_chain else {"grid": list(self.shape)}
+        if self.is_chain:
+            return {"chain": self.n_nodes}
+        return {"grid": list(self.shape)}
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The two ends of each edge."""
@@ -80,7 +82,8 @@ class Graph:
             ends = np.array(self.edges, np.int64).reshape(-1, 2)
             return ends[:, 0], ends[:, 1]
         node = np.arange(self.n_nodes).reshape(self.shape)
-        right, down = (node[..., :-1], node[..., 1:]), (node[:-1], node[1:])
+        right = (node[..., :-1], node[..., 1:])
+        down = (node[:-1], node[1:])
         both = (right,) if self.is_chain else (right, down)
         return tuple(np.concatenate([ends[side].ravel() for ends in both]) for side in (0, 1))  # type: ignore[return-value]
 
@@ -98,7 +101,9 @@ def grid(height: int, width: int) -> Graph:
     A grid of one row or one column is a chain.
     """
     shape = Whole(1)("height", height), Whole(1)("width", width)
-    return chain(math.prod(shape)) if min(shape) == 1 else Graph(shape)
+    if min(shape) == 1:
+        return chain(math.prod(shape))
+    return Graph(shape)
 
 
 def graph_of(given: Any) -> Graph:
@@ -158,7 +163,8 @@ def _of_adjacency(given: Any) -> Graph:
     edges = scipy.sparse.csr_array(given) != 0
     one_way = scipy.sparse.coo_array(edges > edges.T)
     if one_way.nnz:
-        i, j = int(one_way.row[0]), int(one_way.col[0])
+        i = int(one_way.row[0])
+        j = int(one_way.col[0])
         raise InputError(
             f"graph is an adjacency that is not symmetric: [{i}, {j}] is an edge and [{j}, {i}] is "
             "none, as in "

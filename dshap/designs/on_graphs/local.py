@@ -105,7 +105,8 @@ class LocalDesign(GraphDesign):
         """The subsets of the neighbourhoods that are listed, None where they are too many; then the
         neighbours before each in drawn orders."""
         near = self.graph.neighbourhoods(order)
-        is_sampled, is_present = self._are_drawn(near), self.outside == "present"
+        is_sampled = self._are_drawn(near)
+        is_present = self.outside == "present"
         self._refuse_steps(int(is_sampled.sum()))
         if _n_subsets(near[~is_sampled]) > MAX_TERMS:
             return None
@@ -115,7 +116,8 @@ class LocalDesign(GraphDesign):
         more, drawn, unit = _drawn(
             near, np.flatnonzero(is_sampled), self.n_units, self.seed, is_present
         )
-        n_groups, n_listed = min(self.n_replicates, self.n_units), len(terms.row)
+        n_groups = min(self.n_replicates, self.n_units)
+        n_listed = len(terms.row)
         terms = Terms.joined([terms, drawn._replace(row=drawn.row + len(words))])
         groups = np.full(len(terms.row), -1, np.int16)
         if n_groups:
@@ -126,7 +128,8 @@ class LocalDesign(GraphDesign):
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
         """As of `permutation`, of the players whose orders are drawn; the others have no error."""
-        drawn, out = np.flatnonzero(self.is_sampled), np.broadcast_to(sums, groups.shape).copy()
+        drawn = np.flatnonzero(self.is_sampled)
+        out = np.broadcast_to(sums, groups.shape).copy()
         if self.why_no_errors:
             out[:, :, drawn] = np.nan
         elif len(groups):
@@ -142,13 +145,16 @@ class LocalDesign(GraphDesign):
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""
         near = self.neighbourhoods
-        largest, number = int(near.sum(axis=1).max()), _n_subsets(near[~self.is_sampled])
-        said = f"{number:,}" if largest <= PLAIN_DIGITS else f"2^{largest} and more"
-        other = (
-            "give n_permutations, to sample those that are too large"
-            if self.n_permutations is None
-            else "lower n_permutations"
-        )
+        largest = int(near.sum(axis=1).max())
+        number = _n_subsets(near[~self.is_sampled])
+        if largest <= PLAIN_DIGITS:
+            said = f"{number:,}"
+        else:
+            said = f"2^{largest} and more"
+        if self.n_permutations is None:
+            other = "give n_permutations, to sample those that are too large"
+        else:
+            other = "lower n_permutations"
         return (
             f"order {self.order}: the neighbourhoods, of up to {largest} players, have {said} "
             "subsets, at most "
@@ -158,11 +164,9 @@ class LocalDesign(GraphDesign):
     def _are_drawn(self, near: BoolArray) -> BoolArray:
         """(d,): see `is_sampled`; of the neighbourhoods near (d, d)."""
         n = near.sum(axis=1)
-        return (
-            np.zeros(len(n), dtype=bool)
-            if self.n_permutations is None
-            else n > np.log2(2 * self.n_permutations)
-        )
+        if self.n_permutations is None:
+            return np.zeros(len(n), dtype=bool)
+        return n > np.log2(2 * self.n_permutations)
 
     def _refuse_steps(self, n_players: int) -> None:
         """An InputError where orders of the neighbourhoods of so many players are more than a
@@ -250,12 +254,14 @@ def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tupl
     Where all beyond are present the subsets are those who are absent: the same weights, with the
     other sign.
     """
-    d, size = len(near), near.sum(axis=1)
+    d = len(near)
+    size = near.sum(axis=1)
     found = subsets_of(near & is_listed[:, None], most=MAX_TERMS)
     assert found is not None  # all neighbourhoods together have no more
     words = np.concatenate([to_words(np.zeros((1, d), dtype=bool)), found.members])
     row, player = pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
-    n, is_in = size[player], has(words[row], player)
+    n = size[player]
+    is_in = has(words[row], player)
     weight = 1 / (n * binom(n - 1, sizes(words)[row] - is_in))
     if is_present:
         return to_words(np.ones((1, d), dtype=bool)) & ~words, Terms(
@@ -269,13 +275,15 @@ def _drawn(
 ) -> tuple[Words, Terms, NDArray[np.intp]]:
     """For each order and each of these players the neighbours up to it and those before it, with ±
     1/orders, and the pair of orders (e,) that they are of."""
-    d, orders = len(near), stream(seed).random((n_units, len(near))).argsort(axis=1)
+    d = len(near)
+    orders = stream(seed).random((n_units, len(near))).argsort(axis=1)
     places = orders.argsort(axis=1)  # (units, d)
     places = np.stack([places, d - 1 - places], axis=1).reshape(-1, d)
     before = np.concatenate(
         [to_words(near[drawn] & (place < place[drawn, None])) for place in places]
     )
-    player, unit = np.tile(drawn, len(places)), np.repeat(np.arange(n_units), 2 * len(drawn))
+    player = np.tile(drawn, len(places))
+    unit = np.repeat(np.arange(n_units), 2 * len(drawn))
     if is_present:
         before = before | to_words(~near)[player]
     words = np.concatenate([before | to_words(np.eye(d, dtype=bool))[player], before])

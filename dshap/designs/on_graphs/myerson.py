@@ -55,8 +55,13 @@ class MyersonDesign(GraphDesign):
     def is_too_long(self, order: int | None) -> bool | None:
         """See `GraphDesign`; known of chains."""
         d = self.n_players
-        longest = d if order is None else min(2 * order + 1, d)
-        return n_runs(d, longest) > MAX_SUBSETS if self.graph.is_chain else None
+        if order is None:
+            longest = d
+        else:
+            longest = min(2 * order + 1, d)
+        if self.graph.is_chain:
+            return n_runs(d, longest) > MAX_SUBSETS
+        return None
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""
@@ -119,15 +124,20 @@ class BoundaryList:
         found = connected_subsets(graph.adjacency.toarray() > 0, neighbourhoods)
         if found is None:
             return None
-        d, sides = graph.n_nodes, Sides.of(graph, neighbourhoods)
-        is_used, of_empty = np.zeros(len(found.members), dtype=bool), np.zeros(d)
+        d = graph.n_nodes
+        sides = Sides.of(graph, neighbourhoods)
+        is_used = np.zeros(len(found.members), dtype=bool)
+        of_empty = np.zeros(d)
         for start, stop in small_spans(len(is_used), d):
             score = sides.scores(found.members[start:stop], found.common[start:stop])
             is_used[start:stop] = score.any(axis=1)
             of_empty -= score.sum(axis=0)
         ends = two_ends(d)
         is_full = (found.members == ends[FULL]).all(axis=1)
-        of_full = found.common[is_full] if is_full.any() else ends[:1]
+        if is_full.any():
+            of_full = found.common[is_full]
+        else:
+            of_full = ends[:1]
         proper = is_used & ~is_full
         words = np.concatenate([ends, found.members[proper]])
         return cls(
@@ -174,13 +184,15 @@ class Sides:
         beside = (
             (scipy.sparse.csr_array(masks, dtype=np.int32) @ self.adjacency).toarray() > 0
         ) & ~masks
-        u, b = sizes(words)[:, None], beside.sum(axis=1)[:, None]
+        u = sizes(words)[:, None]
+        b = beside.sum(axis=1)[:, None]
         if self.near is None:
             # everybody is no coalition of a graph in parts
             is_listed = np.asarray(common.any(axis=1))[:, None]
             return is_listed * (masks * _share(u, b) - beside * _share(b, u))
         row, player = np.nonzero((masks | beside) & to_masks(common, d))
-        n, b = u[row, 0], sizes(to_words(beside)[row] & self.near[player])
+        n = u[row, 0]
+        b = sizes(to_words(beside)[row] & self.near[player])
         score = np.zeros(masks.shape)
         score[row, player] = np.where(masks[row, player], _share(n, b), -_share(b, n))
         return score

@@ -35,7 +35,8 @@ Words = NDArray[np.uint64]
 WORD = np.dtype("<u8")
 MAX_SUBSETS = 2**20
 """Of a list: a million evaluations of a model for every instance; every process holds the list."""
-GROWN, MASK_BYTES = 2**16, 2**24
+GROWN = 2**16
+MASK_BYTES = 2**24
 """Sets that are made from others at a time, about, and bytes of masks that take part in it."""
 GROWING_WORDS = 7
 """Words that are held for each of a set while a list is made, at most: 6 have been met."""
@@ -67,7 +68,8 @@ def has(words: Words, nodes: NDArray[np.intp]) -> BoolArray:
 
 def pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """(row, node) of every node of every set, rows rising."""
-    rows, nodes = [], []
+    rows = []
+    nodes = []
     for start, stop in spans(len(words), d):
         row, node = np.nonzero(to_masks(words[start:stop], d))
         rows.append(start + row)
@@ -129,14 +131,13 @@ def _listed(
     first (d, d): nodes that the set of one node may take; growth (d, d): nodes that it may take too
     once it has taken another; held (d, d): the players in whose neighbourhoods a node is.
     """
-    single, upto = (
-        to_words(np.eye(len(first), dtype=bool)),
-        to_words(np.tri(len(first), dtype=bool)),
-    )
+    single = to_words(np.eye(len(first), dtype=bool))
+    upto = to_words(np.tri(len(first), dtype=bool))
     rules = to_words(growth), to_words(held), single, upto
     start = _Growing(single, rules[1], to_words(first) & ~upto, upto)
     found = [_Growing(*(part[start.common.any(axis=1)] for part in start))]
-    todo, count = [found[0]] if max_size > 1 else [], len(found[0].members)
+    todo = [found[0]] if max_size > 1 else []
+    count = len(found[0].members)
     while todo and count <= most:
         for part in _cut(todo.pop(), len(first)):
             grown = _grown(part, len(first), *rules)
@@ -165,7 +166,8 @@ def _grown(
     row, node = np.nonzero(to_masks(part.frontier, d))
     common = part.common[row] & held[node]
     is_held = common.any(axis=1)
-    row, node = row[is_held], node[is_held]
+    row = row[is_held]
+    node = node[is_held]
     passed = part.passed[row] | (part.frontier[row] & upto[node])
     frontier = (part.frontier[row] & ~upto[node]) | (growth[node] & ~passed)
     return _Growing(part.members[row] | single[node], common[is_held], frontier, passed)

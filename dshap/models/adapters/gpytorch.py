@@ -79,9 +79,15 @@ def from_gpytorch(
     mean = _mean(model.mean_module)
     _check_prior(model, rows, terms, mean)
     weights = solve(_kernel_matrix(terms, landmarks), mean)
-    names = None if output_names is None else tuple(output_names)
+    if output_names is None:
+        names = None
+    else:
+        names = tuple(output_names)
     expansion = expansion_of(terms, landmarks, weights[:, None], np.array([mean]), names)
-    features = None if feature_names is None else tuple(feature_names)
+    if feature_names is None:
+        features = None
+    else:
+        features = tuple(feature_names)
     return expansion.mapped(lambda part: replace(part, feature_names=features))
 
 
@@ -127,7 +133,8 @@ def _exact(model: Any) -> tuple[Any, Solve]:
         raise refusal("a model without one table of training rows (n, columns)", "has no landmarks")
     if (name := _class_names(model.likelihood)[0]) not in LIKELIHOODS:
         raise refusal(f"likelihood {name}", f"is none of {', '.join(LIKELIHOODS)}")
-    targets, noise = _array(model.train_targets), _array(model.likelihood.noise)
+    targets = _array(model.train_targets)
+    noise = _array(model.likelihood.noise)
     if not np.isfinite(targets).all():
         raise InputError(
             "train_targets hold NaN or infinity: leave these rows out, set_train_data sets the "
@@ -198,7 +205,9 @@ def _mean(module: Any) -> float:
     name = _class_names(module)[0]
     if name not in ("ConstantMean", "ZeroMean"):
         raise refusal(name, "is neither ConstantMean nor ZeroMean, and no product over columns")
-    return _number(module.constant, name) if name == "ConstantMean" else 0.0
+    if name == "ConstantMean":
+        return _number(module.constant, name)
+    return 0.0
 
 
 def _kernel_matrix(terms: Sequence[Term], rows: FloatArray) -> FloatArray:

@@ -69,12 +69,14 @@ class Term:
 
     def times(self, other: Term) -> Term:
         """The product, column by column; refused where it leaves the families."""
-        families, lengthscales = list(self.families), np.array(self.lengthscales)
+        families = list(self.families)
+        lengthscales = np.array(self.lengthscales)
         for j, (family, lengthscale) in enumerate(
             zip(other.families, other.lengthscales, strict=True)
         ):
             if np.isinf(lengthscales[j]):
-                families[j], lengthscales[j] = family, lengthscale
+                families[j] = family
+                lengthscales[j] = lengthscale
             elif np.isfinite(lengthscale):
                 if family != families[j] or family not in POWERS:
                     raise refusal(
@@ -152,7 +154,9 @@ def class_name(given: Any) -> str:
         return repr(given)
     kind = type(given)
     is_own = kind.__module__.split(".")[0] == "sklearn"
-    return kind.__name__ if is_own else f"{kind.__module__}.{kind.__qualname__}"
+    if is_own:
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def fitted(estimator: Any, *names: str) -> tuple[Any, ...]:
@@ -184,7 +188,10 @@ def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> li
     if kernel not in NAMED:
         why = NAMED_REASONS.get(kernel, "is no product kernel that dshap knows")
         raise refusal(f"kernel {kernel!r} of {owner}", why)
-    value = 1.0 / n_columns if gamma is None else float(gamma)
+    if gamma is None:
+        value = 1.0 / n_columns
+    else:
+        value = float(gamma)
     if not value > 0:
         raise refusal(
             f"gamma={value:g} of {owner}",

@@ -53,7 +53,10 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     scalers = list(takewhile(lambda step: class_name(step) in SCALERS, chain.steps))
     rest = chain.steps[len(scalers) :]
     inside = rest[:1] or [chain.model]
-    expansion = linear_of_features(rest[0], rest[1:], chain.model) if rest else _adapt(chain.model)
+    if rest:
+        expansion = linear_of_features(rest[0], rest[1:], chain.model)
+    else:
+        expansion = _adapt(chain.model)
     for scaler in reversed(scalers):
         expansion = in_original_columns(expansion, *affine(scaler))
     for transformer in reversed(chain.targets):
@@ -139,7 +142,8 @@ def _kernel_ridge(model: Any) -> AnyExpansion:
 
 def _gaussian_process(model: Any) -> AnyExpansion:
     landmarks, dual, kernel = fitted(model, "X_train_", "alpha_", "kernel_")
-    landmarks, weights = np.asarray(landmarks, dtype=float), dual.reshape(len(dual), -1)
+    landmarks = np.asarray(landmarks, dtype=float)
+    weights = dual.reshape(len(dual), -1)
     mean, std = (
         np.broadcast_to(number, weights.shape[1:])
         for number in (model._y_train_mean, model._y_train_std)
@@ -323,7 +327,9 @@ def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
     classes = np.asarray(getattr(model, "classes_", ()))
     if n_outputs == 1 and len(classes) == 2:
         classes = classes[1:]
-    return tuple(map(str, classes)) if len(classes) == n_outputs else None
+    if len(classes) == n_outputs:
+        return tuple(map(str, classes))
+    return None
 
 
 def _features(feature_map: Any) -> list[tuple[int, Build]]:
@@ -347,7 +353,10 @@ def _features(feature_map: Any) -> list[tuple[int, Build]]:
 def _nystroem(feature_map: Any) -> list[tuple[int, Build]]:
     landmarks, whitening = fitted(feature_map, "components_", "normalization_")
     options = feature_map.kernel_params or {}
-    gamma = options.get("gamma") if feature_map.gamma is None else feature_map.gamma
+    if feature_map.gamma is None:
+        gamma = options.get("gamma")
+    else:
+        gamma = feature_map.gamma
     terms = terms_of(feature_map.kernel, gamma, landmarks.shape[1], "Nystroem")
 
     def build(weights: FloatArray) -> AnyExpansion:
@@ -373,11 +382,9 @@ def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
 
 def flat_steps(step: Any) -> list[Any]:
     """A pipeline inside a pipeline is its steps."""
-    return (
-        [each for _, inner in step.steps for each in flat_steps(inner)]
-        if class_name(step) == "Pipeline"
-        else [step]
-    )
+    if class_name(step) == "Pipeline":
+        return [each for _, inner in step.steps for each in flat_steps(inner)]
+    return [step]
 
 
 def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
