@@ -147,7 +147,10 @@ class Embedding(Protocol):
 
 def checked_embedding(given: Any) -> Embedding:
     """The embedding, or an InputError for anything else."""
-    asked = "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for landmarks of your own Nystrom(landmarks=X[:40])"
+    asked = (
+        "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); "
+        "for landmarks of your own Nystrom(landmarks=X[:40])"
+    )
     embedding: Embedding = of_kind("embedding", given, Embedding, asked)
     return embedding
 

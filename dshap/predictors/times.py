@@ -86,7 +86,8 @@ def misfit(own: str, wanted: str) -> str:
     can."""
     of_model = f"and {wanted} where the model's own rows are"
     if zone_of(own) and not zone_of(wanted):
-        return f'times of a zone ({own}) here, {of_model}: take the zone off, .dt.tz_convert("UTC").dt.tz_localize(None)'
+        take_off = '.dt.tz_convert("UTC").dt.tz_localize(None)'
+        return f"times of a zone ({own}) here, {of_model}: take the zone off, {take_off}"
     if zone_of(wanted) and not zone_of(own):
         return f'times without a zone ({own}) here, {of_model}: say theirs, .dt.tz_localize("{zone_of(wanted)}")'
     if wanted == DATE and own != DATE:

@@ -44,7 +44,10 @@ HEIGHT = 0.24
 """Inches that a character is wide, and a line high."""
 HEAT = 24
 """Characters of a name above an image."""
-PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n<body>\n{body}\n</body></html>\n'
+PAGE = (
+    '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n'
+    "<body>\n{body}\n</body></html>\n"
+)
 
 
 @dataclass(frozen=True)

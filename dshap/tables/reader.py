@@ -132,10 +132,9 @@ class BlockBuilder:
 
     def block(self) -> RowBlock:
         """The finished block."""
-        if self.target is not None and self.layout.is_single_target:
-            target = self.target[:, 0]
-        else:
-            target = self.target
+        target = self.target
+        if target is not None and self.layout.is_single_target:
+            target = target[:, 0]
         return RowBlock(
             self.start,
             self.x,

@@ -359,7 +359,10 @@ def holders(x, y):
     )
     forest, signs = ensemble.RandomForestRegressor(2, max_depth=2), y > 0
     piped = pipeline.make_pipeline(scale.StandardScaler(), forest)
-    columns = r"\[-1\]\) on its transformed columns, or Marginal\({0}\.predict, background\) for the columns as they are"
+    columns = (
+        r"\[-1\]\) on its transformed columns, "
+        r"or Marginal\({0}\.predict, background\) for the columns as they are"
+    )
     yield piped.fit(x, y), r"the tree is inside: Trees\(pipeline" + columns.format("pipeline")
     tried = search.GridSearchCV(piped, {}, cv=2).fit(x, y)
     yield tried, r"the tree is inside: Trees\(model\.best_estimator_" + columns.format("model")
