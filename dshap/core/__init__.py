@@ -1,2 +1,1 @@
-"""The narrow waist: types, records, rules and errors that every floor speaks; read `types.py`
-first."""
+"""Types, records, rules and errors that every other module uses; read `types.py` first."""

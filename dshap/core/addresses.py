@@ -1,5 +1,4 @@
-"""Addresses, like s3://bucket/table and postgresql://user:password@host: what is one, and what no
-message may show."""
+"""Addresses, like s3://bucket/table: which texts are one, and masking the secrets in them."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ __all__ = [
 ]
 
 MASK = "***"
-"""The sign that stands in the place of a secret."""
+"""The sign that stands in place of a secret."""
 _BUCKET = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "r2", "hdfs")
 _DATABASE = (
     "postgresql",
@@ -40,9 +39,9 @@ TABLES: Mapping[str, str] = {
     ),
     **dict.fromkeys(_WEB, COPY),
 }
-"""Scheme of a table's address -> what to do instead."""
+"""Scheme of a table's address -> advice in the message that refuses it."""
 SCHEMES = ("file", *TABLES)
-"""Schemes that are known where an address lost a slash, as pathlib.Path("s3://bucket") does."""
+"""Schemes recognised where an address lost a slash, as in pathlib.Path("s3://bucket")."""
 # two letters at least: C:/ is a drive
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)})(?:\+[a-z0-9]+)?:/", re.IGNORECASE)
@@ -50,8 +49,8 @@ _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)})(?:\+[a-z0-9]+)?:/", re.IGNORECA
 _FILE = re.compile(r"file:(?://(?:localhost)?(?=/)|(?=/[^/]))(/.*)", re.IGNORECASE | re.DOTALL)
 _WHOLE = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^/?#:@]*):.*@", re.IGNORECASE | re.DOTALL)
 _PASSWORD = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^\s/?#:@'\"]*):[^\s'\"]*@", re.IGNORECASE)
-"""Scheme and user, then the password up to the last @: passwords with @, / and # in them are
-covered too."""
+"""Pattern of the scheme and user, then the password up to the last @: passwords with @, / and # in
+them are covered too."""
 _TOKEN = re.compile(r"(https?:/{1,2})[^\s/?#:@'\"]+@", re.IGNORECASE)
 _NAMES = (
     r"pass|password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"
@@ -60,7 +59,7 @@ _NAMES = (
 _VALUE = re.compile(
     rf"((?<![a-z])(?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)[^\s&;'\"]+", re.IGNORECASE
 )
-"""Name and value, as in ?password=…&X-Amz-Signature=… and AccountKey=…;"""
+"""Pattern of a secret's name and value, as in ?password=…&X-Amz-Signature=… and AccountKey=…;"""
 
 
 def scheme_of(text: str) -> str:
@@ -72,21 +71,22 @@ def scheme_of(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text with passwords, tokens and keys of the addresses in it masked, like
-    postgresql://user:***@host."""
+    """Mask the passwords, tokens and keys of addresses in a text: postgresql://user:***@host."""
     text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     text = _TOKEN.sub(rf"\1{MASK}@", text)
     return _VALUE.sub(rf"\1{MASK}", text)
 
 
 def masked(given: str) -> str:
-    """A text that may be an address as a whole, without its secrets: a password may hold spaces and
-    quotes then."""
+    """Mask the secrets of a text that may be an address as a whole.
+
+    A password in it may then hold spaces and quotes.
+    """
     return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", given))
 
 
 def file_path(text: str) -> str:
-    """The path of a file:// address of this machine; any other text as it is."""
+    """The path in a file:// address of this machine; any other text unchanged."""
     found = _FILE.fullmatch(text)
     if found:
         return unquote(found.group(1))
@@ -94,7 +94,7 @@ def file_path(text: str) -> str:
 
 
 def reason_to_refuse(text: str, noun: str) -> str:
-    """Why a text is no path that can be taken, and what to do; empty where it is one.
+    """Why a text is not a path that can be taken, and what to do; empty where it is one.
 
     Parameters
     ----------

@@ -32,30 +32,32 @@ __all__ = [
 EMPTY = 0
 FULL = 1
 N_ENDS = 2
-"""Every design lists the empty coalition first and the full one second; proper coalitions begin at
-`N_ENDS`.  Their values are v(empty) and v(N), taken from the model in float64, so a value function
-is never asked for them."""
+"""The number of trivial coalitions at the head of every list: the empty one, then the full one.
+Proper coalitions begin at this index. The values of the two are v(empty) and v(N), taken from the
+model in float64, so a value function is never asked for them."""
 
 
 class Groups(NamedTuple):
-    """Entries of the jackknife groups of a design: a value enters the sum of one group, of several,
-    or of none."""
+    """The e entries of the jackknife groups of one block: which value enters which group's sum.
+
+    A value may enter the sum of one group, of several, or of none.
+    """
 
     coalition: NDArray[np.intp]
-    """(e,): position in the block."""
+    """(e,): position of the coalition in the block."""
     group: NDArray[np.int16]
-    """(e,): 0 to R - 1."""
+    """(e,): the group, 0 to R − 1."""
     score: FloatArray
-    """(e, c): what the value is multiplied with in the sum of this group, c the `group_columns` of
-    the design."""
+    """(e, c): the factors of the value in the sum of this group; c is `group_columns` of the
+    design."""
 
     @classmethod
     def none(cls, n_columns: int) -> Groups:
-        """No entry."""
+        """Groups without any entry."""
         return cls(np.zeros(0, np.intp), np.zeros(0, np.int16), np.zeros((0, n_columns)))
 
     def parts(self) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
-        """(group, positions, scores) of every group that has entries here."""
+        """List (group, positions, scores) of every group that has entries here."""
         entries = ((int(g), self.group == g) for g in np.unique(self.group))
         return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in entries]
 
@@ -64,63 +66,65 @@ class CoalitionBlock(NamedTuple):
     """Coalitions start..stop of a design."""
 
     masks: BoolArray
-    """(m, d): player i is present in coalition j."""
+    """(m, d): True where the player is present in the coalition."""
     score: FloatArray
-    """(m, d): what the value of each coalition is multiplied with."""
+    """(m, d): the factor of each coalition's value in the sum of each player."""
     groups: Groups
-    """What enters the sums of the jackknife groups."""
+    """The values that enter the sums of the jackknife groups."""
 
 
 @dataclass(frozen=True)
 class DesignInfo:
-    """What is known of a design before any value is."""
+    """Sizes and properties of a design that are known before any value is computed."""
 
     n_players: int
-    """d"""
+    """The number of players, d."""
     n_coalitions: int
-    """m: distinct coalitions, the empty and the full one counted."""
+    """The number of distinct coalitions, m, with the empty and the full one."""
     n_replicates: int
-    """R: groups of the standard errors, 0 where there is no sampling error or none is asked for."""
+    """The number of jackknife groups, R; 0 without a sampling error, or where none is asked for."""
     group_columns: int
-    """c: columns of a group's sum; d, or less where the errors of the players go together."""
+    """The number of columns of a group's sum, c: d, or fewer where players share an error."""
     is_efficient: bool = True
-    """phi.sum(1) + base == prediction holds by construction."""
+    """Whether phi.sum(1) + base == prediction holds by construction."""
     why_no_errors: str = ""
-    """Why all standard errors are NaN (too few coalitions); empty where they are not."""
+    """The reason why all standard errors are NaN (too few coalitions); empty where they are not."""
     seed: int = 0
-    """0 too where nothing is drawn."""
+    """The seed of the sampled coalitions; 0 where nothing is drawn."""
     kept_bytes: int = 0
-    """What a process keeps, and needs at most, to make blocks and replicates."""
+    """Peak bytes that a process needs, whatever the block, to make blocks and replicates."""
     coalition_bytes: int = 0
-    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group
-    or two."""
+    """Bytes for each coalition of a block beyond `kept_bytes`; 0: `block_bytes` counts a mask,
+    scores and the group scores."""
 
     n_units: int = 0
-    """Independent draws that coalitions come from, where these are fewer, as of orders; 0: each
-    coalition is one."""
+    """The number of independent draws behind the coalitions where these are fewer, such as
+    permutations; 0: each coalition is one draw."""
     drawn: tuple[bool, ...] = ()
-    """(d,): players whose attributions have an error of sampling; empty: all of them."""
+    """(d,): True for players whose attributions have a sampling error; empty: all of them."""
 
     has_graph: bool = False
-    """Coalitions follow a graph whose nodes are the players: none can be left out, and a size is
-    not drawn evenly."""
+    """Whether a graph of the players decides the coalitions: then no player can be left out, and
+    the coalitions of one size are not drawn uniformly."""
 
     @property
     def is_whole(self) -> bool:
-        """Every coalition is listed."""
+        """Whether every coalition is listed."""
         return self.n_coalitions >= 1 << self.n_players
 
     @property
     def unmet(self) -> float:
-        """The largest share, with 95 %, of what no coalition met: 3/m by the rule of three; 0 where
-        all are there."""
+        """Upper 95 % bound on the share of coalitions unlike all that were drawn: 3/m.
+
+        It is the rule of three; 0 where all coalitions are listed, there are no groups, or errors
+        are NaN.
+        """
         if self.is_whole or not self.n_replicates or self.why_no_errors:
             return 0.0
         return 3.0 / (self.n_units or self.n_coalitions)
 
     def block_bytes(self, m: int) -> int:
-        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes`
-        counted."""
+        """Peak bytes of a block of m coalitions and of splitting its groups; `kept_bytes` count."""
         if self.n_replicates:
             of_groups = 8 * self.group_columns + 26 * self.n_replicates
         else:
@@ -129,12 +133,12 @@ class DesignInfo:
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
-"""rows (n, columns), rows of a micro-block -> Σ_S v_S(x) score_S (n, d, k), and predictions (n, k)
-or None."""
+"""A function (rows (n, columns), rows of a micro-block) -> Σ_S v_S(x) score_S (n, d, k), and the
+predictions (n, k) or None."""
 
 
 class Status:
-    """CF flag values of `status (instance)`: the honest story of NaN while a cube grows."""
+    """CF flag values of `status (instance)`: why an attribution is there, or NaN."""
 
     PENDING = 0
     OK = 1
@@ -144,10 +148,10 @@ class Status:
 
 
 REASONS = "reasons"
-"""The entry of sums over a part of the coalitions that says why rows failed: (n,) text, empty for
-the others."""
+"""The entry, in sums over a part of the coalitions, that says why rows failed: (n,) text, empty for
+rows that did not."""
 FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes": -1}
-"""The entries of the arrays of an `Attribution` for a row that failed, where they are not NaN."""
+"""Field of `Attribution` -> the value that marks a failed row, for the fields not marked by NaN."""
 
 
 @dataclass(frozen=True)
@@ -155,41 +159,42 @@ class Attribution:
     """Attributions of n instances, in the order of the rows."""
 
     phi: FloatArray
-    """(n, d, k)"""
+    """(n, d, k): the attributions."""
     base: FloatArray
     """(k,): v(empty), the mean prediction over the background; (n, k) where the link makes it
-    differ."""
+    differ between rows."""
     prediction: FloatArray
     """(n, k): v(N)."""
     status: NDArray[np.int8]
-    """(n,): see `Status`."""
+    """(n,): flags of `Status`."""
     replicates: FloatArray | None = None
     """(R, n, d, k): phi_(g) of `Design.replicates`; None where the design gives none."""
 
     n_coalitions: NDArray[np.int32] | None = None
-    """(n,): coalitions that a row took; None where all rows take all."""
+    """(n,): the number of coalitions used for each row; None where all rows use all."""
 
     interaction: FloatArray | None = None
-    """(n, d, d, k): half the Shapley interaction index beside the diagonal, main effects on it;
-    rows sum to phi."""
+    """(n, d, d, k): half the Shapley interaction index off the diagonal, main effects on it; each
+    row of the matrix sums to phi."""
 
     classes: NDArray[np.int16] | None = None
     """(n,): the class that a row is explained for, where the link takes the predicted one."""
 
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
-    """name -> numbers that these rows show; the cube states the largest of all tiles."""
+    """Name of an error of a closed form -> its values for these rows; the cube stores the largest
+    over all tiles."""
 
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """position of a row whose status is failed -> why; it has no attribution (NaN)."""
+    """Position of a failed row -> the reason; its attribution is NaN."""
 
     @property
     def is_ok(self) -> BoolArray:
-        """(n,): rows that have an attribution."""
+        """(n,): True for rows that have an attribution."""
         return self.status == Status.OK
 
     @property
     def good(self) -> Attribution:
-        """The rows that have an attribution."""
+        """The attributions of the rows whose status is ok."""
         is_ok = self.is_ok
         if is_ok.all():
             return self
@@ -199,8 +204,10 @@ class Attribution:
         return replace(self, **kept, reasons={})
 
     def placed(self, n: int, at: NDArray[np.intp], reasons: Mapping[int, str]) -> Attribution:
-        """These rows at the positions `at` of n rows; the others failed, for the `reasons` given by
-        position."""
+        """Put these rows at the positions `at` of n rows; the other rows failed.
+
+        `reasons` says why, by position.
+        """
         if len(at) == n:
             return self
         placed: dict[str, Any] = {
@@ -211,7 +218,7 @@ class Attribution:
         return replace(self, **placed, reasons={**own, **reasons})
 
     def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
-        """(field, its array, the axis of the rows) of all that is there."""
+        """List (field, its array, the axis of the rows) of every array that is present."""
         axes = dict.fromkeys(
             ("phi", "prediction", "status", "n_coalitions", "interaction", "classes"), 0
         )
@@ -223,8 +230,10 @@ class Attribution:
 
     @property
     def relative_error(self) -> FloatArray | None:
-        """(n, k): the largest std_error of a player over the range of the attributions; NaN where
-        errors are."""
+        """(n, k): the largest std_error of a player over the range of the attributions.
+
+        None without standard errors; NaN where these are NaN.
+        """
         errors = self.std_error
         if errors is None:
             return None
@@ -232,7 +241,7 @@ class Attribution:
 
     @cached_property
     def std_error(self) -> FloatArray | None:
-        """(n, d, k), in the units of phi."""
+        """(n, d, k): jackknife standard errors in the units of phi; None without replicates."""
         if self.replicates is None:
             return None
         return jackknife_errors(self.phi, self.replicates)
@@ -241,7 +250,7 @@ class Attribution:
 def _placed(
     values: NDArray[Any], n: int, at: NDArray[np.intp], axis: int, fill: float
 ) -> NDArray[Any]:
-    """Values at the positions `at` of n along an axis, `fill` elsewhere."""
+    """Place values at the positions `at` of n along an axis, with `fill` elsewhere."""
     shape = (*values.shape[:axis], n, *values.shape[axis + 1 :])
     out = np.full(shape, fill, values.dtype)
     out[(slice(None),) * axis + (at,)] = values
@@ -249,8 +258,10 @@ def _placed(
 
 
 def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray:
-    """√Σ_g (x_(g) − x)² of x (…) and x_(g) (R, …), one group after the other: all their differences
-    fill no cache."""
+    """Standard errors √Σ_g (x_(g) − x)² of estimates x (…) from replicates x_(g) (R, …).
+
+    The groups are added one after the other, so that no array of all differences is made.
+    """
     total = np.zeros(estimate.shape)
     for replicate in replicates:
         total += np.square(replicate - estimate)
@@ -258,14 +269,16 @@ def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray
 
 
 ROUNDING = 1e-12
-"""Of the values of the two ends: a smaller standard error is none."""
+"""Rounding error relative to |v(empty)| + |v(N)|: a smaller standard error counts as 0."""
 
 
 def relative_errors(
     phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray
 ) -> FloatArray:
-    """max over players of std_error over the range of φ, both (n, d, k): (n, k); 0 where the error
-    is rounding.
+    """Relative errors (n, k): the largest std_error of a player over the range of φ.
+
+    Both arguments are (n, d, k). The ratio is 0 where the error is rounding, NaN where errors are
+    NaN.
 
     The range of noisy φ̂ is larger than that of φ: of max φ̂ − min φ̂ the part √(1 − mean
     std_error²/var φ̂) counts, so that the ratio is infinite where nothing but noise tells the
@@ -290,22 +303,21 @@ class RowBlock:
     """Consecutive rows of a table, as the tasks read them."""
 
     start: int
-    """Position of the first row in the table."""
+    """The position of the first row in the table."""
     x: FloatArray
     """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
     is_ok: BoolArray
     """(n,): False where a feature holds NaN or infinity and `missing` is not "pass"."""
     keys: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """key column -> (n,): int64, datetime64[ns] or StringDType."""
+    """Key column -> (n,): int64, datetime64[ns] or StringDType."""
     target: FloatArray | None = None
-    """(n,) or (n, k), only where asked for."""
+    """(n,) or (n, k): the target; only where asked for."""
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """feature column -> (n,) in its own dtype, only where asked for."""
+    """Feature column -> (n,) in its own dtype; only where asked for."""
     predictions: FloatArray | None = None
-    """f (good rows, k), only where asked for."""
+    """(good rows, k): the predictions f(x); only where asked for."""
     null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
-    """key column -> (n,) True where the table holds no key; columns without such rows are left
-    out."""
+    """Key column -> (n,): True where the key is null; columns without nulls are left out."""
 
     @property
     def stop(self) -> int:
@@ -313,17 +325,17 @@ class RowBlock:
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """(n,): of the rows in the table."""
+        """(n,): the positions of the rows in the table."""
         return self.start + np.arange(len(self.x))
 
     @property
     def targets(self) -> FloatArray:
-        """`target`, which was asked for."""
+        """The target of the rows; a ValueError where the reader was opened without one."""
         if self.target is None:
             raise ValueError("the reader was opened without a target")
         return np.asarray(self.target)
 
     @property
     def good(self) -> FloatArray:
-        """The rows (n, columns) that are ok."""
+        """The rows (n, columns) whose `is_ok` is True."""
         return self.x[self.is_ok]

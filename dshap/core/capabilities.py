@@ -1,5 +1,7 @@
-"""What only some designs and value functions can do: a small protocol each, asked of any in one
-place."""
+"""Optional abilities of designs, value functions and readers: a small protocol for each.
+
+Functions ask any object for an ability, so that it is looked for in one place.
+"""
 
 from __future__ import annotations
 
@@ -55,92 +57,96 @@ __all__ = [
 ]
 
 MOSTLY_THERE = 4
-"""Members that a value function or a design may lack to be told which."""
+"""The most members that an object may lack for a message to name them."""
 
 
 @runtime_checkable
 class Accumulates(Pass, Protocol):
-    """A pass of several steps whose results it keeps: workers are sent the step alone."""
+    """A pass of several steps that keeps their results; workers get the next step alone."""
 
     @property
     def step(self) -> Pass:
-        """The next step, by itself."""
+        """The next step, without the results of the steps before."""
         ...
 
     def after(self, found: Any) -> Any:
-        """What is left to do, or what was learned, once the step has given this."""
+        """The remaining pass, or what was learned, once the step has given this result."""
         ...
 
 
 @runtime_checkable
 class Rounds(Design, Protocol):
-    """A design that grows."""
+    """A design whose list of coalitions grew in rounds."""
 
     @property
     def rounds(self) -> tuple[Design, ...]:
-        """The designs that this one grew through, each one's list the beginning of the next one's;
-        itself last."""
+        """The designs of all rounds, this one last; each list begins with the one before."""
         ...
 
 
 @runtime_checkable
 class Pilot(Design, Protocol):
-    """A design that chooses from the values of a few rows."""
+    """A design that tunes itself to the values of a few rows."""
 
     @property
     def pilot_coalitions(self) -> int:
-        """Coalitions, the first of the list, whose values `tune` wants to see; 0 where nothing is
-        left to choose."""
+        """The number of coalitions, first in the list, that `tune` needs; 0: nothing is left to
+        choose."""
         ...
 
     def tune(self, values: FloatArray) -> Record:
-        """What is chosen from the values (games, pilot_coalitions) of some instances and
-        outputs."""
+        """Choose from the values (games, pilot_coalitions); a game is an instance and an output."""
         ...
 
     def tuned(self, record: Record) -> Design:
-        """This design with that choice made, which may leave a next one open, of another number of
-        `pilot_coalitions`; where the record is empty the rest of the list is settled too.  The list
-        may be another one."""
+        """This design with that choice made; its list of coalitions may be another one.
+
+        A further choice may stay open, with another number of `pilot_coalitions`. With an empty
+        record the rest of the list is settled too.
+        """
         ...
 
 
 @runtime_checkable
 class Interactions(Design, Protocol):
-    """A design that gives the interactions of pairs of players too."""
+    """A design that also estimates the interactions of pairs of players."""
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the
-        Shapley interaction index of each pair of players i < j, in the order of `np.triu_indices(d,
-        1)`; the two ends too."""
+        """Scores (m, pairs) of coalitions start..stop, the two ends included.
+
+        They are the factors of the values in the Shapley interaction index of each pair of players
+        i < j, in the order of `np.triu_indices(d, 1)`.
+        """
         ...
 
 
 @runtime_checkable
 class ValuesAtOnce(Design, Protocol):
-    """A design that may want the values of all coalitions at once: its attributions are not linear
-    in them then."""
+    """A design that may need the values of all coalitions at once, as it is not linear in them."""
 
     @property
     def held_coalitions(self) -> int:
-        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums of
-        a `Design` are enough, 0; of a design that a pilot is to choose by, what the choice may come
-        to."""
+        """How many coalition values `of_values` needs per row: all, or 0 where sums suffice.
+
+        Before a pilot has chosen, it is the largest number that the choice may need.
+        """
         ...
 
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in
-        the order of the list, where `held_coalitions` is not 0."""
+        """Attributions (n, d, k) and replicates phi_(g) (R, n, d, k) from all values (n, m, k).
+
+        The values are in the order of the list; used only where `held_coalitions` is not 0.
+        """
         ...
 
     def linear(self) -> Design:
-        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
+        """This design, or one like it that is linear in the values (`held_coalitions` is 0)."""
         ...
 
     @property
     def game_seconds(self) -> float:
-        """Seconds of a core, about, that `of_values` takes for a game, where that is a pilot's
-        choice; else 0."""
+        """Estimated seconds of one core that `of_values` takes per game; 0 before a pilot has
+        chosen so."""
         ...
 
 
@@ -150,7 +156,7 @@ class LearnsFromData(ValueFunction, Protocol):
 
     @property
     def needs_predictions(self) -> bool:
-        """True where `moments` wants f(x) of the rows, which are then computed once."""
+        """Whether `moments` needs f(x) of the rows, which are then computed once."""
         ...
 
     def moments(
@@ -160,114 +166,120 @@ class LearnsFromData(ValueFunction, Protocol):
         ...
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: what the rows cost is then paid
-        once."""
+        """Join states of several tiles, in order, into one, so that work per row is done once."""
         ...
 
 
 @runtime_checkable
 class ChoosesFromSample(Protocol):
-    """A value function, or a closed form, that chooses landmarks and the like from a sample of its
-    data."""
+    """A value function or closed form that chooses, say, landmarks from a sample of its data."""
 
     @property
     def sample_size(self) -> int:
-        """Rows of `data` that `choose` wants to see; 0 when nothing is left to choose."""
+        """The number of rows of `data` that `choose` needs; 0: nothing is left to choose."""
         ...
 
     def choose(self, sample: FloatArray) -> State:
-        """What is chosen from a sample (n, columns) of the data."""
+        """Choose from a sample (n, columns) of the data."""
         ...
 
     def chosen(self, choice: State) -> Self:
-        """The same with that choice made."""
+        """A copy with that choice made."""
         ...
 
 
 @runtime_checkable
 class StreamsData(ValueFunction, Protocol):
-    """A value function whose values may be means over all rows of `data`, which are read when they
-    are wanted."""
+    """A value function that may average over all rows of `data`, read while rows are explained."""
 
     @property
     def streams_data(self) -> bool:
-        """False where its data are in memory, and `evaluate` gives the values."""
+        """Whether the data are read from a table; where not, `evaluate` gives the values."""
         ...
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
-        """What these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
+        """The part (n, m, k) of these rows of `data` (b, columns) in the sums over all its rows.
+
+        The sum over all rows is the values times their number.
+        """
         ...
 
 
 @runtime_checkable
 class DirectSums(ValueFunction, Protocol):
-    """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
+    """A value function that computes Σ_S v_S(x) score_S without the single values."""
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """The sums for scores (m, d), predictions beside them where they come with it; None where
-        the way is not for such scores."""
+        """A function that gives the sums for scores (m, d), with predictions where they are free.
+
+        None where there is no shortcut for such scores.
+        """
         ...
 
 
 @runtime_checkable
 class EstimatedBase(LearnsFromData, Protocol):
-    """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction
-    over its data."""
+    """A value function whose v(empty) is estimated from a fitted distribution.
+
+    It is then not the mean prediction over the data.
+    """
 
     def base(self, state: State) -> FloatArray:
         """v(empty) (k,) before the link, from a prepared `state`."""
         ...
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
-        """What v(empty) is, its error, and the `mean` prediction (k,) over `data` beside it;
-        written by the cube."""
+        """A note for the cube: how v(empty) was estimated, its error, and the `mean` prediction
+        (k,)."""
         ...
 
 
 @runtime_checkable
 class ScaledModel(Predictor, Protocol):
-    """A model that gives what another one predicts on a scale of its own, such as log-odds for
-    probabilities."""
+    """A model on a scale of its own, such as log-odds, computed from another model."""
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise an `InputError` where the other model's predictions of rows (n, columns) are not on
-        that scale."""
+        """Raise an `InputError` where the other model's predictions do not agree on that scale.
+
+        They are compared on rows (n, columns).
+        """
         ...
 
 
 @runtime_checkable
 class OfTexts(ValueFunction, Protocol):
-    """A value function of texts: a player for each token, as many as a row has; rows are NaN beyond
-    their end."""
+    """A value function of texts: one player for each token, so that rows have different players.
+
+    Rows are NaN beyond the end of their text.
+    """
 
     @property
     def vocabulary(self) -> Vocabulary: ...
     @property
     def longest(self) -> int | None:
-        """Tokens that a text may have; None: any number."""
+        """The most tokens that a text may have; None: any number."""
         ...
 
     @property
     def column(self) -> str | None:
-        """Of a table, where the texts are; None: the only one that can hold them."""
+        """The column of a table that holds the texts; None: the only column that can hold them."""
         ...
 
     def of_length(self, n_tokens: int) -> Self:
-        """The same for texts of at most so many tokens; of texts of exactly as many it is their
-        game."""
+        """A copy for texts of at most `n_tokens` tokens; for texts of that length, their game."""
         ...
 
     def mean_prediction(self) -> FloatArray:
-        """f (k,) where all tokens are absent: v(empty) before the link."""
+        """v(empty) (k,) before the link: f where all tokens are absent."""
         ...
 
 
 @runtime_checkable
 class OfFiles(RowReader, Protocol):
-    """A reader of files, which others may write while a run goes."""
+    """A reader of files, which other programs may change during a run."""
 
     def check_unchanged(self, start: int, stop: int) -> None:
-        """Raise where a file of rows start..stop is not the one that was opened."""
+        """Raise where a file that holds rows start..stop has changed since it was opened."""
         ...
 
 
@@ -278,14 +290,14 @@ def check_unchanged(reader: RowReader, start: int, stop: int) -> None:
 
 
 def rounds_of(design: Design) -> tuple[Design, ...]:
-    """The designs that this one grew through; itself alone where it does not grow."""
+    """The designs of all rounds of a design; the design alone where it does not grow."""
     if isinstance(design, Rounds):
         return design.rounds
     return (design,)
 
 
 def pilot_coalitions(design: Design) -> int:
-    """Coalitions whose values the design chooses by; 0 where nothing is left to choose."""
+    """How many coalition values a design needs for its next choice; 0: none is left."""
     if isinstance(design, Pilot):
         return design.pilot_coalitions
     return 0
@@ -299,7 +311,7 @@ def tuned(design: Design, record: Record) -> Design:
 
 
 def held_coalitions(design: Design) -> int:
-    """Coalitions whose values are wanted at once; 0 where sums of them are enough."""
+    """How many coalition values a design needs at once per row; 0 where weighted sums suffice."""
     if isinstance(design, ValuesAtOnce):
         return design.held_coalitions
     return 0
@@ -322,14 +334,14 @@ def linear(design: Design) -> Design:
 
 
 def game_seconds(design: Design) -> float:
-    """Of `ValuesAtOnce`; 0 of a design that has none."""
+    """Estimated seconds per game of a design's `of_values`; 0 for linear designs."""
     if isinstance(design, ValuesAtOnce):
         return design.game_seconds
     return 0.0
 
 
 def lacking(given: object, protocol: type) -> list[str]:
-    """Members of a protocol, and of those that it extends, that an object has not."""
+    """Members of a protocol, inherited ones too, that an object lacks."""
     kinds = [kind for kind in reversed(protocol.__mro__) if getattr(kind, "_is_protocol", False)]
     members = dict.fromkeys(
         name for kind in kinds for name in vars(kind) if not name.startswith("_")
@@ -338,7 +350,8 @@ def lacking(given: object, protocol: type) -> list[str]:
 
 
 def refuse_lacking(given: object, kind: type, called: str) -> None:
-    """Name the members that something lacks which is nearly of this kind."""
+    """Raise an `InputError` that names the missing members of an object that is almost of this
+    kind."""
     missing = lacking(given, kind)
     if 0 < len(missing) <= MOSTLY_THERE:
         raise InputError(
@@ -349,64 +362,65 @@ def refuse_lacking(given: object, kind: type, called: str) -> None:
 
 
 def learns_from_data(value: object) -> bool:
-    """States need sums over all rows of the data."""
+    """Whether states need sums over all rows of the data."""
     return isinstance(value, LearnsFromData)
 
 
 def needs_predictions(value: object) -> bool:
-    """Its sums over rows want predictions."""
+    """Whether the sums over rows need predictions."""
     return isinstance(value, LearnsFromData) and value.needs_predictions
 
 
 def sample_size(value: object) -> int:
-    """Rows of the data that it chooses from; 0 where nothing is left to choose."""
+    """The number of rows of the data that it chooses from; 0: nothing is left to choose."""
     if isinstance(value, ChoosesFromSample):
         return value.sample_size
     return 0
 
 
 def streams_data(value: object) -> bool:
-    """Values are means over a table that is read when they are wanted."""
+    """Whether values are means over a table that is read while rows are explained."""
     return isinstance(value, StreamsData) and value.streams_data
 
 
 def is_scaled(model: Predictor) -> TypeGuard[ScaledModel]:
-    """Whether a model gives what another one predicts on a scale of its own, to be held against
-    that one."""
+    """Whether a model computes another one's predictions on a scale of its own (`ScaledModel`)."""
     return isinstance(model, ScaledModel)
 
 
 def is_of_texts(value: object) -> TypeGuard[OfTexts]:
-    """Rows have different players, and it knows v(empty) itself."""
+    """Whether this is a value function of texts (`OfTexts`)."""
     return isinstance(value, OfTexts)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a plan is made from: of a value function and a design, of a closed form, or of an
-    attributor."""
+    """The sizes and costs that a plan is made from.
+
+    They are those of a value function and a design, of a closed form, or of an attributor.
+    """
 
     value: Explained
     info: DesignInfo
-    """Of a closed form and of an attributor: the two ends, and groups of standard errors."""
+    """The design's; a closed form and an attributor list the two ends and their groups alone."""
     cost: Callable[..., Cost]
-    """Of m proper coalitions and n rows: `ValueFunction.cost`."""
+    """Function (m proper coalitions, n rows) -> `Cost`, such as `ValueFunction.cost`."""
     learns: bool = False
-    """States need sums over all rows of the data."""
+    """Whether states need sums over all rows of the data."""
     sample_size: int = 0
-    """Rows of the data that are chosen from first."""
+    """The number of rows of the data that landmarks and the like are first chosen from."""
     streams: bool = False
-    """Values are means over a table that is read when they are wanted."""
+    """Whether values are means over a table that is read while rows are explained."""
     is_closed_form: bool = False
-    """No coalition is listed."""
+    """Whether a closed form explains the rows, without a list of coalitions."""
     pilot_coalitions: int = 0
     held_coalitions: int = 0
     stage_coalitions: tuple[int, ...] = ()
-    """After each round that a design grew through."""
+    """The number of coalitions after each round of the design."""
 
     @classmethod
     def of(cls, value: ValueFunction, design: Design) -> Work:
-        """Of a value function whose coalitions are listed."""
+        """The work of a value function and a design that lists its coalitions."""
         return cls(
             value=value,
             info=design.info,

@@ -1,4 +1,4 @@
-"""Objects of other libraries, met by what they have: none is imported to know them."""
+"""Recognise objects of other libraries by their attributes, without importing the libraries."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ __all__ = [
 
 
 def is_lazy(given: Any) -> bool:
-    """A Dask collection."""
+    """Whether this is a Dask collection."""
     return hasattr(given, "__dask_graph__")
 
 
 def is_pandas(given: Any) -> bool:
-    """A data frame or a series of pandas, in memory."""
+    """Whether this is a data frame or a series of pandas, in memory."""
     return hasattr(given, "iloc") and not is_lazy(given)
 
 
 def is_frame(given: Any) -> bool:
-    """A data frame of pandas, in memory."""
+    """Whether this is a data frame of pandas, in memory."""
     return is_pandas(given) and has_columns(given)
 
 
 def has_columns(given: Any) -> bool:
-    """Anything whose columns have names."""
+    """Whether this has a `columns` attribute: a table whose columns have names."""
     return hasattr(given, "columns")
 
 
 def has_member(given: Any, name: str) -> bool:
-    """Tell whether anything has a member of this name."""
+    """Whether this object has a member of this name."""
     return hasattr(given, name)
 
 
 def is_sparse(given: Any) -> bool:
-    """A sparse matrix of scipy."""
+    """Whether this is a sparse matrix of scipy."""
     return hasattr(given, "toarray")
 
 
@@ -57,27 +57,26 @@ def shape_of(given: Any) -> tuple[Any, ...]:
 
 
 def is_categorical(dtype: Any) -> bool:
-    """A dtype of pandas that lists its categories."""
+    """Whether this is a dtype of pandas that lists its categories."""
     return hasattr(dtype, "categories")
 
 
 def numpy_dtype(dtype: Any) -> Any:
-    """The numpy dtype of numbers that know a missing one of their own; any other as it is."""
+    """The numpy dtype behind a nullable number type of pandas; any other dtype unchanged."""
     return getattr(dtype, "numpy_dtype", dtype)
 
 
 def estimator_of(predict: Any) -> Any:
-    """The estimator behind a predict function: what it is a method of, else itself."""
+    """The estimator that a predict function is a method of; else the function itself."""
     return getattr(predict, "__self__", predict)
 
 
 def of_estimator(predict: Any, name: str) -> Any:
-    """What the estimator behind a predict function holds under this name; None where it does
-    not."""
+    """The member of this name of the estimator behind a predict function, or None."""
     return getattr(estimator_of(predict), name, None)
 
 
 def name_of(function: Any) -> str:
-    """The qualified name of a function; of another callable its type's."""
+    """The qualified name of a function, or the type name of another callable."""
     name: str = getattr(function, "__qualname__", type(function).__name__)
     return name

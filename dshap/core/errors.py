@@ -1,5 +1,7 @@
-"""Errors that say what was given, what is allowed and what to do; each carries the exit status of
-the command line."""
+"""Errors that say what was given, what is allowed and what to do.
+
+Each carries the exit status of the command line.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,18 @@ __all__ = [
 ]
 
 LARGEST_WHOLE = 2**53
-"""Beyond it float64 does not hold every integer."""
+"""The largest integer up to which float64 holds every integer."""
 NEAR_LETTERS = 3
-"""Letters of the shortest beginning of a name that is taken for it."""
+"""The fewest letters with which the beginning of a name counts as near it."""
 ALIKE_LETTERS = 5
-"""First letters that two names share where one may be meant by the other."""
+"""The number of equal first letters that makes two names near."""
 
 
 class DshapError(Exception):
-    """Base of every error that dshap raises on purpose; its message is one line without passwords
-    or tokens."""
+    """The base of every error that dshap raises on purpose.
+
+    Its message is one line without passwords or tokens.
+    """
 
     exit_status = 2
 
@@ -60,15 +64,17 @@ class InputError(DshapError, ValueError):
 
 
 class EmptyTableError(InputError):
-    """A table without rows; where they were to be explained there is nothing to do."""
+    """A table has no rows, so that there is nothing to fit or explain."""
 
     def __init__(self, holds: str, remedy: str = "give a table with rows") -> None:
         super().__init__(f"empty table: {holds}; {remedy}")
 
 
 class NotFittedError(InputError, AttributeError):
-    """A model was asked for what only a fit leaves; an AttributeError too, as `hasattr` goes by
-    those."""
+    """A model was asked for a result of a fit before `fit`.
+
+    It is an AttributeError too, as `hasattr` relies on that.
+    """
 
 
 class PredictError(InputError):
@@ -88,27 +94,31 @@ class StoreMismatchError(DshapError):
 
 
 class DamagedError(DshapError):
-    """A file of a store is not what was written; `dshap verify` names all of them, its `--repair`
-    mends them."""
+    """A file of a store differs from what was written.
+
+    `dshap verify` names all such files, its `--repair` mends them.
+    """
 
     exit_status = 7
 
 
 class UncheckableError(InputError):
-    """A store holds nothing that it could be checked against."""
+    """A store lacks the digests that its files would be checked against."""
 
     exit_status = 11
 
 
 class FailedBlocksError(DshapError):
-    """The run is over, and some rows have no attribution; the same run again tries their blocks
-    once more."""
+    """The run is over, and some rows have no attribution.
+
+    The same run again retries the blocks with such rows.
+    """
 
     exit_status = 5
 
 
 class InterruptedRunError(DshapError):
-    """The cluster went away; a later run goes on from what is finished."""
+    """The cluster went away; a later run resumes from the finished blocks."""
 
     exit_status = 130
 
@@ -120,7 +130,7 @@ class LockedError(DshapError):
 
 
 class _Short(reprlib.Repr):
-    """Short forms in which an address has no secrets, masked before it is cut."""
+    """`repr` of limited length whose texts are masked before they are cut."""
 
     def repr_str(self, x: str, level: int) -> str:
         return super().repr_str(masked(x), level)
@@ -131,8 +141,10 @@ _SHORT.maxstring = _SHORT.maxother = 60
 
 
 def shown(given: Any) -> str:
-    """What was given, in a few words on one line: of a class its name, of a table or an array its
-    shape."""
+    """Describe a given object in a few words on one line, for messages.
+
+    A class gives its name, a table or an array its type and shape.
+    """
     if isinstance(given, type):
         return f"the class {given.__name__}"
     shape = shape_of(given)
@@ -144,8 +156,7 @@ def shown(given: Any) -> str:
 
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterable[str] = ()) -> str:
-    """The sentence for a name that does not exist: what was given, the near ones, and all that are
-    allowed.
+    """The sentence for an unknown name: what was given, near names, and all allowed names.
 
     Names of `besides`, which are allowed in the same place as something else, may be meant too.
     """
@@ -162,14 +173,17 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterabl
 
 
 def _near_names(given: str, names: list[str]) -> list[str]:
-    """At most three names that may be meant, the nearest first."""
+    """At most three names that may have been meant, the nearest first."""
     lower = {name.casefold(): name for name in names}
     found = difflib.get_close_matches(given.casefold(), list(lower), n=3, cutoff=0.5)
     return [lower[name] for name in found if _is_near(given.casefold(), name)]
 
 
 def _is_near(given: str, name: str) -> bool:
-    """Whether a name may be meant: at most a third of its letters differ, or both begin alike."""
+    """Whether a name may have been meant.
+
+    At most a third of its letters differ, or both begin alike.
+    """
     short, long = sorted((given, name), key=len)
     pairs = enumerate(zip(short, long, strict=False))
     n_alike = next((position for position, (a, b) in pairs if a != b), len(short))
@@ -189,8 +203,7 @@ def rounded_refusal(name: str, value: int) -> str:
 
 
 def refuse_times(values: Any, name: str) -> None:
-    """Raise where an array or a column of numbers holds times, which numpy would turn into numbers
-    of any unit."""
+    """Raise where an array or a column holds times: as numbers they could be of any unit."""
     if values.dtype.kind in "mM":
         raise InputError(
             f"{name} holds times ({values.dtype}) where numbers are needed: give them as a number, "
@@ -200,8 +213,10 @@ def refuse_times(values: Any, name: str) -> None:
 
 
 def refuse_rounded(values: Any, name: str) -> None:
-    """Raise where a numpy array holds times, or an integer that float64 would round; narrow ones
-    are not looked at."""
+    """Raise where a numpy array holds times, or an integer that float64 would round.
+
+    Integers of less than 8 bytes always fit.
+    """
     refuse_times(values, name)
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
         return
@@ -211,7 +226,7 @@ def refuse_rounded(values: Any, name: str) -> None:
 
 
 def refuse_rounded_column(column: Any, name: str) -> None:
-    """The same of a column of a data frame, nullable or not."""
+    """Raise where a column of a data frame, nullable or not, holds times or large integers."""
     refuse_times(column, f"column {name!r}")
     dtype = numpy_dtype(column.dtype)
     if dtype.kind in "iu":
@@ -219,7 +234,8 @@ def refuse_rounded_column(column: Any, name: str) -> None:
 
 
 def refuse_rounded_columns(table: Any) -> None:
-    """The same of every column, where the table is a data frame."""
+    """Raise where any column of a data frame holds times or large integers; pass over other
+    types."""
     if is_pandas(table):
         for j, name in enumerate(table.columns):
             refuse_rounded_column(table.iloc[:, j], str(name))

@@ -1,8 +1,7 @@
-"""Images: pixels, square patches or the parts of a segmentation as players, and images of one size
-as rows.
+"""Images as tables: an image of fixed size is a row, and pixels or parts of it are players.
 
-The columns of an image are its pixels row by row, the channels of a pixel side by side: (height,
-width, channels).
+Players are pixels, square patches or the parts of a segmentation. The columns of an image are its
+pixels row by row, the channels of a pixel side by side: (height, width, channels).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SIZE = Whole(1)
 def image_players(
     height: int, width: int, channels: int = 1, *, patch: int = 1, segments: Any = None
 ) -> dict[str, list[int]]:
-    """Players of images, all channels of a pixel in one, for `players=` of a value function.
+    """Players of images for `players=` of a value function; a pixel's channels stay together.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ def image_players(
 
 
 def _labels(segments: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """The number of the part that each pixel belongs to (height, width), or InputError."""
+    """The part (height, width) that each pixel belongs to; an InputError for another shape."""
     try:
         labels = np.asarray(segments)
     except ValueError:
@@ -85,7 +84,7 @@ def _labels(segments: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
 
 
 def image_rows(images: Sequence[Any] | Any) -> FloatArray:
-    """Images of one size as rows (n, height · width · channels), which a value function explains.
+    """Turn images of one size into rows (n, height · width · channels) to explain.
 
     Parameters
     ----------
@@ -120,7 +119,7 @@ def image_rows(images: Sequence[Any] | Any) -> FloatArray:
 
 
 def _shape(image: Any) -> tuple[int, ...]:
-    """Of an image; that of no image where its rows differ."""
+    """The shape of an image; () where its rows have different lengths."""
     try:
         return np.shape(image)
     except ValueError:
@@ -128,7 +127,7 @@ def _shape(image: Any) -> tuple[int, ...]:
 
 
 def player_map(players: dict[str, list[int]], height: int, width: int) -> NDArray[np.int64]:
-    """(height, width): position of the player that each pixel belongs to; -1 where to none.
+    """Map each pixel to the position of its player: (height, width), −1 for no player.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""Options of a run: one frozen record, checked once at the edge; an unknown name is refused with
-the near ones."""
+"""Options of a run: one frozen record, checked once; an unknown name is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ __all__ = ["MISSING_POLICIES", "WAIT_S", "RunOptions", "parse_bytes"]
 MISSING_POLICIES = ("refuse", "skip", "pass")
 STORED_DTYPES = ("float64", "float32")
 WAIT_S = 120.0
-"""How long a cluster may be without a worker, in seconds."""
+"""The seconds that a cluster may be without a worker."""
 _TILE = Whole(1, ", or leave it out")
 RULES: Mapping[str, Rule] = {
     "missing": Choice(MISSING_POLICIES),
@@ -43,14 +42,14 @@ RULES: Mapping[str, Rule] = {
     "wait": Number(0.0, hint=", the seconds that a cluster may be without a worker"),
 }
 ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic", "wait")
-"""What cannot be None."""
+"""Options that cannot be None."""
 
 _COALITIONS = (
     "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
 )
 _OF_VALUE = "It belongs to the value function: give it there."
 OF_CALLS = ("client", "compute", "design", "key", "progress", "quality", "store")
-"""Arguments of `explain` that are no options of a run, for hints."""
+"""Arguments of `explain` that are no options of a run; messages suggest them."""
 ELSEWHERE: Mapping[str, str] = {
     "nsamples": _COALITIONS,
     "n_samples": _COALITIONS,
@@ -75,49 +74,51 @@ ELSEWHERE: Mapping[str, str] = {
     "verbose": "Progress is shown by progress=True.",
     "check_additivity": "Every row is checked.",
 }
-"""A name that other programs, or other places of this one, have for an option -> what to do
-here."""
+"""Name of an option in other programs, or of another part of dshap -> what to give here instead."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is cut and stored.  None means: the plan chooses, from shapes alone, and says
-    why."""
+    """How a run is divided into tasks and stored.
+
+    None means that the plan chooses, from shapes alone, and says why.
+    """
 
     missing: str = "refuse"
-    """NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass" them to the
-    model."""
+    """The treatment of NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass"
+    them to the model."""
     max_coalitions: int | None = None
-    """Design "auto": at most this many coalitions; more players get a sampled design.  With `tol`,
-    where rounds end."""
+    """The most coalitions of design "auto", which samples where there would be more; with `tol`,
+    the number at which rounds end."""
     tol: float | None = None
-    """Largest std_error over the range of a row's attributions at which no more coalitions are
+    """The largest std_error over the range of a row's attributions at which no more coalitions are
     drawn for it."""
     dtype: str = "float64"
-    """Stored type of the attributions; sums are always float64."""
+    """The stored type of the attributions; sums are always float64."""
     interactions: bool = False
-    """Store `interaction (instance, feature, feature_other, output)` too."""
+    """Whether to store `interaction (instance, feature, feature_other, output)` too."""
     stochastic: bool = False
-    """The model may answer differently when it is asked again: all is asked twice, and the noise is
-    in the errors."""
+    """Whether the model may answer differently when asked again: every prediction is then made
+    twice, and the standard errors include the noise."""
     keep_rows: bool = False
-    """Store the explained columns in the group `rows` of the cube."""
+    """Whether to store the explained columns in the group `rows` of the cube."""
     units: str = "1"
-    """Units of the output, for the attributes of the cube."""
+    """The units of the output, for the attributes of the cube."""
     instance_tile: int | None = None
-    """Rows of one evaluation task, and of one shard."""
+    """The rows of one evaluation task, and of one shard."""
     coalition_tile: int | None = None
-    """Coalitions that are prepared together."""
+    """The number of coalitions prepared together."""
     coalition_groups: int | None = None
-    """Parts that the coalitions of one instance tile are cut into, each a task of its own."""
+    """The number of parts that the coalitions of one instance tile are cut into, each a task of its
+    own."""
     micro_rows: int | None = None
-    """Rows that `evaluate` sees at once."""
+    """The rows that `evaluate` takes at once."""
     row_span: int | None = None
-    """Rows of one task of the sums over the data."""
+    """The rows of one task of the sums over the data."""
     memory_limit: int | None = None
-    """Bytes that one worker process may take; the plan is refused above it."""
+    """The bytes that one worker process may take; a plan that needs more is refused."""
     wait: float = WAIT_S
-    """Seconds that a cluster may be without a worker before the run gives up."""
+    """The seconds that a cluster may be without a worker before the run gives up."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", _dtype_name(self.dtype))
@@ -139,8 +140,10 @@ class RunOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """The record from keyword arguments or a job file's table; refuses names that do not
-        exist."""
+        """Build the record from keyword arguments or a job file's table.
+
+        Unknown names raise an `InputError`.
+        """
         allowed = [option.name for option in fields(cls)]
         for name in given:
             if name not in allowed:
@@ -149,15 +152,14 @@ class RunOptions:
 
 
 def _unknown_option(name: str, allowed: list[str]) -> str:
-    """Tell what to do in the place of an option that other programs have; else the options that
-    there are."""
+    """The message for an unknown option: advice for names of other programs, else near names."""
     if name in ELSEWHERE:
         return f"unknown option {name!r}. {ELSEWHERE[name]}"
     return unknown_name("option", name, allowed, OF_CALLS)
 
 
 def _dtype_name(given: Any) -> Any:
-    """float32 and numpy's own names of it as "float32"; what is no dtype as it is."""
+    """The name of a dtype, such as "float32"; anything that is no dtype unchanged."""
     try:
         if given is None:
             return given
@@ -180,7 +182,7 @@ _UNITS = {
 
 
 def parse_bytes(text: str | int | float) -> int:
-    """Bytes from 2_000_000, "3GiB", "512 MB"."""
+    """Parse a memory size in bytes: 2_000_000, "3GiB", "512 MB"."""
     if isinstance(text, int | float) and not isinstance(text, bool) and text > 0:
         return int(text)
     match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", str(text).lower())

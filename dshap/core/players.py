@@ -18,7 +18,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """Names of the d players and the columns that each of them holds.
+    """The names of the d players and the columns that each of them holds.
 
     `of(n_columns, names, groups)` makes them from ``players={"location": ["lat", "lon"]}``: a group
     takes the place of its first column, the other columns stay single.
@@ -26,8 +26,8 @@ class Players:
 
     names: tuple[str, ...]
     members: BoolArray
-    """(d, columns): column c belongs to player i; a column belongs to one player, or to none (see
-    `over`)."""
+    """(d, columns): True where the column belongs to the player; a column belongs to one player, or
+    to none (see `over`)."""
 
     @classmethod
     def of(
@@ -60,16 +60,16 @@ class Players:
         return cls(names, members.reshape(len(names), n_columns))
 
     def __len__(self) -> int:
-        """d"""
+        """The number of players, d."""
         return len(self.names)
 
     def over(self, is_active: BoolArray) -> Players:
-        """The active players (d,) alone; no coalition then holds the columns of the others."""
+        """Keep the active players (d,) alone; columns of the others belong to no player."""
         names = tuple(name for name, active in zip(self.names, is_active, strict=True) if active)
         return Players(names, self.members[is_active])
 
     def columns(self, masks: BoolArray) -> BoolArray:
-        """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
+        """The columns (m, columns) that are present when the players of masks (m, d) are."""
         if not len(self):
             return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
         owner = self.members.argmax(axis=0)

@@ -1,5 +1,4 @@
-"""Text for people: names and messages of anybody's data, on one line, without characters that a
-terminal obeys."""
+"""Text for people: names and messages on one line, without terminal control characters."""
 
 from __future__ import annotations
 
@@ -11,17 +10,16 @@ from dshap.core.addresses import without_secrets
 __all__ = ["LONGEST_LABEL", "dated", "label", "one_line", "printable", "shortened"]
 
 UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of Unicode that are escaped: control characters, half a character, and separators of
-lines."""
+"""Unicode categories that are escaped: control characters, surrogates, and separators of lines."""
 TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-"""Directions of Unicode that let a text be read in another order than it is written."""
+"""Unicode directions that can make a text read in another order than it is written."""
 LONGEST_LABEL = 48
-"""Characters of a name in a table or a picture, which would else be as wide as the longest name."""
+"""The most characters of a name in a table or a picture, which would otherwise be as wide as the
+longest name."""
 
 
 def printable(text: str) -> str:
-    r"""Escape every character of a line that moves a cursor, commands a terminal or turns the order
-    of others.
+    r"""Escape characters that move a cursor, control a terminal or reverse the reading order.
 
     They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a
     line.  Letters of all languages stay as they are, and so does what was escaped before.
@@ -34,8 +32,10 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Put a message on one line: breaks and runs of blanks become one blank, the rest is as
-    `printable` has it."""
+    """Put a message on one line: line breaks and runs of blanks become one blank.
+
+    The rest is escaped by `printable`.
+    """
     return printable(" ".join(text.split()))
 
 
@@ -45,7 +45,7 @@ def dated(line: str) -> str:
 
 
 def label(name: object, longest: int = LONGEST_LABEL) -> str:
-    """Write a name as tables and pictures show it: printable, and not too long."""
+    """A name as tables and pictures show it: printable, and not too long."""
     return shortened(printable(str(name)), longest)
 
 

@@ -1,5 +1,4 @@
-"""Records of numpy arrays, sums of them, and what work costs: what is sent, added, hashed and
-stored."""
+"""Records of numpy arrays, their sums in a fixed tree, and the cost of work."""
 
 from __future__ import annotations
 
@@ -38,24 +37,23 @@ BoolArray = NDArray[np.bool_]
 JSON = Any
 
 FAN_IN = 5
-"""Sums that one task of a cluster adds, at most.  A worker learns of an addition when it is at its
-next leaf already: if each added but two, one after the other, they would fall behind the leaves,
-which would wait in memory."""
+"""The most sums that one task of a cluster adds. A worker hears of an addition only once it has
+begun its next leaf: if each task added but two, additions would fall behind the leaves, which would
+wait in memory."""
 
 CHAIN = 1 + 8 * (FAN_IN - 1)
-"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean
-more partial sums."""
+"""The number of leaves added one after the other in a chain: 33 spans are two million rows, below
+which more rows do not mean more partial sums."""
 
 
 def digest_of(content: JSON) -> str:
-    """blake2b of plain values, as text."""
+    """The blake2b digest of plain values, as hexadecimal text."""
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
 
 
 @dataclass(frozen=True)
 class Record:
-    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled as
-    objects."""
+    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled."""
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -74,7 +72,7 @@ class Record:
         return sum(array.nbytes for array in self.arrays.values())
 
     def digest(self) -> str:
-        """blake2b over names, dtypes, shapes and values (little-endian)."""
+        """The blake2b digest over names, dtypes, shapes and values (little-endian)."""
         hasher = hashlib.blake2b(digest_size=16)
         for name in sorted(self.arrays):
             array = np.ascontiguousarray(self.arrays[name])
@@ -84,48 +82,48 @@ class Record:
         return hasher.hexdigest()
 
     def to_bytes(self) -> bytes:
-        """The .npz file of this record (uncompressed; opens with `numpy.load`, no pickle)."""
+        """The bytes of an .npz file of this record (uncompressed; `numpy.load` opens it, no
+        pickle)."""
         buffer = io.BytesIO()
         np.savez(buffer, **self.arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
 
     @classmethod
     def load(cls, file: str | Path | IO[bytes]) -> Self:
-        """The record in an .npz file."""
+        """Read the record in an .npz file."""
         with np.load(file, allow_pickle=False) as stored:
             return cls({name: stored[name] for name in stored.files})
 
 
 class State(Record):
-    """What a value function prepared for one tile of coalitions; no instance changes it."""
+    """Arrays that a value function prepared for one tile of coalitions, for any instance."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a value function takes for m coalitions and n rows: bytes, at most, and floating-point
-    operations."""
+    """The cost of m coalitions and n rows: upper bounds of bytes, and floating-point operations."""
 
     state_bytes: int
-    """Of the State."""
+    """Bytes of the State."""
     prepare_bytes: int
-    """Peak of `prepare`, Moments and State counted."""
+    """Peak bytes of `prepare`, Moments and State included."""
     task_bytes: int
-    """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result
-    counted."""
+    """Peak bytes of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result
+    included."""
     operations: float
-    """Of the values of n rows; infinity where a black box hides them."""
+    """Operations for the values of n rows; infinity where a black box hides them."""
     predictions: float = 0.0
-    """Rows that a black box predicts for the values of n rows, at most."""
+    """The most rows that a black box predicts for the values of n rows."""
     moment_bytes: int = 0
-    """Of the Moments."""
+    """Bytes of the Moments."""
     moment_task_bytes: int = 0
-    """Peak of `moments` on n rows, the returned Moments counted."""
+    """Peak bytes of `moments` on n rows, the returned Moments included."""
     moment_operations: float = 0.0
-    """Of `moments` on n rows."""
+    """Operations of `moments` on n rows."""
     row_bytes: int = 0
-    """What `scored` holds of a tile of n rows beside a micro-block."""
+    """Bytes that `scored` holds for a tile of n rows beside those of a micro-block."""
     pair_bytes: int = 0
-    """Peak of the interactions of a closed form on n rows."""
+    """Peak bytes of the interactions of a closed form on n rows."""
 
 
 AnyMoments = TypeVar("AnyMoments", bound="Moments")
@@ -135,13 +133,15 @@ EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
     "least": np.minimum,
     "largest": np.maximum,
 }
-"""Arrays of moments that are no sums."""
+"""Name of an array of moments that is no sum -> the function that combines two of them."""
 
 
 class Moments(Record):
-    """Sums over rows, and extremes.  Adding two records adds every array, and keeps the lesser of
-    those that are called `least` and the greater of those called `largest`: any tree over row spans
-    gives the same quantity."""
+    """Sums and extremes over rows.
+
+    Adding two records adds every array, but takes the minimum of arrays called `least` and the
+    maximum of those called `largest`: any tree over row spans gives the same quantity.
+    """
 
     def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
         if self.arrays.keys() != other.arrays.keys():
@@ -155,7 +155,7 @@ class Moments(Record):
 
 
 class Stacked(Record):
-    """Arrays by row.  Adding two records puts the rows of one after those of the other."""
+    """Arrays with one entry per row; adding two records concatenates their rows."""
 
     def __add__(self, other: Stacked) -> Stacked:
         return Stacked(
@@ -167,7 +167,7 @@ class Stacked(Record):
 
 
 class Summable(Protocol):
-    """Anything with a `+`: records of sums, tuples of names, promises of either."""
+    """Anything with a `+`: records of sums, tuples of names, delayed results of either."""
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -176,8 +176,9 @@ AnySummable = TypeVar("AnySummable", bound=Summable)
 
 
 class TreeSum(Generic[AnySummable]):
-    """A sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last
-    one moved up.
+    """A sum in a fixed tree: chains of `CHAIN` neighbours, then pairs of chains, level by level.
+
+    An odd last chain moves up a level.
 
     The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so
     that whoever adds gets the same bits.
@@ -187,7 +188,7 @@ class TreeSum(Generic[AnySummable]):
         self._stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
 
     def add(self, leaf: AnySummable) -> None:
-        """The next leaf, in order."""
+        """Add the next leaf, in order."""
         stack = self._stack
         if stack and stack[-1][0] < CHAIN:
             size, total = stack.pop()
@@ -202,7 +203,7 @@ class TreeSum(Generic[AnySummable]):
         stack.append((size, total))
 
     def total(self) -> AnySummable:
-        """Of all leaves, one at least; none is held afterwards."""
+        """The sum of all leaves, at least one; none is held afterwards."""
         total = self._stack.pop()[1]
         while self._stack:
             total = self._stack.pop()[1] + total
@@ -210,7 +211,7 @@ class TreeSum(Generic[AnySummable]):
 
 
 def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
-    """The `TreeSum` of leaves."""
+    """Add leaves in the fixed tree of `TreeSum`."""
     found = TreeSum[AnySummable]()
     for leaf in leaves:
         found.add(leaf)
@@ -218,7 +219,9 @@ def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
 
 
 def n_partial_sums(n_leaves: int) -> int:
-    """Sums of n leaves that lie in a process at once, at most: of one addition, its result, and of
-    finished chains."""
+    """The most sums of n leaves that a process holds at once.
+
+    They are those of one addition, its result, and the finished chains.
+    """
     addition = min(n_leaves, FAN_IN) + (n_leaves > 1)
     return addition + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))

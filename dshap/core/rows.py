@@ -1,5 +1,4 @@
-"""Rows by their position in a table: spans, uniform draws and samples, the same in any chunk and on
-any machine."""
+"""Rows by their position in a table: spans, and seeded draws that no chunking changes."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ __all__ = [
 __all__ += ["spans", "splitmix64"]
 
 SPAN_ROWS = 65_536
-"""Rows of a span, which begins at a multiple of it.  Part of the fingerprint of data: it must not
-change."""
+"""The rows of a span, which begins at a multiple of it. It is part of the fingerprint of data, so
+it must not change."""
 
 Positions = NDArray[np.int64]
 
@@ -33,12 +32,12 @@ _GOLDEN, _MIX1, _MIX2 = (
 
 
 def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]:
-    """Consecutive (a, b) from start to stop, each `step` long but the last."""
+    """Consecutive pairs (a, b) from start to stop, each `step` long but the last."""
     return [(a, min(a + step, stop)) for a in range(start, stop, step)]
 
 
 def splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Steele, Lea and Flood (2014): the output function of SplitMix64, a bijection of 64 bits."""
+    """The output function of SplitMix64, a bijection of 64 bits (Steele, Lea and Flood 2014)."""
     z = (state ^ (state >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
     return z ^ (z >> np.uint64(31))
@@ -52,8 +51,10 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
 
 
 def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Positions:
-    """Positions, sorted, of the `size` rows of the smallest draws below this; fewer where there are
-    fewer."""
+    """The sorted positions of the `size` rows with the smallest draws below `below`.
+
+    There are fewer where fewer draws lie below it.
+    """
     positions = np.empty(0, dtype=np.int64)
     draws = np.empty(0)
     for span in spans(0, n_rows):
@@ -68,16 +69,17 @@ def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Pos
 
 
 def sample_positions(n_rows: int, size: int, seed: int) -> Positions:
-    """Positions of a sample without replacement, sorted; all rows where the table has no more than
-    `size`."""
+    """Sorted positions of a sample without replacement; all rows where there are at most `size`."""
     if n_rows <= size:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False, shuffle=False))
 
 
 def chosen_rows(block: RowBlock, positions: Positions) -> Stacked:
-    """`x` (n, columns), `position` (n,) and `target`, where it is there, of the good rows of a
-    block among sorted positions of its table."""
+    """The good rows of a block that are among these sorted positions of its table.
+
+    The record holds `x` (n, columns), `position` (n,) and, where the block has one, `target`.
+    """
     inside = positions[slice(*np.searchsorted(positions, [block.start, block.stop]))]
     position = inside[block.is_ok[inside - block.start]]
     place = position - block.start
@@ -91,14 +93,14 @@ def chosen_rows(block: RowBlock, positions: Positions) -> Stacked:
 def read_sample(
     reader: RowReader, size: int, seed: int, step: int = SPAN_ROWS, *, target: bool = False
 ) -> Record:
-    """`read_rows` of a seeded sample."""
+    """Read a seeded sample of a table: see `read_rows`."""
     return read_rows(reader, sample_positions(reader.n_rows, size, seed), step, target=target)
 
 
 def read_rows(
     reader: RowReader, positions: Positions, step: int = SPAN_ROWS, *, target: bool = False
 ) -> Record:
-    """`chosen_rows` of a table, `step` rows read at once; nothing where there is no position."""
+    """Read the rows at these positions, `step` rows at once; an empty record for no position."""
     parts = []
     # never a list of all spans, as of 10¹¹ rows
     for start in np.unique(positions // step * step).tolist():

@@ -1,5 +1,4 @@
-"""One check for each option, wherever it is taken: what is right comes back plain, anything else is
-an `InputError`.
+"""One rule for each option: it gives the option in plain form, or raises an `InputError`.
 
 `checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
 in that order.  A rule takes the name of an option and what was given, and gives its plain form:
@@ -49,14 +48,14 @@ __all__ = [
 
 
 MAX_NAME_BYTES = 237
-"""Bytes of the name of a store or an explanation: file systems hold 255, and a run adds 18 while it
-makes a folder."""
+"""The most bytes in the name of a store or an explanation: file systems allow 255, and a run adds
+18 while it makes a folder."""
 OF_STORES = ("rows", "state", "zarr.json")
-"""Names that mean something else inside a store."""
+"""Names with a meaning of their own inside a store."""
 
 
 class Rule(Protocol):
-    """What an option must be."""
+    """The rule of an option: a check that gives its plain form."""
 
     def __call__(self, name: str, given: Any) -> Any:
         """The option in its plain form, or an InputError."""
@@ -64,13 +63,12 @@ class Rule(Protocol):
 
 
 def refused(name: str, given: Any, asked: str) -> InputError:
-    """The error of an option that is not what is asked for."""
+    """The error for an option that is not what is asked for."""
     return InputError(f"{name} is {shown(given)}: give {asked}")
 
 
 def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
-    """What is of one of these types, as it is; a class, which has the members of a protocol, is
-    none.
+    """Give back an object of one of these types; a class itself is refused.
 
     Raises
     ------
@@ -83,8 +81,7 @@ def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
 
 
 def _one(given: Any) -> Any:
-    """The number that this is, or that an array, a list or a Series of one holds; None where it is
-    no single number."""
+    """The number given, or the one element of an array, a list or a Series; else None."""
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):
@@ -104,8 +101,7 @@ def _is_word(given: Any, words: tuple[str, ...]) -> bool:
 
 
 def _items(given: Any) -> list[Any] | None:
-    """The members of a list, an array or the like; None of text, mappings, tables and what is no
-    list."""
+    """The members of a list, an array or the like; None for text, mappings, tables and scalars."""
     if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or has_columns(given):
         return None
     return list(np.asarray(given, dtype=object).tolist())
@@ -113,7 +109,10 @@ def _items(given: Any) -> list[Any] | None:
 
 @dataclass(frozen=True)
 class Whole:
-    """An integer of at least `least`, even where `is_even`; `hint` follows the message."""
+    """A rule: an integer of at least `least`, even where `is_even`.
+
+    `hint` ends the message.
+    """
 
     least: int = 0
     hint: str = ""
@@ -135,8 +134,10 @@ class Whole:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite float from `low` to `high`, which are in unless `open_low`, `open_high`; or a
-    word."""
+    """A rule: a finite number from `low` to `high`, or one of some words.
+
+    The bounds are included unless `open_low` or `open_high`.
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -164,7 +165,7 @@ class Number:
 
     @property
     def asked(self) -> str:
-        """What a message asks for."""
+        """The description of allowed values, for messages."""
         ends = [
             ("above" if self.open_low else "of at least", self.low),
             ("below" if self.open_high else "at most", self.high),
@@ -176,7 +177,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Flag:
-    """True or False."""
+    """A rule: True or False."""
 
     def __call__(self, name: str, given: Any) -> bool:
         return bool(of_kind(name, given, bool | np.bool_, "True or False"))
@@ -184,7 +185,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class MaybeFlag(Flag):
-    """True or False, or None where dshap is to find out."""
+    """A rule: True, False, or None where dshap decides."""
 
     def __call__(self, name: str, given: Any) -> Any:
         if given is None:
@@ -194,7 +195,7 @@ class MaybeFlag(Flag):
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words."""
+    """A rule: one of a few words."""
 
     allowed: tuple[str, ...]
 
@@ -207,7 +208,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Text:
-    """A text."""
+    """A rule: a text."""
 
     def __call__(self, name: str, given: Any) -> str:
         text: str = of_kind(name, given, str, "a text")
@@ -216,7 +217,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Names:
-    """A list of names, as they are; None where none are given."""
+    """A rule: a list of names, unchanged; None where none are given."""
 
     def __call__(self, name: str, given: Any) -> tuple[Any, ...] | None:
         if given is None:
@@ -229,8 +230,7 @@ class Names:
 
 @dataclass(frozen=True)
 class PerColumn:
-    """A word, one number, one number a column in their order, or a mapping from the names of the
-    columns.
+    """A rule: a word, one number, one number per column in order, or a mapping by column name.
 
     A Series whose labels are not 0, 1, … counts as a mapping.
     """
@@ -265,8 +265,7 @@ class PerColumn:
 
 
 def _labelled(given: Any) -> list[tuple[Any, Any]]:
-    """(label, value) pairs of a mapping, or of a Series with labels of its own; none of anything
-    else."""
+    """List (label, value) pairs of a mapping, or of a Series with labels of its own; else none."""
     if isinstance(given, Mapping):
         return list(given.items())
     if np.ndim(given) == 1 and is_pandas(given):
@@ -283,8 +282,10 @@ ASKED_LISTS = "a mapping from column names to lists of different values, in orde
 
 @dataclass(frozen=True)
 class CategoryLists:
-    """A mapping from column names to lists of different values, text or numbers; None where none
-    are given."""
+    """A rule: a mapping from column names to lists of different values, text or numbers.
+
+    None is allowed.
+    """
 
     def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
         if given is None:
@@ -304,8 +305,7 @@ class CategoryLists:
 def for_columns(
     name: str, given: Any, n_columns: int, names: Sequence[str] | None
 ) -> tuple[Any, ...]:
-    """One entry of `given` a column, in the order of the columns: of a single one, of as many, or
-    by their names.
+    """One entry of `given` per column: from a single value, a list, or a mapping by name.
 
     Raises
     ------
@@ -345,7 +345,7 @@ def _by_name(
 
 
 def as_array(name: str, given: Any) -> Any:
-    """Lists of rows as an array, or an InputError; anything else as it is."""
+    """A list of rows as an array, or an InputError; anything else unchanged."""
     if not isinstance(given, list | tuple):
         return given
     try:
@@ -357,8 +357,7 @@ def as_array(name: str, given: Any) -> Any:
 
 
 def plain_array(given: Any) -> Any:
-    """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers
-    stay numbers."""
+    """The values of a table as an array; missing values of nullable columns become NaN."""
     if not is_pandas(given):
         return np.asarray(given)
     is_number = all(kind.kind in "biuf" for kind in given.dtypes)
@@ -368,8 +367,7 @@ def plain_array(given: Any) -> Any:
 
 
 def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:
-    """The absolute path of a file system, or an InputError; "~" is the home folder, file://
-    addresses are taken.
+    """The absolute path that a text names; "~" is the home folder, file:// is taken.
 
     Parameters
     ----------
@@ -392,7 +390,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
 
 
 def name_fault(name: str) -> str:
-    """Why no folder inside a store can have this name, and what to do; empty where one can."""
+    """Why no folder in a store can have this name, and what to do; empty where one can."""
     n_bytes = len(os.fsencode(name))
     if n_bytes > MAX_NAME_BYTES:
         return f"the name takes {n_bytes} bytes, at most {MAX_NAME_BYTES} allowed: choose a shorter one"
@@ -402,7 +400,7 @@ def name_fault(name: str) -> str:
 
 
 def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> FloatArray:
-    """A float64 copy of an array of finite numbers; `shape` is what a message asks for.
+    """A float64 copy of an array of finite numbers; `shape` is quoted in messages.
 
     Raises
     ------
@@ -424,7 +422,7 @@ def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> Flo
 
 POSITIVE = Number(0.0, open_low=True)
 MODEL_PENALTY = Number(0.0, words=("validate",))
-"""Of a model, which may pass through its points."""
+"""The rule of a kernel model's penalty, which may be 0: the model then interpolates its points."""
 RULES: Mapping[str, Rule] = {
     "antithetic": Flag(),
     "arrays": MaybeFlag(),
@@ -468,11 +466,11 @@ RULES: Mapping[str, Rule] = {
     "variation": Number(0.0),
     "with_interventional": Flag(),
 }
-"""option -> its rule, the same in every place that takes it."""
+"""Option -> its rule, the same wherever the option is taken."""
 
 
 def checked(**options: Any) -> list[Any]:
-    """The options in their plain form, in the order given.
+    """Check options by their rules; gives their plain forms in the order given.
 
     Raises
     ------
@@ -483,7 +481,7 @@ def checked(**options: Any) -> list[Any]:
 
 
 def check_fields(record: Any, *names: str) -> None:
-    """Put these options of a frozen record in their plain form, each by the rule of its name.
+    """Replace these fields of a frozen record by their plain forms, each by its own rule.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Threads of the linear algebra of this process: the libraries that are loaded, found once."""
+"""Threads of the linear algebra in this process; the loaded libraries are found once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _limiter: Any = None
 
 
 def thread_pools() -> ThreadpoolController:
-    """The BLAS and OpenMP libraries of this process.
+    """The BLAS and OpenMP libraries loaded in this process.
 
     To look for them takes 3 to 6 ms, more than a small design or a step of a fit; libraries come
     with modules, so that the same are there until another module is imported.
@@ -34,8 +34,10 @@ def _pools(n_modules: int) -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread in this process, so that results do not depend on its cores; may be entered
-    by many threads."""
+    """Limit this process to one BLAS thread, so that results do not depend on its cores.
+
+    Many threads may be inside at once; the limits return when the last one leaves.
+    """
     global _depth, _limiter
     with _lock:
         if _depth == 0:
@@ -51,8 +53,10 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def process_threads() -> int:
-    """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of
-    it is loaded."""
+    """The number of OpenMP threads in this process: OMP_NUM_THREADS, or its cores.
+
+    It is 1 where no OpenMP library is loaded.
+    """
     return max(
         (
             int(pool["num_threads"])

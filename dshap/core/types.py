@@ -1,4 +1,4 @@
-"""The narrow waist: the records and protocols that every floor speaks.
+"""The core protocols that every other module speaks.
 
 One sum runs through the whole program::
 
@@ -41,25 +41,28 @@ __all__ = [
 
 @runtime_checkable
 class Design(Protocol):
-    """Which coalitions are evaluated and how their values become attributions; knows nothing of
-    models or data."""
+    """Which coalitions are evaluated, and how their values become attributions.
+
+    A design knows nothing of models or data.
+    """
 
     @property
     def info(self) -> DesignInfo: ...
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop, the same on any worker, in any order of asking."""
+        """Coalitions start..stop: the same on any worker, in any order of asking."""
         ...
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the two ends (n,
-        k)."""
+        """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the ends (n, k)."""
         ...
 
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """phi_(g) (R, n, d, k) from the sums (n, d, k), those of the groups (R, n, c, k) and the
-        two ends (n, k).
+        """Jackknife replicates phi_(g) (R, n, d, k): attributions with group g left out.
+
+        They follow from the sums (n, d, k), those of the groups (R, n, c, k) and the two ends (n,
+        k).
 
         They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and
         outputs too.
@@ -67,7 +70,7 @@ class Design(Protocol):
         ...
 
     def with_players(self, n_players: int) -> Design:
-        """A design of this kind for another number of players."""
+        """This kind of design for another number of players."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
@@ -77,8 +80,10 @@ class Design(Protocol):
 
 @runtime_checkable
 class RowReader(Protocol):
-    """How a task reads its rows.  Small, picklable (arrays in memory excepted), opened on the
-    worker."""
+    """A table as the tasks read it.
+
+    It is small, picklable (arrays in memory excepted) and opened on the worker.
+    """
 
     @property
     def n_rows(self) -> int: ...
@@ -88,19 +93,19 @@ class RowReader(Protocol):
     def key_names(self) -> tuple[str, ...]: ...
     @property
     def key_dtypes(self) -> Mapping[str, str]:
-        """key column -> "int64", "datetime64[ns]" or "string"."""
+        """Key column -> "int64", "datetime64[ns]" or "string"."""
         ...
 
     @property
     def has_target(self) -> bool: ...
     @property
     def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
-        """feature column -> its own dtype, one for the whole table."""
+        """Feature column -> its own dtype, one for the whole table."""
         ...
 
     @property
     def missing(self) -> str:
-        """ "refuse", "skip" or "pass"."""
+        """The treatment of rows with NaN or infinity: "refuse", "skip" or "pass"."""
         ...
 
     def read(
@@ -114,7 +119,7 @@ class RowReader(Protocol):
     ) -> RowBlock: ...
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block that is returned."""
+        """Peak bytes of reading n_rows beyond the block that is returned."""
         ...
 
 
@@ -132,25 +137,25 @@ class RecordStore(Protocol):
 
 @runtime_checkable
 class Pass(Protocol):
-    """One way to learn: a sum over the rows of a table, and what follows from it."""
+    """One pass over a table: a sum over its rows, and the result that follows from it."""
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """What of a block is needed beside its rows: "target", "predictions", "keys", "columns"."""
+        """Fields of a block needed beside its rows: "target", "predictions", "keys", "columns"."""
         ...
 
     def partial(self, block: RowBlock) -> Any:
-        """What these rows add: `Moments`, `Stacked` rows, or a tuple."""
+        """The contribution of these rows: `Moments`, `Stacked` rows, or a tuple."""
         ...
 
     def finish(self, total: Any) -> Any:
-        """What is learned from the sum over all rows; or the next pass."""
+        """The result of the sum over all rows, or the next pass."""
         ...
 
 
 @runtime_checkable
 class Attributor(Protocol):
-    """Rows in, attributions out."""
+    """Any method that explains rows: rows in, attributions out."""
 
     def attribute(self, rows: FloatArray) -> Attribution:
         """Attributions of rows (n, columns)."""
@@ -159,13 +164,12 @@ class Attributor(Protocol):
 
 @runtime_checkable
 class Divided(Attributor, Protocol):
-    """An attributor whose coalitions may be shared among tasks: parts of its sum are stored, and
-    added."""
+    """An attributor whose coalitions several tasks share; parts of its sum are stored and added."""
 
     @property
     def n_parts(self) -> int: ...
     def part(self, rows: FloatArray, index: int) -> Moments:
-        """What one part of the coalitions gives for these rows."""
+        """The sums over one part of the coalitions for these rows."""
         ...
 
     def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
@@ -175,35 +179,36 @@ class Divided(Attributor, Protocol):
 
 @runtime_checkable
 class Link(Protocol):
-    """What an expectation E f is turned into before the attribution, such as its logarithm: v_S(x)
-    = g(E f)."""
+    """A function g of expectations, such as the logarithm: v_S(x) = g(E f) is attributed."""
 
     @property
     def is_identity(self) -> bool: ...
     @property
     def is_by_row(self) -> bool:
-        """True where v(empty) differs from row to row."""
+        """Whether v(empty) differs from row to row."""
         ...
 
     def bound(self, names: Sequence[str]) -> Link:
-        """This link for outputs of these names, or an InputError."""
+        """This link for outputs of these names; an InputError where it does not fit them."""
         ...
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the k' outputs that are attributed, of those of the k that are predicted."""
+        """Names of the k' outputs that are attributed, from those of the k that are predicted."""
         ...
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """(n,): the output that each row is explained for, by its prediction (n, k); None where
-        rows do not differ."""
+        """(n,): the output that each row is explained for; None where it is the same for all rows.
+
+        It follows from the predictions (n, k).
+        """
         ...
 
     def check(self, prediction: FloatArray) -> None:
-        """Refuse predictions (n, k) that the link is not for."""
+        """Raise where predictions (n, k) are outside the domain of the link."""
         ...
 
     def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
-        """g (n, m, k') of expectations (n, m, k) of rows whose predictions are (n, k)."""
+        """Link values (n, m, k') of expectations (n, m, k) of rows with predictions (n, k)."""
         ...
 
     def describe(self) -> str: ...
@@ -212,41 +217,43 @@ class Link(Protocol):
 
 @runtime_checkable
 class Predictor(Protocol):
-    """f: the model that is explained, with the names of what it takes and of what it gives."""
+    """The model f that is explained, with the names of its columns and outputs."""
 
     @property
     def n_columns(self) -> int: ...
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Of the columns that the model was fitted on, None when it knows none."""
+        """Names of the columns that the model was fitted on; None where it knows none."""
         ...
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Of the k outputs, before a link."""
+        """Names of the k outputs before a link."""
         ...
 
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]:
-        """column -> its categories, where rows hold their positions (NaN where missing)."""
+        """Column -> its categories; rows hold positions in that list (NaN where missing)."""
         ...
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
-        """This model with longer lists, which begin with those that it has."""
+        """This model with longer lists, each of which begins with the present one."""
         ...
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:
-        """Refuses rows (n, columns) of numbers that cannot be explained, with an `InputError`;
-        None: there are none."""
+        """A function that raises an `InputError` for rows (n, columns) that cannot be explained.
+
+        None where every row of numbers can be.
+        """
         ...
 
     def __call__(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) in float64 of rows (n, columns): v(N)."""
+        """Predictions f(x) (n, k) in float64 of rows (n, columns): v(N)."""
         ...
 
     def predict_bytes(self, n: int) -> int:
-        """Peak bytes of a call with n rows beyond the rows, the predictions counted."""
+        """Peak bytes of a call with n rows beyond the rows, the predictions included."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
@@ -256,34 +263,35 @@ class Predictor(Protocol):
 
 @runtime_checkable
 class Explained(Protocol):
-    """What is explained: a model, by whom its predictions are shared, and the rows that its base
-    value is over."""
+    """A model, its players, its link and the background data."""
 
     @property
     def model(self) -> Predictor:
-        """What is explained."""
+        """The model that is explained."""
         ...
 
     @property
     def players(self) -> Players:
-        """Whose coalitions are valued; columns of no player are absent from every coalition."""
+        """The players of the game; columns of no player are absent from every coalition."""
         ...
 
     @property
     def link(self) -> Link:
-        """What the engine turns values, and the two ends, into before the attribution."""
+        """The link that the engine applies to values and to the two ends before the attribution."""
         ...
 
     @property
     def data(self) -> Any:
-        """The rows whose mean prediction v(empty) is, and that is learned from: an array, or
-        whatever `explain` takes; None of a closed form of the model alone, which leaves out no
-        player for a constant column."""
+        """The background: rows whose mean prediction is v(empty), and that are learned from.
+
+        It is an array, or whatever `explain` takes; None for a closed form of the model alone,
+        which then leaves out no player for a constant column.
+        """
         ...
 
     @property
     def notes(self) -> Mapping[str, JSON]:
-        """What is known of it beyond its values; written beside the cube."""
+        """Facts to record beside the cube, such as how a model was reduced."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
@@ -293,15 +301,14 @@ class Explained(Protocol):
 
 @runtime_checkable
 class ValueFunction(Explained, Protocol):
-    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of
-    estimators."""
+    """The value v_S(x) of a proper coalition S for an instance x; knows nothing of estimators."""
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """All work on the coalitions masks (m, d) that no instance changes."""
+        """Do all work on the coalitions masks (m, d) that does not depend on an instance."""
         ...
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
+        """Values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
         ...
 
     def cost(self, m: int, n: int = 1) -> Cost:
@@ -311,12 +318,14 @@ class ValueFunction(Explained, Protocol):
 
 @runtime_checkable
 class GivenAttributor(Explained, Attributor, Protocol):
-    """An attributor that `explain` takes in the place of a value function: it knows its model and
-    players too."""
+    """An attributor that `explain` takes in place of a value function.
+
+    It knows its model and players too.
+    """
 
     @property
     def n_replicates(self) -> int:
-        """R: groups of its standard errors, 0 where it has none."""
+        """The number of groups of its standard errors, R; 0 where it has none."""
         ...
 
     def cost(self, n: int = 1) -> Cost:
@@ -328,8 +337,10 @@ AnyValue = TypeVar("AnyValue", bound="Explained")
 
 
 def replaced(value: AnyValue, **parts: Any) -> AnyValue:
-    """A copy of what is explained with another `model`, other `players`, or other `data`; workers
-    hold data=None."""
+    """A copy of a value function with another `model`, other `players`, or other `data`.
+
+    Workers hold data=None.
+    """
     other = copy.copy(value)
     vars(other).update(parts)
     return other

@@ -1,5 +1,4 @@
-"""Files of the user's that are imported: the folder of a job, and which of them raised, in which
-line."""
+"""Import modules of the user's, and name the file and line of theirs that raised an error."""
 
 from __future__ import annotations
 
@@ -19,17 +18,19 @@ from dshap.core.errors import InputError
 __all__ = ["JOB_FOLDERS", "import_module", "make_importable", "raised_by_import", "told_by_workers"]
 
 SHOWN_CHARACTERS = 300
-"""Characters of another program's message that are told."""
+"""The most characters of another program's message that are quoted."""
 _PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 INSTALLED = tuple(str(Path(place).resolve()) for place in (*_PYTHON, os.path.dirname(__file__)))
-"""Folders whose files are not the user's."""
+"""Folders whose files are Python's, installed packages, or dshap itself."""
 JOB_FOLDERS: list[str] = []
-"""Folders of jobs in this process, the last one first in `sys.path`."""
+"""Folders of the job files in this process, in the order they were added to `sys.path`."""
 
 
 def make_importable(folder: Path) -> None:
-    """Put the folder of a job first in `sys.path`, as Python does with a script's; local workers
-    inherit it."""
+    """Put the folder of a job first in `sys.path`, as Python does with a script's.
+
+    Local workers inherit it.
+    """
     name = str(folder)
     if name in sys.path:
         sys.path.remove(name)
@@ -64,7 +65,7 @@ def _failed(name: str, error: BaseException) -> InputError:
 
 
 def _looked() -> str:
-    """Where modules are looked for, and what to do."""
+    """Where modules were looked for, and what to do, as the end of a message."""
     folders = [folder for folder in JOB_FOLDERS[-1:] if folder in sys.path]
     if folders:
         beside = f"in {folders[0]} (the folder of the job file), "
@@ -74,8 +75,7 @@ def _looked() -> str:
 
 
 def told_by_workers(error: BaseException) -> str:
-    """Tell why a worker could not unpickle what it was sent: of a missing module where it was
-    looked for."""
+    """Say why a worker could not unpickle its task; for a missing module, where it looked."""
     found = re.search(r"No module named '([\w.]+)'", str(error))
     if found is None:
         return _told(error)
@@ -88,7 +88,7 @@ def told_by_workers(error: BaseException) -> str:
 
 
 def _refuse_another(name: str) -> None:
-    """Raise where a module was imported from another file than the one that stands first now."""
+    """Raise where a module came from another file than the one first on the path now."""
     first = PathFinder.find_spec(name)
     taken = sys.modules[name].__spec__
     if first is None or taken is None or first.origin == taken.origin or first.origin is None:
@@ -103,8 +103,7 @@ def _refuse_another(name: str) -> None:
 
 
 def raised_by_import(error: BaseException) -> str:
-    """Tell what a file of the user's raised while it was imported, and where, as a sentence; empty
-    where none did."""
+    """The sentence naming the user's file and line that raised during an import; else empty."""
     match error:
         case SyntaxError(filename=str(file)) if _is_users(file):
             return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"
@@ -118,8 +117,7 @@ def raised_by_import(error: BaseException) -> str:
 
 
 def _frames_of_import(error: BaseException) -> Iterator[tuple[str, int]]:
-    """(file, line) in files of the user's, from the one that was being imported when the error was
-    raised on."""
+    """Yield (file, line) in the user's files, from the module whose import raised downwards."""
     is_importing = was_machinery = False
     for frame in traceback.extract_tb(error.__traceback__):
         is_users = _is_users(frame.filename)
@@ -130,12 +128,12 @@ def _frames_of_import(error: BaseException) -> Iterator[tuple[str, int]]:
 
 
 def _is_users(file: str) -> bool:
-    """A file that is neither Python's, nor installed, nor dshap's."""
+    """Whether a file is the user's: neither Python's, nor installed, nor dshap's."""
     return not file.startswith("<") and not str(Path(file).resolve()).startswith(INSTALLED)
 
 
 def _told(error: BaseException) -> str:
-    """The kind of an error and the first line of its message, not too long."""
+    """The type of an error and the first line of its message, shortened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else ""
     if len(text) <= SHOWN_CHARACTERS:

@@ -1,5 +1,4 @@
-"""Vocabularies: which token ids there are, the words that they stand for, and how a text becomes
-ids."""
+"""Vocabularies: token ids, their words, and how a text becomes ids."""
 
 from __future__ import annotations
 
@@ -20,26 +19,26 @@ __all__ = ["Ids", "Tokenizer", "Vocabulary"]
 Ids = NDArray[np.int64]
 """(length,): the token ids of a text."""
 Tokenizer = Callable[[str], Iterable[Any]]
-"""A text -> its tokens, as ids or as words."""
+"""A function from a text to its tokens, as ids or as words."""
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Token ids from 0, with or without the words that they stand for."""
+    """The token ids from 0, with or without their words."""
 
     size: int | None = None
-    """Ids that there are; None: not known."""
+    """The number of ids; None: not known."""
     words: tuple[str, ...] = ()
     """(size,): the word of each id; empty where they are not known."""
     padding: int = 0
-    """The id that stands beyond the end of a text, and in none."""
+    """The id that fills rows beyond the end of a text; no text holds it."""
     tokenizer: Tokenizer | None = None
 
     @classmethod
     def of(cls, given: Any, padding: Any, tokenizer: Tokenizer | None) -> Vocabulary:
-        """Of the number of ids, the words in the order of their ids, a mapping word -> id, or None.
+        """Build a vocabulary from a number of ids, a list of words, a mapping word -> id, or None.
 
-        `padding` is an id or a word.
+        A list is in the order of the ids; `padding` is an id or a word.
         """
         if tokenizer is not None and not callable(tokenizer):
             raise InputError(
@@ -50,7 +49,7 @@ class Vocabulary:
         return cls(size, words, found.id_of("padding", padding), tokenizer)
 
     def id_of(self, name: str, token: Any) -> int:
-        """The id of a token that is given as an id or as a word; `name` is that of the option."""
+        """The id of a token given as an id or as a word; `name` is the option in messages."""
         if isinstance(token, str):
             if token not in self._positions:
                 raise InputError(
@@ -67,8 +66,7 @@ class Vocabulary:
         return found
 
     def ids(self, text: Any) -> Ids:
-        """The ids (length,) of a text: of ids, of words, or of a string that the tokenizer knows to
-        cut.
+        """The ids (length,) of a text given as ids, as words, or as a string for the tokenizer.
 
         Padding at its end is cut off.
 
@@ -103,22 +101,21 @@ class Vocabulary:
         return found
 
     def ids_of(self, place: str, text: Any) -> Ids:
-        """`ids`, with its place in what is refused."""
+        """The ids of a text; an error names the text's place."""
         try:
             return self.ids(text)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
 
     def shown(self, ids: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """The words of ids (…) as text, "" where NaN; the ids themselves as integers, −1 where NaN,
-        without words."""
+        """The words of ids (…), "" where NaN; without words, integer ids, −1 where NaN."""
         plain = np.where(np.isnan(ids), -1, ids).astype(np.int64)
         if not self.words:
             return plain
         return self._lookup[plain]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that changes a cube."""
+        """Everything about the vocabulary that changes a cube."""
         text = "\0".join(self.words).encode()
         return {
             "padding": self.padding,
@@ -144,11 +141,11 @@ class Vocabulary:
 
     @cached_property
     def _lookup(self) -> NDArray[Any]:
-        """The words, and "" for −1."""
+        """The words by id, with "" at index −1."""
         return np.array([*self.words, ""], dtype=np.dtypes.StringDType())
 
     def _numbers(self, text: Any) -> Ids:
-        """A sequence of ids or of words as numbers; NaN at its end counts as padding."""
+        """A sequence of ids or words as integers; NaN counts as padding."""
         if text is None or not np.iterable(text):
             raise InputError(f"it is {shown(text)}, where a list of token ids is needed")
         tokens = text if isinstance(text, np.ndarray) else list(text)
@@ -171,7 +168,7 @@ class Vocabulary:
 
 
 def _size_and_words(given: Any) -> tuple[int | None, tuple[str, ...]]:
-    """How many ids a vocabulary has, and their words."""
+    """The number of ids of a vocabulary and their words, from what was given."""
     if given is None:
         return None, ()
     if isinstance(given, Mapping):
@@ -198,7 +195,7 @@ def _size_and_words(given: Any) -> tuple[int | None, tuple[str, ...]]:
 
 
 def _of_mapping(given: Mapping[Any, Any]) -> tuple[int, tuple[str, ...]]:
-    """Of word -> id; ids without a word stand for themselves."""
+    """The size and words of a mapping word -> id; an id without a word becomes "#id"."""
     by_id = {int(position): str(word) for word, position in given.items()}
     if not by_id or min(by_id) < 0 or len(by_id) < len(given):
         raise InputError(
