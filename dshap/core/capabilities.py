@@ -90,8 +90,7 @@ class Pilot(Design, Protocol):
 
     @property
     def pilot_coalitions(self) -> int:
-        """The number of coalitions, first in the list, that `tune` needs; 0: nothing is left to
-        choose."""
+        """The number of coalitions, first in the list, that `tune` needs; 0: no choice is left."""
         ...
 
     def tune(self, values: FloatArray) -> Record:
@@ -145,8 +144,10 @@ class ValuesAtOnce(Design, Protocol):
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds of one core that `of_values` takes per game; 0 before a pilot has
-        chosen so."""
+        """Estimated seconds of one core that `of_values` takes per game.
+
+        It is 0 unless a pilot has chosen that each game is treated by itself.
+        """
         ...
 
 
@@ -229,8 +230,7 @@ class EstimatedBase(LearnsFromData, Protocol):
         ...
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
-        """A note for the cube: how v(empty) was estimated, its error, and the `mean` prediction
-        (k,)."""
+        """A note for the cube: the estimate of v(empty), its error, the `mean` prediction (k,)."""
         ...
 
 
@@ -350,8 +350,7 @@ def lacking(given: object, protocol: type) -> list[str]:
 
 
 def refuse_lacking(given: object, kind: type, called: str) -> None:
-    """Raise an `InputError` that names the missing members of an object that is almost of this
-    kind."""
+    """Raise an `InputError` naming the members that an object of almost this kind lacks."""
     missing = lacking(given, kind)
     if 0 < len(missing) <= MOSTLY_THERE:
         raise InputError(

@@ -234,8 +234,10 @@ def refuse_rounded_column(column: Any, name: str) -> None:
 
 
 def refuse_rounded_columns(table: Any) -> None:
-    """Raise where any column of a data frame holds times or large integers; pass over other
-    types."""
+    """Raise where any column of a data frame holds times or large integers.
+
+    Any other type passes.
+    """
     if is_pandas(table):
         for j, name in enumerate(table.columns):
             refuse_rounded_column(table.iloc[:, j], str(name))

@@ -82,8 +82,7 @@ class Record:
         return hasher.hexdigest()
 
     def to_bytes(self) -> bytes:
-        """The bytes of an .npz file of this record (uncompressed; `numpy.load` opens it, no
-        pickle)."""
+        """The bytes of an uncompressed .npz file of this record, which `numpy.load` opens."""
         buffer = io.BytesIO()
         np.savez(buffer, **self.arrays)  # type: ignore[arg-type]
         return buffer.getvalue()

@@ -1,2 +1,1 @@
-"""One run from plan to quality: its steps, what identifies it, and the states that later runs use
-again."""
+"""One run from plan to quality: its steps, its identity, and states that later runs reuse."""

@@ -1,5 +1,4 @@
-"""Whether a model's answer for a row is always the same: the sum over coalitions takes it for a
-function of the row."""
+"""Check that a model answers the same for a row each time, as Shapley values assume."""
 
 from __future__ import annotations
 
@@ -16,26 +15,26 @@ from dshap.core.types import RowReader
 __all__ = ["PROBE_ROWS", "PROBE_TOLERANCE", "check_steady", "first_rows"]
 
 PROBE_ROWS = 64
-"""By which a model is known."""
+"""The number of first rows whose predictions identify a model."""
 PROBE_TOLERANCE = 1e-9
-"""Relative difference of predictions that another processor explains."""
+"""The relative difference of predictions that another processor may cause."""
 ASKED = 16
 ALONE = 4
-"""Rows that are asked again, and of these alone."""
+"""The rows that are asked for again: `ASKED` in all, `ALONE` of them one by one."""
 OF_SPREAD = 1e-4
 OF_SIZE = 1e-5
-"""Differences that rounding explains (in float32, or where sums are made in any order): of the
-standard deviation of the answers, and of the largest one."""
+"""Differences that rounding explains (in float32, or where sums are made in any order), relative to
+the standard deviation of the answers and to the largest one."""
 
 
 def first_rows(reader: RowReader) -> FloatArray:
-    """The first good rows of a table (n, columns), which tell a model."""
+    """The first good rows of a table (n, columns), on which models are compared."""
     block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
     return block.good
 
 
 def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> None:
-    """Ask for the same rows (n, columns) again, in another order, and one by one.
+    """Predict the same rows (n, columns) again, in another order, and one by one.
 
     Raises
     ------

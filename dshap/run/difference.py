@@ -1,5 +1,4 @@
-"""How the run that a store holds differs from the one that is asked for, in words: options, model,
-background, rows."""
+"""Say in words how the run in a store differs from the one that is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from dshap.tables import Inputs
 __all__ = ["data_said", "refuse_difference", "refuse_other_run"]
 
 SHOWN = 4
-"""Differences that a message names."""
+"""The most differences that a message names."""
 ROWS = frozenset(("rows.digest", "rows.n"))
 DATA = frozenset(("data.digest", "data.n"))
 OF_ROWS = frozenset(("probe",))
@@ -27,24 +26,22 @@ OF_ROWS = frozenset(("probe",))
 OF_DATA = frozenset(("value.background", "value.data", "value.weights", "value.predictions"))
 """Entries of a fingerprint that follow from the background or data of the value function."""
 PREDICTED = frozenset(("probe", "value.predictions"))
-"""Entries by which a black box is known: its predictions for the first rows, and for its
-background."""
+"""Entries that identify a black box: its predictions for the first rows, and for its background."""
 KINDS: Mapping[str, str] = {"design.design": "design", "value.value": "value function"}
-"""Entries that name a kind of thing -> their names in a message; of another kind all other entries
-differ too."""
+"""Entries that name a kind of thing -> the word for it in messages; for another kind all its other
+entries differ too."""
 FOLLOWING: Mapping[str, tuple[str, ...]] = {
     "design.design": ("design.",),
     "value.value": ("value.", "data."),
     "players": ("design.n_players", "value.players."),
     "features": ("design.n_players", "value.players.", "players"),
 }
-"""An entry -> the beginnings of those that follow from it."""
+"""An entry -> prefixes of the entries that follow from it."""
 OTHER_ROWS = "as before, with other values or in another order"
 
 
 def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session: Session) -> None:
-    """A `StoreMismatchError` where the store at `path` holds another run than this one, or no
-    cube."""
+    """Raise a `StoreMismatchError` where the store at `path` holds another run, or no cube."""
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
@@ -67,8 +64,7 @@ def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session
 def refuse_difference(
     path: Path, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore
 ) -> None:
-    """A `StoreMismatchError` that names what differs between two fingerprints, where anything
-    does."""
+    """Raise a `StoreMismatchError` that names the differences of two fingerprints, if any."""
     was = _flat(stored)
     now = _flat(json.loads(json.dumps(run)))
     changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
@@ -88,7 +84,10 @@ def refuse_difference(
 def _said(
     was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], rows: RowsOfStore
 ) -> list[str]:
-    """A few words for each difference; what only follows from another difference is not told."""
+    """Describe each difference in a few words.
+
+    Entries that only follow from another difference are left out.
+    """
     changed = changed - _following(changed)
     has_other_columns = any(name.startswith(("keys", "features")) for name in changed)
     said = []
@@ -117,7 +116,7 @@ def _following(changed: Set[str]) -> set[str]:
 
 
 def _is_table_of_rows(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """The value function learned from the rows that are explained, and does so now."""
+    """Whether the value function learned, then and now, from the rows that are explained."""
     return all(run.get("data.digest") == run.get("rows.digest") for run in (was, now))
 
 
@@ -129,7 +128,7 @@ def _name_of_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def data_said(name: str, was: int | None, now: int | None) -> str:
-    """How many rows there are of this name, before and now."""
+    """Say how many rows of this name there were, and how many there are."""
     if was == now:
         return f"{name}: {now:,} rows {OTHER_ROWS}"
     before, after = (f"{count:,} rows" if count is not None else "none" for count in (was, now))
@@ -137,7 +136,7 @@ def data_said(name: str, was: int | None, now: int | None) -> str:
 
 
 def _leaf(name: str, was: Any, now: Any) -> str:
-    """One option, or its content where only a digest of it is known."""
+    """Describe a change of one entry; where only digests are known, say just that it differs."""
     name = KINDS.get(name, name.removeprefix("options."))
     if _is_digest(was) or _is_digest(now):
         return f"{name} is not the one that the store was made with"
@@ -149,7 +148,7 @@ def _is_digest(value: Any) -> bool:
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """value.penalty -> 0.001 and the like."""
+    """Flatten nested mappings to names with dots, such as value.penalty -> 0.001."""
     if not isinstance(tree, dict):
         return {prefix: tree}
     return {

@@ -1,4 +1,4 @@
-"""A run: plan, learn, explain, measure.
+"""The steps of a run from outside: plan, learn, explain, measure.
 
 `Explanation` is all of it; `prepare_value` plans and learns, for rows that come later;
 `measured_quality` plans and measures on rows that nothing was learned from; `fit_model` learns a
@@ -105,12 +105,12 @@ AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 IDLE_WORKER_BYTES = 320 << 20
-"""What a warm worker takes before its first task."""
+"""Bytes that a worker occupies before its first task."""
 
 
 @dataclass
 class Explanation:
-    """One explanation that is checked and planned: `create` its store, or `run` it."""
+    """One explanation, checked and planned: `create` its store, or `run` it."""
 
     path: Path
     layout: CubeLayout
@@ -135,7 +135,9 @@ class Explanation:
         census: Census | None = None,
         prepared: Prepared | None = None,
     ) -> Explanation:
-        """Everything that can be refused is refused here; nothing is written outside the workspace.
+        """Check and plan an explanation; nothing is written outside the workspace.
+
+        Everything that can be refused is refused here.
 
         `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design
         that is not given; `prepared` holds the states of this value function.
@@ -180,8 +182,10 @@ class Explanation:
         return explanation
 
     def create(self) -> bool:
-        """The store, every row pending, with its plan; False where it was there, and is left as it
-        is."""
+        """Create the store with its plan, every row pending.
+
+        Gives False where the store was there; it is then left as it is.
+        """
         files = {"plan.json": self.plan.to_json()}
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
@@ -192,13 +196,13 @@ class Explanation:
 
     @property
     def is_complete(self) -> bool:
-        """Nothing is left to do: a run has ended here, and every block has its receipt."""
+        """Whether nothing is left to do: a run ended here, and every block has its receipt."""
         if read_run(self.path) is None or not is_finished(self.path):
             return False
         return len(self.work.cube.done()) == self.plan.n_instance_tiles
 
     def run(self, session: Session) -> Explanation:
-        """Carry out what is left; this explanation with the blocks that failed."""
+        """Do what is left to do; gives this explanation with the blocks that failed."""
         if self.is_complete:
             return self
         is_new = self.create()
@@ -224,8 +228,10 @@ class Explanation:
         return replace(self, failures=tuple(failures))
 
     def raise_on_failed(self, is_kept: bool = True) -> None:
-        """A `FailedBlocksError` that names the first of the rows that failed, and the store if it
-        `is_kept`."""
+        """Raise a `FailedBlocksError` where rows failed, naming the first of them.
+
+        It names the store too if that `is_kept`.
+        """
         if self.failures:
             first = min(self.failures, key=lambda failure: failure.start)
             n_rows = sum(failure.n_rows for failure in self.failures)
@@ -248,8 +254,7 @@ class Explanation:
 
 
 def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
-    """Hold a model with a scale of its own against the one that it stands for; ask that of a new
-    run twice."""
+    """Check a model on the first rows: its scale, and, for a new run, that it is deterministic."""
     model = inputs.value.model
     if not is_new and not is_scaled(model):
         return
@@ -263,7 +268,7 @@ def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
 def _run(
     inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None
 ) -> Run:
-    """What is carried out."""
+    """Build the `Run` of a planned explanation."""
     run = layout.run["fingerprint"]
     return Run(
         chosen=way.chosen,
@@ -286,7 +291,7 @@ def prepare_value(
     path: Path,
     session: Session,
 ) -> Prepared:
-    """`dshap.prepare` inside a session that is open."""
+    """Learn the states of a value function in an open session, as `dshap.prepare` does."""
     check_kinds(value, design)
     _refuse_to_prepare(value)
     if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
@@ -343,7 +348,7 @@ def prepare_value(
 
 
 def _refuse_to_prepare(value: Explained) -> None:
-    """An InputError where nothing is learned."""
+    """Raise an InputError for a value function that learns nothing from data."""
     why = {
         "is an attributor": isinstance(value, GivenAttributor),
         "learns from no rows": is_of_texts(value),
@@ -364,7 +369,7 @@ def _states_of(
     states: StateFolder,
     session: Session,
 ) -> Run:
-    """What the tasks share, the landmarks chosen; nothing is written but states."""
+    """Build the `Run` of prepared states, with the landmarks chosen; only states are written."""
     run = Run(
         chosen=prepared.chosen.without_data(),
         plan=plan,
@@ -378,8 +383,10 @@ def _states_of(
 
 
 def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
-    """The rows that MSE_v of an explanation is measured on; what has none is refused before
-    anything is computed."""
+    """Open the rows to measure MSE_v of an explanation on.
+
+    An explanation without MSE_v is refused before anything is computed.
+    """
     if kind_of(rows) is None:
         raise InputError(
             f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data "
@@ -398,8 +405,9 @@ def measure(
     prepared: Prepared | None = None,
     **said: bool,
 ) -> Quality:
-    """MSE_v of a finished explanation on these rows, from its states or those that it was
-    `prepared` with.
+    """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
+
+    The cube notes it, with the facts in `said` about the rows.
 
     Noted by its cube, with what is `said` of the rows.
     """
@@ -413,7 +421,7 @@ def measure(
 
 
 def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
-    """MSE_v of a prepared value function on these rows."""
+    """Measure MSE_v of a prepared value function on these rows."""
     design = check_measurable(prepared.chosen)
     value = prepared.value
     options = replace(
@@ -447,7 +455,7 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
 
 
 def _prepared_of(explanation: Explanation) -> Prepared:
-    """The states of a finished explanation, as those of a prepared value function."""
+    """Describe the states of a finished explanation as those of a prepared value function."""
     work = explanation.work
     plan = explanation.plan
     run = explanation.layout.run["fingerprint"]
@@ -465,7 +473,7 @@ def _prepared_of(explanation: Explanation) -> Prepared:
 
 
 def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
-    """The fitted model: the same bits as `model.fit` on the same rows in one process.
+    """Fit a model on a table: the same bits as `model.fit` on its rows in one process.
 
     Raises
     ------
@@ -479,7 +487,7 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
 def fit_models(
     session: Session, model: AnyModel, reader: RowReader, strengths: Sequence[float]
 ) -> tuple[AnyModel, ...]:
-    """The models of these strengths of the Shapley penalty: the same bits as `model.fit_path`."""
+    """Fit a model for each strength of its Shapley penalty: the same bits as `model.fit_path`."""
     return _fit_models(session, model, reader, model.checked_strengths(strengths))
 
 

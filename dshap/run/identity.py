@@ -1,5 +1,4 @@
-"""What a run is: by what rows are explained, the layout of its cube, and the fingerprint that tells
-it from others."""
+"""The identity of a run: its method, the layout of its cube, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -48,21 +47,23 @@ __all__ = [
 ]
 
 NUMERICS_VERSION = 19
-"""Raised when the same options give other numbers; a store of another version is not resumed."""
+"""The version of the numerics: raised when the same options give other numbers. A store of another
+version is not resumed."""
 
 
 GAME_SECONDS = 120.0
-"""Of a core, that what rows have for themselves may take in all, where their values take less."""
+"""Seconds of one core that per-row processes may take in all, where the values of the rows take
+less."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """The way that rows are explained: by what, with which options, and why."""
+    """The settled method, options and reasons of one run."""
 
     chosen: Chosen
     options: RunOptions
     is_active: BoolArray
-    """(d,): players that take part; the others hold constant columns."""
+    """(d,): True for players that take part; the others hold constant columns."""
     reasons: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -76,8 +77,7 @@ class Way:
         is_active: BoolArray | None = None,
         prepared: Prepared | None = None,
     ) -> Way:
-        """What is asked for, for so many rows, as far as there is such a thing; refused with an
-        `InputError` else."""
+        """Settle the method for `n_rows` rows; an `InputError` where there is no such method."""
         check_closed(value, options)
         if is_active is None:
             is_active = np.ones(len(value.players), dtype=bool)
@@ -125,7 +125,7 @@ class Way:
 
     @property
     def unknown_errors(self) -> dict[str, str]:
-        """Variable of the cube whose errors are not known -> what is said of it."""
+        """Variable of the cube whose errors are not known -> the sentence that says why."""
         found = {}
         if why := self.chosen.info.why_no_errors:
             found["std_error"] = f"std_error is NaN: {why}"
@@ -134,7 +134,7 @@ class Way:
         return found
 
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
-        """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
+        """Plan the tiles and stages; `data_rows` counts the rows behind prepared states."""
         work = self.chosen.work()
         if self.options.stochastic:
             noise = N_REPLICATES
@@ -152,8 +152,10 @@ class Way:
 
 
 def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
-    """With a design that is linear in the values, and why, where what a pilot may choose for each
-    row would take longer than the row's values, and more than `GAME_SECONDS` in all."""
+    """Use the linear form of the design where per-row processes cost more time than the values.
+
+    This holds only above `GAME_SECONDS` in all. Gives the reason too, or "".
+    """
     if chosen.design is None:
         return chosen, ""
     seconds = game_seconds(chosen.design) * len(chosen.value.model.output_names)
@@ -176,8 +178,7 @@ def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
 def _as_prepared(
     prepared: Prepared, value: Explained, design: Design | str, options: RunOptions
 ) -> tuple[Chosen, RunOptions]:
-    """The design and the tiles of the states, for this value function with the categories of all
-    rows.
+    """Take the design and the tiles of prepared states, with the value function given now.
 
     Raises
     ------
@@ -235,13 +236,12 @@ def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cube
 
 
 def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """What the states of a run follow from, coalitions apart."""
+    """The entries of a fingerprint that decide the states of a run, the coalitions excepted."""
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
 
 
 def stored_plan(path: Path) -> Plan | None:
-    """The plan that a store was created with; None where none is there, or no copy tells that it is
-    what it was."""
+    """The plan that a store was created with; None where it, or its copy, is missing."""
     if not has_copy(path):
         return None
     try:
@@ -251,7 +251,7 @@ def stored_plan(path: Path) -> Plan | None:
 
 
 def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
-    """Everything that changes a number of the cube; workers, window and display are not in it."""
+    """Everything that changes a number of the cube; workers, limits and display are left out."""
     value = inputs.value
     rows = inputs.rows
     options = way.options
@@ -291,7 +291,7 @@ def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[
 
 
 def _probe(value: Explained, rows: RowReader) -> str:
-    """Digest of the predictions of the first rows: how a black box is known again.
+    """A digest of the predictions for the first rows: it identifies a black box.
 
     Raises
     ------

@@ -1,5 +1,7 @@
-"""The steps of a run: landmarks, base value, pilots, coalition tiles, rows; what is there is not
-computed again."""
+"""The steps of a run: landmarks, base value, pilots, coalition tiles, rows.
+
+Each leaves its result as a state, and is skipped where its state exists.
+"""
 
 from __future__ import annotations
 
@@ -67,40 +69,40 @@ __all__ = [
 ]
 
 SAMPLE_SEED = 0
-"""Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of
-their options."""
+"""The seed of the rows in a sample. It is part of the numerics, as the landmarks' seed is of their
+options."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is explained, by what, from what is learned, and where it is kept."""
+    """Everything the steps of one run share: method, plan, tables, state store, writer."""
 
     chosen: Chosen
     plan: Plan
     rows: RowReader
     data: RowReader | None
-    """None where all states are there, and where nothing is learned."""
+    """The data to learn from; None where all states exist, and where nothing is learned."""
     states: RecordStore
     follows_from: Mapping[str, Any]
-    """What the states of coalition tiles follow from, coalitions apart."""
+    """Plain values that decide the states of the coalition tiles, the coalitions excepted."""
     is_active: BoolArray
-    """(d of the cube,): players that the design has; the others hold constant columns, and their
+    """(d of the cube,): True for players of the design; the others hold constant columns, and their
     attribution is 0."""
     writer: BlockWriter | None = None
-    """None where no rows are explained."""
+    """The writer of the cube; None where no rows are explained."""
     run_digest: str = ""
-    """What tells this run from others; empty where no rows are explained."""
+    """The digest that identifies this run; empty where no rows are explained."""
     keep_rows: bool = False
-    """The writer wants the explained columns in their own dtypes."""
+    """Whether the cube stores the explained columns in their own dtypes."""
 
     @property
     def value(self) -> Any:
-        """What is explained."""
+        """The value function, closed form or attributor of the run."""
         return self.chosen.value
 
     @property
     def design(self) -> Design:
-        """Whose coalitions are valued."""
+        """The design of the run; there is none for a closed form."""
         assert self.chosen.design is not None
         return self.chosen.design
 
@@ -109,7 +111,7 @@ class Run:
 
     @property
     def table(self) -> RowReader:
-        """The data, which something is still to be learned from."""
+        """The data to learn from; a `DshapError` where all states should have been prepared."""
         if self.data is None:
             raise DshapError(
                 "a state is missing in the prepared store: it was not finished, prepare it again"
@@ -122,18 +124,20 @@ class Run:
 
     @property
     def base_name(self) -> str:
-        """State file of the sums of the base value."""
+        """Name of the state of the sums for the base value."""
         return f"base-{self._digest}"
 
     @property
     def landmarks_name(self) -> str:
-        """State file of what the value function chose from a sample."""
+        """Name of the state of what the value function chose from a sample."""
         return f"landmarks-{self._digest}"
 
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
-        """State file of each coalition tile, named by all that its content follows from; empty
-        where nothing is learned from data."""
+        """Names of the states of the coalition tiles, each with a digest of all that decides it.
+
+        Empty where nothing is learned from data.
+        """
         if not self.chosen.learns:
             return ()
         packed = [b""]  # a closed form is of no coalition
@@ -147,29 +151,29 @@ class Run:
 
     @property
     def range_name(self) -> str:
-        """State file of the least and the largest prediction of the rows that are explained."""
+        """Name of the state of the smallest and largest prediction of the explained rows."""
         return f"range-{self.run_digest}"
 
     @property
     def pilot_name(self) -> str:
-        """State file of what the design chooses next from a pilot."""
+        """Name of the state of the design's next choice from a pilot."""
         return f"pilot-{self.run_digest}-{pilot_coalitions(self.design)}"
 
     @property
     def cube(self) -> BlockWriter:
-        """The writer of the rows that are explained."""
+        """The writer of the cube; a `DshapError` where no rows are explained."""
         if self.writer is None:
             raise DshapError("no rows are explained here: there is no cube to write")
         return self.writer
 
     @property
     def predictions(self) -> Predictions:
-        """Of the data; kept where coalition tiles want them too."""
+        """The predictions of the data, stored where the coalition tiles need them too."""
         name = self.base_name.replace("base", "predictions", 1)
         return Predictions(self.value.model, self.states, name, needs_predictions(self.value))
 
     def _shared(self) -> dict[str, Any]:
-        """What every attributor of dshap needs: the fields of `Instances`."""
+        """The fields of `Instances`, which every attributor of dshap has."""
         return {
             "value": self.value,
             "store": self.states,
@@ -181,14 +185,14 @@ class Run:
         }
 
     def evaluation(self, attributor: Attributor) -> Evaluation:
-        """The rows, by an attributor, into the cube."""
+        """The task of explaining all rows with an attributor and writing them to the cube."""
         tiles = tuple(self.plan.instance_spans)
         return Evaluation(
             attributor, self.rows, tiles, self.cube, self.states, self.run_digest, self.keep_rows
         )
 
     def game(self) -> Game:
-        """The game of every row."""
+        """The game that gives the values of coalitions for any row."""
         kind: Any = Game
         if streams_data(self.value):
             kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
@@ -211,7 +215,7 @@ class Run:
         return game
 
     def texts(self) -> TextAttributor:
-        """The attributor of texts, a game for each length."""
+        """The attributor of texts, with a game for each text length."""
         tile = self.plan.coalition_tile
         joined = self.plan.join_tiles
         return TextAttributor(
@@ -234,8 +238,7 @@ class Run:
 
 
 def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
-    """What explains the rows, once all that it needs is learned; and the errors that a closed form
-    states."""
+    """Learn all that a run needs; gives its attributor, and the errors stated by a closed form."""
     for name, content in run.value.notes.items():
         run.cube.write_note(name, content)
     if run.chosen.is_given:
@@ -257,7 +260,10 @@ def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
 
 
 def _contraction(session: Session, run: Run) -> Attributor:
-    """The attributor of a value function and a design: pilots, states of coalition tiles, notes."""
+    """Learn the states of a value function and a design, pilots included; gives the attributor.
+
+    Notes about the base value and penalties go into the cube.
+    """
     run = _with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
     game = run.game()
@@ -282,22 +288,26 @@ def _contraction(session: Session, run: Run) -> Attributor:
 
 
 def _write_base(run: Run, instances: Instances) -> None:
-    """v(empty), where it is the same for all rows."""
+    """Write v(empty) to the cube where it is the same for all rows."""
     base = instances.base_value()
     if base is not None:
         run.cube.write_base(base)
 
 
 def learn_states(session: Session, run: Run) -> None:
-    """What no instance changes: base value and coalition tiles, as states; what is there is not
-    computed again."""
+    """Learn the states that no instance changes: base value and coalition tiles.
+
+    States that exist are not computed again.
+    """
     _learn_base(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
 
 
 def with_landmarks(session: Session, run: Run) -> Run:
-    """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept
-    as a state."""
+    """The run with landmarks and the like chosen from a seeded sample of the data.
+
+    The choice is stored as a state.
+    """
     learner = run.chosen.learner
     name = run.landmarks_name
     spans = run.plan.data_spans
@@ -318,7 +328,7 @@ def with_landmarks(session: Session, run: Run) -> Run:
 
 
 def coalition_errors(session: Session, run: Run) -> Moments:
-    """Sums of `CoalitionErrors` over the rows."""
+    """Sum squared errors f − v_S over the rows (`CoalitionErrors`), for MSE_v."""
     progress = session.progress
     progress.begin("errors of coalitions", 1, "stages")
     total: Moments = run_pass(
@@ -345,8 +355,10 @@ def _learn_base(session: Session, run: Run) -> None:
 
 
 def _learn_range(session: Session, run: Run) -> None:
-    """The least and the largest prediction of the rows, for the errors of those whose values do not
-    vary."""
+    """Learn the smallest and largest prediction of the rows.
+
+    They bound the errors of rows whose values do not vary.
+    """
     if run.states.has(run.range_name):
         return
     progress = session.progress
@@ -358,8 +370,10 @@ def _learn_range(session: Session, run: Run) -> None:
 
 
 def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
-    """The states of these coalition tiles; predictions of the data are dropped when no tile wants
-    them any more."""
+    """Learn the states of these coalition tiles.
+
+    Stored predictions of the data are deleted once no tile needs them.
+    """
     names = run.tile_names
     todo = [tile for tile in tiles if names and not run.states.has(names[tile])]
     if not todo:
@@ -379,8 +393,10 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
 
 
 def _with_pilots(session: Session, run: Run) -> Run:
-    """The run with the design's choices from pilots made; they are kept as states, and noted in the
-    cube."""
+    """The run with the design's choices from pilots made.
+
+    Choices are stored as states, and noted in the cube.
+    """
     if not run.plan.pilot_rows:
         return run
     chosen = dict[str, Any]()
@@ -419,7 +435,7 @@ def _with_pilots(session: Session, run: Run) -> Run:
 
 
 def settled_design(run: Run) -> Design:
-    """The design of a finished run, with the choices that are kept as states."""
+    """The design of a finished run, with the stored choices of its pilots."""
     while run.states.has(run.pilot_name):
         design = tuned(run.design, run.states.get(run.pilot_name, Record))
         if pilot_coalitions(design) in (0, pilot_coalitions(run.design)):
@@ -429,8 +445,10 @@ def settled_design(run: Run) -> Design:
 
 
 def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:
-    """How many coalitions a pilot expects, and their cost at its rate on one core, where it ran
-    just now."""
+    """The line about how many coalitions a pilot expects, and their cost.
+
+    The cost is that of one core at the pilot's rate, where the pilot ran just now.
+    """
     wanted = min(forecast, plan.n_coalitions)
     text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions a row"
     if forecast > plan.n_coalitions:

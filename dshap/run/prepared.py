@@ -1,5 +1,4 @@
-"""Value functions prepared once, on all their data, for any number of runs: `prepare` and
-`open_prepared`."""
+"""Value functions prepared once on all their data, for any number of runs."""
 
 from __future__ import annotations
 
@@ -34,13 +33,12 @@ __all__ = [
 ]
 
 PROBE = "probe"
-"""State of the rows that a model is known by, and what it predicted for them."""
+"""Name of the state with the first rows of the data and the model's predictions for them."""
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The table that was learned from, as far as a run on its states knows it: no row is read any
-    more."""
+    """A summary of the table that was learned from: a run on prepared states reads no row of it."""
 
     n_rows: int
     feature_names: tuple[str, ...]
@@ -57,14 +55,16 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A value function whose states lie in a folder; give it to `dshap.explain` as the value
-    function."""
+    """A value function with prepared states in a folder.
+
+    Give it to `dshap.explain` as the value function.
+    """
 
     chosen: Chosen
-    """The value function, and the design or the closed form that the states are of."""
+    """The value function, and the design or closed form of the states."""
     path: Path
     follows_from: Mapping[str, Any]
-    """What the states follow from."""
+    """Plain values that decide the states, the coalitions excepted."""
     data: DataSummary
     coalition_tile: int
     row_span: int
@@ -79,7 +79,7 @@ class Prepared:
         return StateFolder(self.path / "state")
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describe it in one line."""
         kind = self.follows_from["value"]["value"]
         return f"{kind} on {self.data.n_rows:,} rows, {self.chosen.info.n_coalitions:,} coalitions, {self.path}"
 
@@ -88,7 +88,7 @@ class Prepared:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """What the store of a prepared value function says of itself.
+    """Read the description in the store of a prepared value function.
 
     Raises
     ------
@@ -99,14 +99,14 @@ def described(path: Path) -> dict[str, Any]:
 
 
 def probe_of(value: Explained, data: RowReader) -> Record:
-    """The first good rows of the data, and what the model predicts for them."""
+    """Record the first good rows of the data and the model's predictions for them."""
     rows = first_rows(data)
     check_steady(value.model, rows)
     return Record({"x": rows, "prediction": value.model(rows)})
 
 
 def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
-    """The description beside the states; made last, so that it stands for all of them."""
+    """Write the description beside the states, last, so that it vouches for all of them."""
     prepared.states.put(PROBE, probe)
     mark_finished(prepared.path, [PREPARED])
     content = {
@@ -122,8 +122,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
 
 
 def open_prepared(store: str | Path, value: Explained) -> Prepared:
-    """The states that `dshap.prepare` left in `store`, for the value function that they were made
-    with.
+    """Open the states that `dshap.prepare` left in `store`, for the same value function.
 
     Parameters
     ----------
@@ -180,7 +179,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
 
 
 def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
-    """What is there, where it is what was asked for; an `InputError` else."""
+    """Give the stored states where they are those asked for; else raise an `InputError`."""
     if stored.data.digest != wanted.data.digest:
         said = data_said("data", stored.data.n_rows, wanted.data.n_rows)
         raise InputError(

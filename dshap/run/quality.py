@@ -1,4 +1,4 @@
-"""MSE_v, the quality of conditional values without truth: what `mse_v` gives."""
+"""MSE_v: how well a value function approximates f, without knowing the true values."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ class Quality:
     """MSE_v of a value function on held-out rows."""
 
     mse: FloatArray
-    """(k,): mean over rows and proper coalitions of (f − v_S)², each that there is counted once:
-    `mean_by_sizes`."""
+    """(k,): the mean over rows and proper coalitions of (f − v_S)², every proper coalition weighted
+    alike: `mean_by_sizes`."""
     mse_of_coalitions: FloatArray
-    """(m, k): mean over rows."""
+    """(m, k): the mean over rows for each coalition."""
     masks: BoolArray
     """(m, d): the proper coalitions."""
     variance: FloatArray
-    """(k,): of f over these rows."""
+    """(k,): the variance of f over these rows."""
     n_rows: int
     link: str = ""
-    """What follows the expectation in the attributions; MSE_v is of f and E f, before it.  Empty:
-    nothing."""
+    """The link of the attributions, empty for none; MSE_v compares f with E f, before the link."""
 
     @property
     def by_size(self) -> FloatArray:
-        """(d − 1, k): mean over the coalitions of 1, 2, … players; NaN where the design has
-        none."""
+        """(d − 1, k): means over coalitions of 1, 2, … players; NaN for a size without any."""
         return means_of_sizes(self.mse_of_coalitions, self.masks)
 
     @property
     def interpolated_share(self) -> float:
-        """Of all proper coalitions, the part whose size the design has none of: MSE_v is
-        interpolated there."""
+        """The share of proper coalitions of sizes that the design lacks.
+
+        MSE_v is interpolated for these sizes.
+        """
         is_there = np.isin(np.arange(1, self.masks.shape[1]), self.masks.sum(axis=1))
         return float(_shares_of_sizes(self.masks.shape[1])[~is_there].sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """What a cube says of it: for each output MSE_v, its share of the variance, and MSE_v by
-        coalition size."""
+        """The note in a cube: for each output MSE_v, its share of the variance, its means by
+        size."""
         sizes = self.by_size
         return {
             "mse": self.mse.tolist(),
@@ -75,8 +75,7 @@ class Quality:
 
 
 def means_of_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
-    """(d − 1, k): means of (m, k) over the coalitions masks (m, d) of 1, 2, … players; NaN where
-    there are none."""
+    """Means (d − 1, k) of values (m, k) over the coalitions of 1, 2, … players; NaN for none."""
     sizes = masks.sum(axis=1)
     chosen = [of_coalitions[sizes == size] for size in range(1, masks.shape[1])]
     return np.array(
@@ -88,8 +87,9 @@ def means_of_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
 
 
 def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
-    """Σ_s C(d, s)/(2^d − 2) · mean over the coalitions of s players (k,), of values (m, k) of the
-    coalitions (m, d).
+    """The mean (k,) over all proper coalitions, estimated from values (m, k) of coalitions (m, d).
+
+    It is Σ_s C(d, s)/(2^d − 2) · mean over the listed coalitions of s players.
 
     A design takes outer sizes more often than there are coalitions of them; within a size it draws
     evenly, so that this estimates the mean over *all* proper coalitions, and is it where all are
@@ -108,7 +108,10 @@ def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
 
 
 def _shares_of_sizes(d: int) -> FloatArray:
-    """C(d, s)/(2^d − 2) (d − 1,) of s = 1 to d − 1; by logarithms, for any d."""
+    """The shares C(d, s)/(2^d − 2) of sizes s = 1 to d − 1: (d − 1,).
+
+    Logarithms make them finite for any d.
+    """
     sizes = np.arange(1, d)
     logs = -gammaln(sizes + 1) - gammaln(d - sizes + 1)
     shares: FloatArray = np.exp(logs - logs.max(initial=-np.inf))
@@ -116,7 +119,13 @@ def _shares_of_sizes(d: int) -> FloatArray:
 
 
 def check_measurable(chosen: Chosen) -> Design:
-    """The design whose coalitions MSE_v is a mean over; refuses what has none."""
+    """The design whose coalitions MSE_v averages over.
+
+    Raises
+    ------
+    InputError
+        MSE_v is not defined for this method, or would be too costly.
+    """
     value = chosen.value
     if is_of_texts(value):
         raise InputError(

@@ -1,5 +1,4 @@
-"""The rows of a table compared with those that a store was made of, by their keys, in bounded
-memory.
+"""Compare the rows of a table with those of a store by their keys, in bounded memory.
 
 Both sides leave, span by span, a hash of each row's key and a mark of its content in files; the
 files are joined by parts of the hashes.  The content is known by the columns that the cube keeps,
@@ -29,33 +28,33 @@ from dshap.tables.opener import Site
 __all__ = ["RowsOfStore"]
 
 SHOWN = 3
-"""Keys of each kind that a message names."""
+"""The most keys of each kind that a message names."""
 JOINED_ROWS = 4_000_000
-"""Rows of both sides that are joined at once: some 200 MB."""
+"""The number of rows, of both sides together, that are joined at once: some 200 MB."""
 PREDICTED_ROWS = 200_000
-"""Rows that are predicted for a message, at most: the content of more is told only where the cube
-keeps its rows."""
+"""The most rows that are predicted for a message; for more, contents are compared only where the
+cube keeps its rows."""
 PREDICTED_OUTPUTS = 4
-"""Outputs that tell a row by its prediction."""
+"""The number of outputs by which predictions of a row are compared."""
 
 Marks = NDArray[Any]
-"""(n, w): what tells the content of rows; w = 0 where nothing does."""
+"""(n, w): hashes or predictions that identify the content of rows; w = 0 where there are none."""
 
 
 @dataclass(frozen=True)
 class RowsOfStore:
-    """The rows of a table beside those that a store was made of."""
+    """The rows of a table and the store whose rows they are compared with."""
 
     path: Path
     """A cube, or the store of a job."""
     reader: RowReader
     site: Site
     value: Explained | None = None
-    """By whose predictions rows are known; None where there is no model yet, or one that answers
-    differently."""
+    """The value function whose predictions identify rows; None where there is no model yet, or a
+    stochastic one."""
 
     def said(self, was: int | None, now: int | None) -> str:
-        """How the rows differ, in words: `was` rows of the store, `now` rows of the table."""
+        """Say how the rows differ: `was` rows in the store, `now` rows in the table."""
         found = None
         if self.reader.key_names:
             found = self._difference()
@@ -70,7 +69,7 @@ class RowsOfStore:
         return f"{was or 0:,} before, {now or 0:,} now{told}"
 
     def _difference(self) -> Difference | None:
-        """None where the store has no finished block with keys of these columns."""
+        """Compare the keys; None where the store has no finished block with these key columns."""
         for path in cube_paths(self.path):
             content = self._content_of(path)
             old = _left(self.site.folder("keys"), map(content.of_block, finished_blocks(path)))
@@ -88,7 +87,7 @@ class RowsOfStore:
         return None
 
     def _content_of(self, path: Path) -> Content:
-        """Choose by what rows of the store and of the table are compared."""
+        """Choose how contents are compared: by stored columns, by predictions, or not at all."""
         first = next(finished_blocks(path), None)
         if first is not None and first.columns.keys() == set(self.reader.feature_names):
             return Content("columns")
@@ -99,14 +98,13 @@ class RowsOfStore:
 
 @dataclass(frozen=True)
 class Content:
-    """The values by which two rows of one key are compared: columns, the model's prediction, or
-    nothing."""
+    """The contents by which two rows of one key are compared: columns, predictions, or nothing."""
 
     kind: str
     value: Explained | None = None
 
     def of_block(self, block: FinishedBlock) -> tuple[int, NDArray[np.uint64], Marks]:
-        """(first row, hashes of keys (n,), marks (n, w)) of a block of the store."""
+        """(first row, hashes of keys (n,), marks (n, w)) of a finished block of the store."""
         marks: Marks = np.empty((len(block.prediction), 0))
         if self.kind == "columns":
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
@@ -115,7 +113,7 @@ class Content:
         return block.start, hash_keys(block.keys), marks
 
     def of_rows(self, block: RowBlock) -> tuple[int, NDArray[np.uint64], Marks]:
-        """Start, hashed keys and marks of rows of the table."""
+        """(first row, hashes of keys (n,), marks (n, w)) of rows of the table."""
         marks: Marks = np.empty((len(block.x), 0))
         if self.kind == "columns":
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
@@ -125,7 +123,7 @@ class Content:
 
     @staticmethod
     def _predicted(value: Explained, block: RowBlock) -> FloatArray:
-        """(n, w): predictions after the link, NaN of rows that are skipped."""
+        """Predictions (n, w) after the link; NaN for rows that are skipped."""
         predictions = value.model(block.good)
         linked = value.link(predictions[:, None], predictions)[:, 0, :PREDICTED_OUTPUTS]
         marks = np.full((len(block.x), linked.shape[1]), np.nan)
@@ -135,7 +133,7 @@ class Content:
 
 @dataclass(frozen=True)
 class _MarksPass:
-    """The pass that leaves hashes of keys and marks of content of a table in a folder."""
+    """A pass that writes hashes of keys and marks of contents of a table into a folder."""
 
     folder: Path
     content: Content
@@ -155,13 +153,13 @@ class _MarksPass:
 
 @dataclass(frozen=True)
 class Side:
-    """Hashes and marks of the rows of one side, in the files of a folder."""
+    """Hashes and marks of the rows of the store or of the table, in files of a folder."""
 
     folder: Path
     n_rows: int
 
     def part(self, index: int, n_parts: int) -> tuple[NDArray[np.uint64], Marks, NDArray[np.int64]]:
-        """(hashes, marks, positions) of the rows whose hashes fall into one of so many parts."""
+        """(hashes, marks, positions) of rows whose hashes are `index` modulo `n_parts`."""
         hashes = []
         marks = []
         positions = []
@@ -175,7 +173,7 @@ class Side:
 
 
 def _left(folder: Path, blocks: Iterator[tuple[int, NDArray[np.uint64], Marks]]) -> Side:
-    """The blocks of a store as files."""
+    """Write hashes and marks of the blocks of a store into a folder."""
     n_rows = 0
     for start, hashes, marks in blocks:
         _leave(folder, start, hashes, marks)
@@ -190,37 +188,37 @@ def _leave(folder: Path, start: int, hashes: NDArray[np.uint64], marks: Marks) -
 
 @dataclass(frozen=True)
 class Some:
-    """How many rows there are of a kind, and the first of them."""
+    """The number of rows of a kind, and the positions of the first of them."""
 
     count: int = 0
     positions: tuple[int, ...] = ()
     """Positions of the first `SHOWN`, in the table or in the store."""
 
     def with_rows(self, positions: NDArray[np.int64]) -> Some:
-        """These, and rows that were found besides."""
+        """Add rows that were found at these positions."""
         first = sorted([*self.positions, *np.sort(positions)[:SHOWN].tolist()])
         return Some(self.count + len(positions), tuple(first[:SHOWN]))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The keys of a store beside those of a table: new, gone, changed, moved."""
+    """The keys of a store compared with those of a table: new, gone, changed, moved."""
 
     n_before: int
-    """Rows of the store that are finished."""
+    """The number of finished rows in the store."""
     n_now: int
     new: Some
     gone: Some
     changed: Some
-    """Keys that both have, and whose rows are known to differ."""
+    """Keys on both sides whose rows are known to differ."""
     n_moved: int
     content: str
-    """The kind of `Content`."""
+    """The kind of `Content` that rows were compared by."""
     key_before: Callable[[int], str]
     key_now: Callable[[int], str]
 
     def said(self, n_store: int) -> str:
-        """In words; `n_store` are all rows of the store's run."""
+        """Describe the difference; `n_store` counts all rows of the store's run."""
         is_whole = self.n_before == n_store
         if is_whole:
             seen = ""
@@ -243,7 +241,7 @@ class Difference:
         return f"{seen}{told}{self._unknown()}{rows}"
 
     def _same(self, seen: str, n_store: int) -> str:
-        """Where no key is known to be new, changed or gone."""
+        """Describe the case that no key is known to be new, changed or gone."""
         if seen and n_store != self.n_now:
             return f"{seen}none is gone; {n_store:,} rows before, {self.n_now:,} now"
         if seen:
@@ -260,7 +258,10 @@ class Difference:
 
     @property
     def _word_of_changed(self) -> str:
-        """Where predictions tell it, the model is the same if those of most keys are."""
+        """The word for changed rows.
+
+        Where the predictions of most keys differ, the model has changed rather than the rows.
+        """
         if (
             self.content == "predictions"
             and 2 * self.changed.count > self.n_before - self.gone.count
@@ -275,7 +276,7 @@ class Difference:
         return f"{some.count:,} {'key' if some.count == 1 else 'keys'} {word} ({_listed(first, some.count)})"
 
     def _unknown(self) -> str:
-        """Say what is not known of the keys that both have."""
+        """Say what remains unknown about the keys on both sides; empty where nothing does."""
         if self.content == "columns" or self.n_before == self.gone.count:
             return ""
         if self.content == "predictions":
@@ -290,7 +291,7 @@ def _listed(first: str, count: int) -> str:
 
 
 def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -> Difference:
-    """The keys of both sides, part by part."""
+    """Join the keys of both sides, part by part."""
     n_parts = -(-(old.n_rows + new.n_rows) // JOINED_ROWS)
     found = {kind: Some() for kind in ("new", "gone", "changed")}
     n_moved = 0
@@ -315,7 +316,7 @@ def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -
 
 
 def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
-    """(n,): hashes that differ, or predictions by more than rounding."""
+    """(n,): True where hashes differ, or predictions by more than rounding."""
     if not before.size or before.shape != now.shape:
         return np.zeros(len(before), dtype=bool)
     if before.dtype.kind != "f":
@@ -328,7 +329,7 @@ def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
 
 
 def _key_of(reader: RowReader, position: int) -> dict[str, str]:
-    """key column -> the key of one row of a table, as `row_key` gives those of a store."""
+    """Key column -> the key of one row of a table as text, in the form of `row_key`."""
     keys = reader.read(position, position + 1, keys=True).keys
     return {name: _plain(values[0]) for name, values in keys.items()}
 
@@ -341,7 +342,7 @@ def _plain(value: Any) -> str:
 
 
 def _said_key(key: dict[str, str]) -> str:
-    """ "17", or "shop 5, day 2012-08-09" of several columns."""
+    """The key of a row in a message: "17", or "shop=5 day=2012-08-09" for several columns."""
     if len(key) == 1:
         return next(iter(key.values()))
     return " ".join(f"{name}={value}" for name, value in key.items())

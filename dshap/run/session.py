@@ -1,5 +1,4 @@
-"""What the steps of one run share: where tasks run, the folder for what is thrown away at its end,
-and its progress."""
+"""The session of one call: where tasks run, a temporary folder, options, and progress."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ __all__ = ["Session", "open_session"]
 
 @dataclass(frozen=True)
 class Session:
-    """What all steps of one call share.
+    """Everything all steps of one call share: executor, workspace, options, progress.
 
     It is a `dshap.tables.opener.Site`: the tables of a run are read and spooled here.
     """
@@ -48,7 +47,7 @@ class Session:
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes of one worker, the smaller of its own and that of the options; None: not known."""
+        """Bytes of one worker: the smaller of its own limit and the option's; None: not known."""
         limits = [
             limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit
         ]
@@ -56,7 +55,7 @@ class Session:
 
     @property
     def is_local(self) -> bool:
-        """True where tasks run in this process and can see its arrays."""
+        """Whether tasks run in this process and can see its arrays."""
         return self.executor.is_local
 
     def folder(self, name: str) -> Path:
@@ -64,12 +63,14 @@ class Session:
         return self.workspace.folder(name)
 
     def learn(self, one: Pass, reader: RowReader) -> Any:
-        """What a pass over all rows of a table gives."""
+        """Run a pass over all rows of a table; gives its result."""
         return learn_from(self.executor, one, reader)
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of delayed row partitions of a Dask collection, where they live,
-        in order."""
+        """Call write(partition, index) on each delayed partition of a Dask collection, in order.
+
+        The call runs where the partition lives; gives the results.
+        """
         if isinstance(self.executor, DaskExecutor):
             client = self.executor.client
         else:
@@ -81,8 +82,9 @@ class Session:
 def open_session(
     store: str | Path | None, client: Any, progress: bool | None, options: Mapping[str, Any]
 ) -> Iterator[tuple[Path, Session]]:
-    """The absolute path of the store, and the session of one call; without a store a temporary
-    folder, gone at the end.
+    """Open the session of one call; gives the absolute path of the store, and the session.
+
+    Without a store, a temporary folder is used, and removed at the end.
 
     Raises
     ------
@@ -96,8 +98,10 @@ def open_session(
 
 
 def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:
-    """The Dask executor of this client or address, or of the current one; the plain loop where
-    there is none."""
+    """The Dask executor of this client or address, or of the current client.
+
+    It is the plain loop where there is none.
+    """
     if client is None:
         client = current_client()
     else:
@@ -110,8 +114,7 @@ def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor
 
 
 def _progress_for(given: bool | None) -> Progress:
-    """Rate and time left where asked for, and without being asked where somebody looks: a terminal,
-    a notebook."""
+    """Choose how progress is shown: on request, or by itself in a terminal or a notebook."""
     if given is not None:
         given = Flag()("progress", given)
     if given is False:
@@ -125,7 +128,7 @@ def _progress_for(given: bool | None) -> Progress:
 
 @contextlib.contextmanager
 def _temporary_store(store: str | Path | None) -> Iterator[Path]:
-    """The absolute path of the store; without one a temporary folder that is gone afterwards."""
+    """The absolute path of the store; without one, a temporary folder, removed afterwards."""
     if store is not None:
         yield as_path("store", store)
         return
