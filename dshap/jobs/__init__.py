@@ -1,4 +1,4 @@
-"""Job files: what may be in them, planning and running them."""
+"""Job files: their schema, planning them and running them."""
 
 from dshap.jobs.reading import parse_job
 from dshap.jobs.reading import read_job_file as load_job

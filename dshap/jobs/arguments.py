@@ -1,5 +1,6 @@
-"""Parameters that a job file has other words for: a fitted model, a kernel, an embedding, a
-background, a link.
+"""Constructor arguments that TOML cannot hold, and the keys they are built from.
+
+Such are a fitted model, a kernel, an embedding, a background, a link.
 
 `PARTS` says of each by its name how it is made, and which keys it adds to the tables of value
 functions and models, so that whatever takes it can stand in a job file.
@@ -64,10 +65,11 @@ __all__ = [
 ]
 
 MAX_BACKGROUND_BYTES = 1 << 30
-"""Largest background that every worker holds."""
+"""The largest background that every worker may hold."""
 Expansion = KernelExpansion | FourierExpansion
 Model = KernelModel | Expansion | Callable[[FloatArray], Any]
-"""A fitted kernel model, a placeholder of one in a plan, or a predict function."""
+"""The type of a fitted kernel model, of a placeholder for one in a plan, or of a predict
+function."""
 KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
     "rbf": kernels.RBF,
     "laplacian": kernels.Laplacian,
@@ -79,35 +81,38 @@ KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
 
 @dataclass(frozen=True)
 class Context:
-    """What a table of a job is made with, beside its own keys."""
+    """The rest of the job that a table's object is constructed from, beside the table's own
+    keys."""
 
     job: Job
     table: JobTable
     model: Any = None
-    """Fitted, a placeholder, or imported; None where it is what is made."""
+    """The model: fitted, a placeholder, or imported; None while the model itself is constructed."""
     executor: Executor | None = None
-    """None for a plan: a background is drawn at random then."""
+    """The executor of passes over the table; None for a plan, where a background is drawn at
+    random."""
 
 
 class LearningKeys(Table):
-    """Of what learns from the table."""
+    """Keys of a value function that learns from the table."""
 
     quality_rows: Count | None = None
-    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where
-    the model has such."""
+    """The number of rows to measure MSE_v on, the mean (f − v_S)² over rows and coalitions; they
+    are rows held out of the fit where the model has such."""
 
 
 class EmbeddingKeys(Table):
-    """Features of a kernel: landmarks, or random Fourier features."""
+    """Keys of a kernel's embedding: landmarks, or random Fourier features."""
 
     embedding: Literal["nystrom", "fourier"] = "nystrom"
     landmarks: Landmarks = 256
-    """Of embedding = "nystrom"."""
+    """The number of landmarks of embedding = "nystrom"."""
     selection: one_of(SELECTIONS) = "kmeans++"  # type: ignore[valid-type]
-    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage
+    """The choice of landmarks: far from each other, evenly over rows, or by ridge leverage
     scores."""
     features: EvenCount = 256
-    """Of embedding = "fourier": real ones, a cosine and a sine for each frequency."""
+    """The number of real features of embedding = "fourier": a cosine and a sine for each
+    frequency."""
 
     @model_validator(mode="after")
     def _check_embedding(self) -> EmbeddingKeys:
@@ -134,12 +139,12 @@ EMBEDDING_OF = {
 
 
 class KernelKeys(Table):
-    """A kernel of a value function."""
+    """Keys of the kernel of a value function."""
 
     kernel: one_of(("model", *KERNELS)) | None = None  # type: ignore[valid-type]
-    """That of the fitted model where left out, "rbf" where there is none."""
+    """The kernel; where left out that of the fitted model, or "rbf" where there is none."""
     lengthscale: GivenLengthscale = "median"
-    """Of a kernel that is not the model's."""
+    """The length-scale of a kernel that is not the model's."""
 
     @model_validator(mode="after")
     def _check_kernel(self) -> KernelKeys:
@@ -151,15 +156,16 @@ class KernelKeys(Table):
 
 
 class LinkKeys(Table):
-    """A link of a predict function."""
+    """Keys of the link of a predict function."""
 
     link: one_of(values.LINKS) = "identity"  # type: ignore[valid-type]
-    """What the expectations of probabilities are turned into."""
+    """The function that expectations of probabilities are transformed by."""
     link_class: NotEmpty | None = None
-    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left
-    out."""
+    """The output of "log_odds" and "log_probability"; where left out, each row's predicted
+    class."""
     clip: float = Field(default=0.0, ge=0.0, le=0.1)
-    """Of a link: expectations are moved into [clip, 1 − clip]; 0: those of 0 or 1 are refused."""
+    """The clipping of a link: expectations are moved into [clip, 1 − clip]; with 0, those of 0 or 1
+    are refused."""
 
     @model_validator(mode="after")
     def _check_link(self) -> LinkKeys:
@@ -174,19 +180,19 @@ class LinkKeys(Table):
 
 
 class BackgroundKeys(LearningKeys):
-    """A background."""
+    """Keys of a background."""
 
     background: Background = "all"
-    """"all" rows of the table, read by spans, or as many."""
+    """The background: "all" rows of the table, read by spans, or this number of them."""
 
 
 class ChosenBackgroundKeys(Table):
-    """A background whose rows may have weights."""
+    """Keys of a background whose rows may have weights."""
 
     background: Background = 100
-    """"all" rows of the table, read by spans, or as many."""
+    """The background: "all" rows of the table, read by spans, or this number of them."""
     selection: one_of(METHODS) = "random"  # type: ignore[valid-type]
-    """How a number of rows is chosen; see `dshap.choose_background`."""
+    """The choice of background rows; see `dshap.choose_background`."""
 
     @model_validator(mode="after")
     def _check_selection(self) -> ChosenBackgroundKeys:
@@ -198,24 +204,26 @@ class ChosenBackgroundKeys(Table):
 
 
 class GraphKeys(Table):
-    """The graph of a design."""
+    """The key of a design's graph."""
 
     graph: PlayerGraph
-    """Of the players, in the order of the columns."""
+    """The graph of the players, in the order of the columns."""
 
 
 class ShapleyTable(Table):
-    """[model.shapley]: the attributions of one player are held small; see
-    `dshap.models.ShapleyPenalty`."""
+    """The table [model.shapley]: the fit keeps one player's attributions small.
+
+    See `dshap.models.ShapleyPenalty`.
+    """
 
     player: Names
-    """A column, or a list of them that are one player."""
+    """The player: a column, or a list of columns that are one player."""
     strength: float = Field(ge=0.0, allow_inf_nan=False)
     value: one_of(SHAPLEY_VALUES) = "interventional"  # type: ignore[valid-type]
     landmarks: Landmarks = "model"
-    """Of value = "observational": those of the model, or as many."""
+    """The landmarks of value = "observational": those of the model, or a number."""
     penalty: Penalty = "validate"
-    """Of value = "observational"."""
+    """The penalty of the regressions of value = "observational"."""
     n_coalitions: Annotated[int, Field(ge=4)] | None = None
 
     @model_validator(mode="after")
@@ -227,34 +235,34 @@ class ShapleyTable(Table):
 
 
 class ShapleyKeys(Table):
-    """A Shapley penalty of a model that the job fits."""
+    """The key of a Shapley penalty of a model that the job fits."""
 
     shapley: ShapleyTable | None = None
 
 
 class SeedKeys(Table):
-    """A seed."""
+    """The key of a seed."""
 
     seed: Seed | None = None
-    """The job's where left out."""
+    """The seed; the job's where left out."""
 
 
 class ModelKernelKeys(Table):
-    """The kernel of a model that the job fits."""
+    """Keys of the kernel of a model that the job fits."""
 
     kernel: one_of(KERNELS) = "rbf"  # type: ignore[valid-type]
     lengthscale: Lengthscale = "validate"
 
 
 class ModelEmbeddingKeys(EmbeddingKeys):
-    """The embedding of a model that the job fits."""
+    """Keys of the embedding of a model that the job fits."""
 
     landmarks: Count = 500
     features: EvenCount = 500
 
 
 def expansion_of(model: Any) -> Expansion | None:
-    """What a kernel model is reduced to; None of a predict function."""
+    """The expansion that a kernel model reduces to; None for a predict function."""
     match model:
         case KernelModel():
             return expansion_of(model.expansion_)
@@ -264,7 +272,7 @@ def expansion_of(model: Any) -> Expansion | None:
 
 
 def _embedding(given: Any, context: Context) -> kernels.Embedding:
-    """Landmarks, those of the model where asked for, or random Fourier features."""
+    """Build the embedding: landmarks, those of the model on request, or random Fourier features."""
     if given.embedding == "fourier":
         return kernels.Fourier(given.features, context.job.job.seed)
     if given.landmarks == "model":
@@ -275,7 +283,7 @@ def _embedding(given: Any, context: Context) -> kernels.Embedding:
 
 
 def _kernel(given: Any, context: Context) -> kernels.Kernel | kernels.ProductKernel:
-    """That of the model, where there is one and no other is named."""
+    """Build the kernel: that of the model, where there is one and no other is named."""
     expansion = expansion_of(context.model)
     if given.kernel in (None, "model") and expansion is not None and expansion.kernel is not None:
         return expansion.kernel
@@ -290,15 +298,20 @@ def _link(given: Any, context: Context) -> Link:
 
 
 def _predict(given: Any, context: Context) -> Callable[..., Any]:
-    """What a value function calls: the decision function of a classifier."""
+    """The function that a value function calls: for a kernel model `predict` of its expansion.
+
+    Of a classifier it is the decision function.
+    """
     expansion = expansion_of(context.model)
     found: Callable[..., Any] = context.model if expansion is None else expansion.predict
     return found
 
 
 def _background(given: Any, context: Context) -> Any:
-    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN: a data
-    frame where columns hold times, else an array."""
+    """The background: the table itself for all rows, else a seeded sample without NaN.
+
+    The sample (b, columns) is a data frame where columns hold times, else an array.
+    """
     rows = given.background
     table = context.table
     if rows == "all":
@@ -321,7 +334,7 @@ def _background(given: Any, context: Context) -> Any:
 
 
 def _chosen_background(given: Any, context: Context) -> Any:
-    """Rows that stand for the table, with weights, where a selection is asked for."""
+    """The background: weighted rows that represent the table, where a selection is asked for."""
     if context.executor is None or given.background == "all" or given.selection == "random":
         return _background(given, context)
     table = context.table
@@ -329,7 +342,7 @@ def _chosen_background(given: Any, context: Context) -> Any:
 
 
 def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
-    """The targets of a ridge, the classes of a classifier; None where nobody knows any."""
+    """Names of the outputs: the targets of a ridge, the classes of a classifier, else None."""
     if context.job.model.kind != "kernel_ridge":
         expansion = expansion_of(context.model)
         if expansion is None:
@@ -345,7 +358,8 @@ def _seed(given: Any, context: Context) -> int:
 
 
 def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
-    """The Shapley penalty of a model; its landmarks are the model's where no number is given."""
+    """Build the Shapley penalty of a model; with landmarks = "model" it has no embedding of its
+    own."""
     table = given.shapley
     seed = context.job.job.seed
     if table is None:
@@ -359,7 +373,7 @@ def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
 
 
 def _graph(given: Any, rest: tuple[int, int]) -> designs.Graph:
-    """A chain of all players, or a grid."""
+    """Build the graph of a design: a chain of all players, or a grid."""
     return designs.graph_of({"chain": rest[0]} if given.graph == "chain" else given.graph)
 
 
@@ -369,7 +383,7 @@ DESIGN_PARTS: Mapping[str, Part] = {
     "n_players": Part(lambda given, rest: rest[0]),
     "seed": Part(lambda given, rest: rest[1]),
 }
-"""Parameter of a design -> how it is made, of the number of players and the seed."""
+"""Parameter of a design -> how it is built from the number of players and the seed."""
 VALUE_PARTS: Mapping[str, Part] = {
     "background": Part(_background, BackgroundKeys),
     "data": Part(lambda given, context: context.table.reader, LearningKeys),
@@ -383,7 +397,7 @@ VALUE_PARTS: Mapping[str, Part] = {
     "predict": Part(_predict),
     "seed": Part(_seed, SeedKeys),
 }
-"""Parameter of a value function -> how it is made."""
+"""Parameter of a value function -> how it is built."""
 CHOSEN_BACKGROUND = Part(_chosen_background, ChosenBackgroundKeys)
 MODEL_PARTS: Mapping[str, Part] = {
     "embedding": Part(_embedding, ModelEmbeddingKeys),
@@ -391,11 +405,11 @@ MODEL_PARTS: Mapping[str, Part] = {
     "seed": Part(lambda given, context: context.job.job.seed),
     "shapley": Part(_shapley, ShapleyKeys),
 }
-"""Parameter of a model that the job fits -> how it is made."""
+"""Parameter of a model that the job fits -> how it is built."""
 
 
 def model_of(job: Job, table: JobTable) -> KernelModel:
-    """The kernel model of [model], not fitted.
+    """Build the kernel model of [model], not fitted.
 
     Raises
     ------
@@ -420,7 +434,7 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
 
 
 def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
-    """A model of the size that was asked for, of zeros: enough for a plan."""
+    """A model of zeros with the requested number of features: enough for a plan."""
     given = job.model
     columns = len(reader.feature_names)
     names = reader.feature_names

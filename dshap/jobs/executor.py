@@ -1,4 +1,4 @@
-"""Where the tasks of a job run; a cluster starts with the first of them."""
+"""Executors of a job; a cluster starts with its first task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "
 
 
 class ThisProcess(LoopExecutor):
-    """This process, one task after the other; it runs from the start."""
+    """The executor that runs one task after the other in this process."""
 
     @property
     def running(self) -> LoopExecutor:
@@ -30,8 +30,7 @@ class ThisProcess(LoopExecutor):
 
 
 class ClusterExecutor:
-    """A Dask executor whose cluster starts with the first task: a job with nothing to do, or that
-    is refused, has none.
+    """A Dask executor whose cluster starts with the first task; without tasks, none starts.
 
     Parameters
     ----------
@@ -64,12 +63,12 @@ class ClusterExecutor:
 
     @property
     def running(self) -> DaskExecutor | None:
-        """The executor of the cluster, where it has started."""
+        """The executor of the cluster, if it has started."""
         return self.__dict__.get("started")
 
     @cached_property
     def started(self) -> DaskExecutor:
-        """The executor of the cluster, which runs from here on."""
+        """Start the cluster at the first access; gives its executor."""
         client = self._connected()
         try:
             return DaskExecutor(client, self._wait_s, self._say)
@@ -78,7 +77,7 @@ class ClusterExecutor:
             raise
 
     def start(self) -> None:
-        """Start it now."""
+        """Start the cluster now."""
         self.started  # noqa: B018 (it is made where it is first asked for)
 
     def run(
@@ -103,25 +102,27 @@ class ClusterExecutor:
         return self._limit
 
     def close(self) -> None:
-        """End what was started."""
+        """Close the cluster, if it has started."""
         if self.running is not None:
             shut_down(self.running.client)
 
 
 JobExecutor = ThisProcess | ClusterExecutor
-"""Where the tasks of a job run: `running` once it was started by `start`, until `close`."""
+"""The executor of a job: `running` holds its engine executor from `start` to `close`."""
 
 
 def local(
     workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1
 ) -> Any:
-    """Processes of this machine, one a core where `workers` is left out; `memory_limit` of one of
-    them."""
+    """Start worker processes on this machine, one per core where `workers` is left out.
+
+    `memory_limit` is that of one worker.
+    """
     return local_client(workers, memory_limit or "auto", threads)
 
 
 def python(file: FilePath, workers: Count | None = None, memory_limit: Memory | None = None) -> Any:
-    """What `client(workers, memory_limit)` of the user's file gives."""
+    """The Dask client that `client(workers, memory_limit)` of the user's file gives."""
     place = f'[cluster] file = "{file}"'
     if not Path(file).is_file():
         raise InputError(f"{place}: there is no such file")
@@ -146,5 +147,5 @@ def python(file: FilePath, workers: Count | None = None, memory_limit: Memory | 
 
 
 def scheduler(address: Address) -> Any:
-    """A scheduler that runs already."""
+    """Connect to a scheduler that is already running."""
     return connect(address)

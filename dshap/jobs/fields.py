@@ -1,5 +1,4 @@
-"""What the keys of a job file may hold: of an option of the library by its rule, or by its type in
-the signature."""
+"""Types of the keys of a job file, from the rule of an option or from a signature."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ __all__ = [
 
 
 def or_say(message: str) -> WrapValidator:
-    """The type that stands before it; what it refuses is answered by this message."""
+    """A validator that replaces the message of the type before it by this one."""
 
     def check(given: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -60,12 +59,12 @@ def or_say(message: str) -> WrapValidator:
 
 
 def one_of(words: Collection[str]) -> Any:
-    """The type of an option that is one of these words."""
+    """The type of an option that takes one of these words."""
     return Literal[tuple(words)]
 
 
 def _within(rule: Number) -> Any:
-    """A number between the ends of a rule."""
+    """The type of a number between the bounds of a rule."""
     ends: dict[str, Any] = {
         "gt" if rule.open_low else "ge": rule.low,
         "lt" if rule.open_high else "le": rule.high,
@@ -76,7 +75,10 @@ def _within(rule: Number) -> Any:
 
 
 def _number_or_word(rule: Number, or_list: bool = False) -> Any:
-    """A number by this rule, or one of its words; with `or_list` one number a column too."""
+    """The type of a number by this rule, or of one of its words.
+
+    With `or_list`, a list of one number per column is allowed too.
+    """
     number: Any = _within(rule)
     is_positive = rule == Number(0.0, open_low=True, words=rule.words)
     if is_positive:
@@ -93,19 +95,19 @@ def _number_or_word(rule: Number, or_list: bool = False) -> Any:
 
 
 def _count_or(word: str, noun: str) -> Any:
-    """This word, or a whole number of at least 1."""
+    """The type of this word, or of a whole number of at least 1."""
     return Annotated[
         one_of([word]) | Count, or_say(f'give "{word}" or a number of {noun} of at least 1')
     ]
 
 
 def _positive(*words: str) -> Number:
-    """A positive number, or one of these words."""
+    """The rule of a positive number, or of one of these words."""
     return Number(0.0, open_low=True, words=words)
 
 
 def _listed(given: Any) -> Any:
-    """A single thing as a list of one."""
+    """Put a single value into a tuple; lists and tuples stay."""
     if isinstance(given, list | tuple):
         return given
     return (given,)
@@ -136,9 +138,9 @@ Memory = Annotated[str | int, BeforeValidator(_memory)]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')
 _Several = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 Names = Annotated[_Several, BeforeValidator(_listed), _SAY_NAMES]
-"""One name, or a list of them, as a tuple."""
+"""The type of one name, or of a list of names, as a tuple."""
 Target = Annotated[_Several | NotEmpty, _SAY_NAMES]
-"""The same, where a single name stays one: it is one output, (n,)."""
+"""The type of `Names` in which a single name stays a text: one output, (n,)."""
 InstanceKey = Annotated[
     tuple[str | int, ...],
     Field(min_length=1, strict=False),
@@ -160,7 +162,7 @@ Landmarks = _count_or("model", "landmarks")
 
 
 def _of_rule(rule: Rule) -> Any:
-    """The type of what a rule lets through; None where TOML has no such thing."""
+    """The type of the values that a rule allows; None where TOML has no such type."""
     match rule:
         case Whole(is_even=True):
             return EvenCount
@@ -184,14 +186,13 @@ WORDS: Mapping[str, Any] = {
     "precision": one_of(PRECISIONS),
     "sampling": one_of(SAMPLERS),
 }
-"""Option -> its type, where a table of the library says what may be given."""
+"""Option -> its type, for options whose allowed words stand in a table of the library."""
 
 
 def options_of(
     make: Callable[..., Any], rules: Mapping[str, Rule] = RULES, without: Collection[str] = ()
 ) -> dict[str, tuple[Any, Any]]:
-    """Option -> its type and its default, of all that a job file can say of the parameters of
-    `make`.
+    """Option -> (type, default), for all parameters of `make` that a job file can give.
 
     Of what is the library's own by its rule; of other code by the types in its signature.
 
@@ -236,7 +237,7 @@ def options_of(
 
 
 def _is_plain(given: Any) -> bool:
-    """A type of single numbers, words and truth values, which TOML has."""
+    """Whether TOML has this type: single numbers, words, truth values, or unions of them."""
     if get_origin(given) in (Annotated, Literal):
         return True
     parts = [part for part in get_args(given) or [given] if part is not type(None)]

@@ -1,5 +1,4 @@
-"""The kinds of a job file's tables: each is something to construct, and a record of options by its
-signature."""
+"""The kinds of a job file's tables, each a record of options derived from a signature."""
 
 from __future__ import annotations
 
@@ -18,37 +17,39 @@ from dshap.jobs.fields import options_of
 __all__ = ["CODE", "KindTable", "Kinds", "Made", "Part", "Table", "imported", "one_kind"]
 
 CODE = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
-""""package.module:name\""""
+"""The pattern of "package.module:name"."""
 
 
 class Table(BaseModel):
-    """Base of every table: frozen, unknown keys refused, numbers are not taken from text."""
+    """The base of every table: frozen, without unknown keys, numbers never read from text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A parameter that TOML cannot hold: made from keys of the table, and from the rest of the
-    job."""
+    """A constructor argument that TOML cannot hold.
+
+    It is built from keys of the table and from the rest of the job.
+    """
 
     make: Callable[[Any, Any], Any]
-    """(table, rest of the job) -> the argument."""
+    """Function (table, rest of the job) -> the argument."""
     keys: type[Table] = Table
     """The keys that it adds to the table."""
 
 
 class Made(Table):
-    """Base of the tables that something is constructed from."""
+    """The base of tables from which an object is constructed."""
 
     making: ClassVar[Callable[..., Any]]
-    """A class or a function."""
+    """The class or function that constructs the object."""
     parts: ClassVar[Mapping[str, Part]] = {}
     options: ClassVar[Collection[str]] = ()
-    """Keys that are arguments as they are."""
+    """Keys that are passed as arguments unchanged."""
 
     def made(self, rest: Any = None) -> Any:
-        """What the table describes, constructed."""
+        """Construct the object that the table describes."""
         arguments = {name: part.make(self, rest) for name, part in self.parts.items()}
         return type(self).making(
             **arguments, **{name: value for name, value in self if name in self.options}
@@ -56,44 +57,43 @@ class Made(Table):
 
 
 class KindTable(Made):
-    """Base of the tables whose `kind` says what else they hold."""
+    """The base of tables whose `kind` decides their other keys."""
 
     kind: str
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The kinds of one table: a pydantic validator, which makes the record of the kind that is
-    named.
+    """The kinds of one table; called on a table, it validates it as a record of the named kind.
 
     A kind is one line in `known`: what is constructed, as "package.module:name", or a table that is
     written out.
     """
 
     tag: str
-    """Key of the table that names the kind; empty where there is one."""
+    """The key of the table that names the kind; empty where there is one kind only."""
     known: Mapping[str, str | type[Any]]
     base: type[Table]
-    """Keys that all kinds have."""
+    """The base record, with the keys that all kinds have."""
     parts: Mapping[str, Part] = field(default_factory=dict)
-    """Parameter -> how it is made."""
+    """Parameter -> how it is built."""
     particular: Mapping[str, Mapping[str, Part | None]] = field(default_factory=dict)
-    """kind -> its parts that differ; None: the default of the signature."""
+    """Kind -> its parts that differ; None: the default of the signature."""
     not_built: Collection[str] = ()
-    """Kinds of the design that this version knows by name only."""
+    """Kinds that this version knows by name only, to say that they are not built yet."""
     default: str | None = None
-    """The kind where none is named."""
+    """The kind of a table that names none."""
     takes_others: bool = False
-    """A kind may be "package.module:name", of code of the user's."""
+    """Whether a kind may be "package.module:name", of the user's code."""
 
     def __call__(self, given: Any) -> Any:
-        """The record of a table; a ValueError where its kind is not known, or pydantic's."""
+        """Validate a table as a record; a ValueError for an unknown kind, or pydantic's error."""
         if not isinstance(given, Mapping):
             return self.base.model_validate(given)
         return self.record(given).model_validate({self.tag: self.default, **given})
 
     def record(self, given: Mapping[str, Any]) -> type[Any]:
-        """The record of the kind that a table names."""
+        """The record class of the kind that a table names."""
         if given.get(self.tag, self.default) is None:
             raise ValueError(f"{self.tag} is missing")
         kind = str(given.get(self.tag, self.default))
@@ -109,7 +109,7 @@ class Kinds:
 
     @cached_property
     def records(self) -> Mapping[str, type[Any]]:
-        """kind -> its record, of all that are known."""
+        """Kind -> its record class, for all known kinds."""
         return {
             kind: _record(self, kind, imported(place, self.tag))
             if isinstance(place, str)
@@ -123,13 +123,13 @@ class Kinds:
 
 
 def one_kind(record: type[Table]) -> Kinds:
-    """Of a table that is always the same record."""
+    """The `Kinds` of a table that has one record only."""
     return Kinds("", {"": record}, record, default="")
 
 
 @cache
 def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
-    """The record of one kind: the keys of its parts, and the options of its signature."""
+    """The record class of one kind: the keys of its parts, and the options of its signature."""
     differing = kinds.particular.get(kind, {})
     offered = {
         name: differing.get(name, part) for name, part in {**kinds.parts, **differing}.items()
@@ -147,8 +147,9 @@ def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
 
 
 def imported(place: str, said: str, noun: str = "") -> Any:
-    """Import "package.module:name", of code that is installed or lies beside the job; messages
-    begin with `said`.
+    """Import "package.module:name" from installed code or a file beside the job.
+
+    Messages begin with `said`.
 
     Raises
     ------

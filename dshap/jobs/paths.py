@@ -1,4 +1,4 @@
-"""Paths and addresses of a job file: their rules, which docs/job_files.md tells."""
+"""Paths and addresses in a job file, by the rules of docs/job_files.md."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ _CALL = re.compile(
 
 
 def with_environment(text: str) -> str:
-    """The text with the value of a variable in the place of ``{{ env_var(NAME) }}`` or ``{{
-    env_var(NAME, "…") }}``.
+    """Replace ``{{ env_var(NAME) }}`` or ``{{ env_var(NAME, "…") }}`` by the variable's value.
 
     Raises
     ------
@@ -68,7 +67,7 @@ def with_environment(text: str) -> str:
 
 
 def path_of(text: str, noun: str, folder: Path | None = None) -> str:
-    """The absolute path that a text of a job names.
+    """The absolute path that a text in a job file names.
 
     Parameters
     ----------
@@ -91,11 +90,13 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
 
 @dataclass(frozen=True)
 class PathKey:
-    """The validator of a key that holds a path, which is relative to the working directory by
-    then."""
+    """The validator of a key that holds a path, relative to the working directory.
+
+    Paths of a job file are absolute before it is asked.
+    """
 
     noun: str
-    """The kind of thing that lies there: "store", "table", "file" or "picture"."""
+    """The kind of thing at the path: "store", "table", "file" or "picture"."""
 
     def __call__(self, text: str) -> str:
         path = path_of(text, self.noun)
@@ -110,11 +111,11 @@ TablePath = Annotated[_Text, AfterValidator(PathKey("table"))]
 FilePath = Annotated[_Text, AfterValidator(PathKey("file"))]
 PicturePath = Annotated[_Text, AfterValidator(PathKey("picture"))]
 Address = Annotated[_Text, AfterValidator(with_environment)]
-"""An address of a scheduler."""
+"""The type of a scheduler's address."""
 
 
 def path_key(field: FieldInfo | None) -> PathKey | None:
-    """The `PathKey` of a field; None where it holds no path."""
+    """The `PathKey` of a field; None where the field holds no path."""
     if field is None:
         return None
     return next(_path_keys((field.annotation, *field.metadata)), None)

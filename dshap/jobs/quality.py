@@ -1,5 +1,4 @@
-"""MSE_v of a finished explanation, on rows that the model's fit did not see where there are
-such."""
+"""MSE_v of a job's finished explanations, on rows held out of the fit where there are any."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from dshap.run.session import Session
 __all__ = ["JobQuality", "check_quality", "measured_by_job", "quality_sample", "stored_quality"]
 
 MAX_SAMPLE_BYTES = 256 << 20
-"""Largest sample that this process reads."""
+"""The largest sample that this process reads."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +28,15 @@ class JobQuality:
     """MSE_v of one explanation; see `dshap.mse_v`."""
 
     mse: tuple[float, ...]
-    """(k,): mean over rows and proper coalitions of (f − v_S)²."""
+    """(k,): the mean over rows and proper coalitions of (f − v_S)²."""
     variance: tuple[float, ...]
-    """(k,): of f over the same rows."""
+    """(k,): the variance of f over the same rows."""
     n_rows: int
     n_coalitions: int
     is_held_out: bool
-    """The rows were held out of the model's fit."""
+    """Whether the rows were held out of the model's fit."""
     is_fitted_to: bool
-    """The values were fitted to the whole table, these rows included."""
+    """Whether the value function was fitted to the whole table, these rows included."""
 
     def to_record(self) -> Record:
         counts = np.array(
@@ -82,7 +81,7 @@ class JobQuality:
 
 
 def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> None:
-    """Refuse what cannot be measured, before anything is done: an `InputError`."""
+    """Raise an `InputError` where MSE_v cannot be measured, before anything is computed."""
     if explain.n_quality_rows is None:
         return
     place = f"[[explain]] {explain.name} quality_rows"
@@ -103,8 +102,10 @@ def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> Non
 def stored_quality(
     explain: ExplainTable, job: Job, explanation: Explanation, progress: Progress
 ) -> JobQuality | None:
-    """What an earlier run measured; None where it did not, or where its state or its note is
-    damaged or gone."""
+    """The quality that an earlier run measured, or None.
+
+    It is None too where its state or its note is damaged or gone.
+    """
     states = StateFolder(explanation.path / CONTAINER)
     name = _state_name(explain, job, explanation)
     for damaged in states.mend([name]):
@@ -123,8 +124,7 @@ def measured_by_job(
     explanation: Explanation,
     session: Session,
 ) -> JobQuality:
-    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is fitted
-    again.  It is stored."""
+    """Measure and store MSE_v on a seeded sample of rows; nothing is fitted again."""
     rows, is_held_out = quality_sample(job, reader, int(explain.n_quality_rows or 0))
     is_fitted = explanation.plan.data_rows == reader.n_rows
     found = measure(
@@ -146,8 +146,9 @@ def measured_by_job(
 
 
 def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArray, bool]:
-    """(rows (n, columns) without NaN, True): a sample of those held out of the fit; of all rows
-    where none are (False).
+    """A sample (n, columns) without NaN, and whether its rows were held out of the fit.
+
+    It is of all rows where none were held out.
 
     The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table
     span by span.

@@ -1,4 +1,4 @@
-"""Reading a job file: TOML, then the schema, and every refusal as one line with its place."""
+"""Reading a job file: TOML, then the schema; a refusal is one line that names the place."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dshap.jobs.schema import TABLES, Job
 __all__ = ["parse_job", "read_job_file", "with_settings"]
 
 SHOWN_PROBLEMS = 3
-"""Problems that one message names; the others are counted."""
+"""The most problems that one message names; the others are counted."""
 
 
 def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
-    """The job in a TOML file.
+    """Read the job in a TOML file.
 
     Parameters
     ----------
@@ -63,8 +63,7 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
 
 
 def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:
-    """The job of the tables of a file in this folder; `said` is what a message about them begins
-    with."""
+    """The job in the tables of a file in this folder; messages begin with `said`."""
     try:
         rooted, elsewhere = with_paths_from(written, folder)
     except InputError as error:
@@ -78,7 +77,7 @@ def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, s
 
 
 def parse_job(given: Mapping[str, Any]) -> Job:
-    """The job in the tables of a job file; paths in them are relative to the working directory."""
+    """Check the tables of a job file; paths in them are relative to the working directory."""
     try:
         return Job.model_validate(dict(given))
     except ValidationError as error:
@@ -89,7 +88,7 @@ def parse_job(given: Mapping[str, Any]) -> Job:
 
 
 def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
-    """One problem as "place: what was given, what is allowed"."""
+    """A problem that pydantic found, as "place: what was given, what is allowed"."""
     place, record, key = _place(problem["loc"], given)
     kind = problem["type"]
     context = problem.get("ctx", {})
@@ -112,7 +111,7 @@ def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
 
 
 def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Table], str]:
-    """("[model]", its record, "landmarks") of a location like ("model", "landmarks")."""
+    """The place, record and key of a location: ("model", "landmarks") -> "[model]", …."""
     if not loc or loc[0] not in TABLES:
         return "", Job, str(loc[0]) if loc else ""
     table = str(loc[0])
@@ -133,7 +132,7 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
 
 
 def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
-    """The record of a key that is a table itself."""
+    """The record class of a key that holds a table itself, or None."""
     field = record.model_fields.get(str(key))
     kinds = () if field is None else get_args(field.annotation)
     return next(
@@ -142,7 +141,7 @@ def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
 
 
 def _label(entries: Any, index: int) -> str:
-    """Which of several, by name where it has one."""
+    """The name of one of several [[explain]], or its number, as the end of its place."""
     match entries[index]:
         case {"name": str(name)} if name:
             return f" {name}"
@@ -191,7 +190,7 @@ RULES = {
     "string_pattern_mismatch": 'give "package.module:name"',
     "too_short": "give at least one",
 }
-"""pydantic's kind of error -> what to do."""
+"""Pydantic's kind of error -> what to do."""
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
@@ -208,8 +207,9 @@ FORM = "write --set TABLE.KEY=VALUE, like --set model.landmarks=300"
 
 
 def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """The tables of a job file with these values in the place of its own, or beside them; `given`
-    is not changed.
+    """Put values in place of, or beside, those of a job file's tables.
+
+    `given` is not changed.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
 
 
 def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
-    """The table [[explain]] whose name stands before the key in "NAME.KEY"."""
+    """The table [[explain]] named before the key in "NAME.KEY"."""
     entries = tables.get("explain")
     if isinstance(entries, list):
         named = {str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)}
@@ -264,8 +264,7 @@ def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
 
 
 def _value(text: str) -> Any:
-    """A number, truth value, list or table where the text is one in TOML, without its quotes where
-    it has them."""
+    """The value of a text read as TOML, where it is TOML; else the text itself."""
     try:
         read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

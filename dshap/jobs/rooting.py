@@ -1,5 +1,4 @@
-"""Paths of a job file: relative to its folder, as other tools have it, and not to where the command
-runs."""
+"""Paths of a job file are relative to its folder, not to the working directory."""
 
 from __future__ import annotations
 
@@ -24,16 +23,16 @@ class _Path(NamedTuple):
     """A path in the tables of a job."""
 
     place: str
-    """Its table, like "[job]"."""
+    """The name of its table, like "[job]"."""
     table: dict[str, Any]
     key: str
     noun: str
-    """The kind of thing that lies there: see `PathKey`."""
+    """The kind of thing at the path: see `PathKey`."""
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A relative path of a job file that leads to another place from the working directory."""
+    """A relative path of a job file that means another place from the working directory."""
 
     place: str
     key: str
@@ -43,12 +42,13 @@ class Elsewhere:
     folder: Path
     """The folder of the file."""
     path: str
-    """Where the path leads from there."""
+    """The absolute path, from the folder of the file."""
     from_here: str
-    """Where it leads from the working directory."""
+    """The absolute path that it would be from the working directory."""
 
     def is_left_behind(self, job_name: Any) -> bool:
-        """Whether something stands in the other place, and nothing where the path leads."""
+        """Whether something lies at the path from the working directory, and nothing at the real
+        one."""
         if self.noun == "picture" or _is_there(self.path):
             return False
         if self.noun == "store":
@@ -73,8 +73,9 @@ class Elsewhere:
 def with_paths_from(
     written: Mapping[str, Any], folder: Path
 ) -> tuple[dict[str, Any], list[Elsewhere]]:
-    """The tables of a job file in this folder with absolute paths, and those that lead elsewhere
-    from where this runs.
+    """Make the paths in the tables of a job file absolute, from the folder of the file.
+
+    Gives the tables, and the paths that mean another place from the working directory.
 
     Raises
     ------
@@ -97,8 +98,7 @@ def with_paths_from(
 
 
 def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: Mapping[str, Any]) -> None:
-    """Raise where a table, a file or the store of the job stands where its path led from the
-    working directory.
+    """Raise where a table, file or store lies where its path led from the working directory.
 
     `tables` are those of the job, in which --set may have named other places.
     """
@@ -114,12 +114,12 @@ def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: Mapping[str, Any]
 
 
 def _is_there(path: str) -> bool:
-    """A file or folder, or one that a glob finds."""
+    """Whether a path or glob leads to a file or folder."""
     return os.path.exists(path) or next(glob.iglob(path, recursive=True), None) is not None
 
 
 def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
-    """The paths in the tables of a job, as far as they are texts."""
+    """Yield the paths in the tables of a job, as far as they are texts."""
     for name, kinds in TABLES.items():
         for place, table in _tables_of(name, tables.get(name)):
             record = kinds.records.get(str(table.get(kinds.tag, kinds.default)))
@@ -134,7 +134,7 @@ def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
 
 
 def _tables_of(name: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place in messages, table) of a table, or of each [[explain]]."""
+    """Yield (place in messages, table) of a table, or of each [[explain]]."""
     match given:
         case dict():
             yield f"[{name}]", given

@@ -59,25 +59,25 @@ from dshap.tables import (
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
 SMALL_TABLE_VALUES = 32_000_000
-"""Rows times columns up to which the census is taken in this process, so that a job that is refused
-starts no cluster: a second or two, less than a cluster takes to start."""
+"""The largest table, as rows times columns, whose census is taken in this process. It takes a
+second or two, less than a cluster takes to start, so that a refused job starts none."""
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What a job will do, before anything is fitted."""
+    """The plan of a job, made before anything is fitted."""
 
     source: str
-    """The table, in a line."""
+    """The description of the table, in one line."""
     fit: tuple[Stage, ...]
-    """Stages of the fit; none where the model is not fitted by the job."""
+    """The stages of the fit; none where the job fits no model."""
     explanations: tuple[tuple[str, Plan], ...]
-    """(name, plan); a kernel model counts with all the landmarks that were asked for."""
+    """(name, plan) of each explanation; a kernel model counts with all requested landmarks."""
     missing: MissingValues | None = None
-    """What the table lacks, as far as a plan looks; not where a run plans."""
+    """Missing values in the first batches of rows; None in a run, and for texts."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
-        """Refuse what does not fit a worker: a `DoesNotFitError`."""
+        """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
         if self.fit:
             remedy = "lower [model] landmarks (or features) or sample_size"
             check_stages(self.fit, memory_limit, threads, IDLE_WORKER_BYTES, remedy)
@@ -111,34 +111,34 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class ExplanationResult:
-    """How one explanation ended."""
+    """The outcome of one explanation."""
 
     name: str
     path: Path
     was_complete: bool
-    """Nothing was left to do when the job started."""
+    """Whether nothing was left to do when the job started."""
     failure: FailedBlocksError | None = None
     quality: JobQuality | None = None
-    """Where [[explain]] quality_rows asked for it."""
+    """MSE_v, where [[explain]] quality_rows asked for it."""
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended."""
+    """The outcome of a job."""
 
     store: Path
     explanations: tuple[ExplanationResult, ...]
     report: FitReport | None
-    """How the fit ended; None where the model is not fitted by the job."""
+    """The report of the fit; None where the job fits no model."""
     stages: tuple[StageUse, ...] = ()
-    """What each stage took, in the order of the run."""
+    """Time, rows and memory of each stage, in the order of the run."""
     is_empty: bool = False
-    """The table has no rows: nothing was explained, and nothing was written."""
+    """Whether the table has no rows: then nothing was explained or written."""
 
     @property
     def seconds(self) -> dict[str, float]:
-        """census, fit, and each explanation -> how long it took in this run; those with nothing to
-        do are left out."""
+        """Seconds of census, fit and each explanation in this run; steps with no work are left
+        out."""
         seconds: dict[str, float] = {}
         for stage in self.stages:
             if stage.seconds:
@@ -152,16 +152,16 @@ class JobResult:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """name -> the cube of each explanation."""
+        """Name -> path of the cube of each explanation."""
         return {result.name: result.path for result in self.explanations}
 
     @property
     def has_failed(self) -> bool:
-        """True where blocks of an explanation have no attribution."""
+        """Whether an explanation has blocks with rows without attributions."""
         return any(result.failure for result in self.explanations)
 
     def raise_on_failed(self) -> None:
-        """A `FailedBlocksError` for all explanations that have blocks without attributions."""
+        """Raise a `FailedBlocksError` that names all explanations with failed rows."""
         failed = [result for result in self.explanations if result.failure]
         if failed:
             raise FailedBlocksError(
@@ -170,8 +170,9 @@ class JobResult:
 
 
 def plan_job(job: Job) -> JobPlan:
-    """The plan of a job: fits nothing, writes nothing, starts no cluster; refuses what the job's
-    own limits refuse.
+    """Plan a job: fits nothing, writes nothing, starts no cluster.
+
+    What the job's own limits refuse is refused.
 
     It looks at a few batches of rows, for values that are missing.
 
@@ -227,7 +228,7 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Pla
 
 
 def _value_of(explain: ExplainTable, context: Context) -> Any:
-    """What is explained, of texts for the longest of them."""
+    """Build the value function; for texts that of the longest of them."""
     value = explain.made(context)
     if context.job.is_of_texts:
         return value.of_length(len(context.table.reader.feature_names))
@@ -237,7 +238,7 @@ def _value_of(explain: ExplainTable, context: Context) -> Any:
 def run_job(
     job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None
 ) -> JobResult:
-    """Fit, then explain; what an earlier run of the same job finished is not done again.
+    """Fit, then explain; a later run of the same job does only what is left.
 
     Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of
     the earlier run is taken; with `trusts_files=False` all rows are read again.  A cluster may be
@@ -268,7 +269,7 @@ def run_job(
 
 
 def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecutor:
-    """Where the tasks run."""
+    """Build the executor of a job."""
     if job.cluster.kind == "none":
         return ThisProcess()
     limit = dict(job.cluster).get("memory_limit")
@@ -281,7 +282,7 @@ def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecu
 
 @dataclass
 class _Run:
-    """A job that runs: what its steps share."""
+    """A running job, with everything that its steps share."""
 
     job: Job
     plan: JobPlan
@@ -289,7 +290,7 @@ class _Run:
     store: Path
     session: Session
     progress: StageRecorder
-    """That of the session."""
+    """The progress of the session, which records the stages."""
 
     @property
     def executor(self) -> JobExecutor:
@@ -319,7 +320,7 @@ class _Run:
         return JobResult(self.store, results, report, tuple(self.progress.stages))
 
     def _start(self) -> None:
-        """The cluster, where it does not run yet: a stage of its own."""
+        """Start the cluster, unless it runs, as a stage of its own."""
         if self.executor.running is None:
             with self.progress.stage("start of the cluster"):
                 self.executor.start()
@@ -339,7 +340,7 @@ class _Run:
         return census
 
     def _counted(self) -> Census:
-        """The pass over the rows."""
+        """Take the census: in this process for a small table, else on the cluster."""
         is_small = self.reader.n_rows * len(self.reader.feature_names) <= SMALL_TABLE_VALUES
         if not is_small:
             self._start()
@@ -352,7 +353,8 @@ class _Run:
             self.progress.say(f"state {name} is damaged: it is computed again")
 
     def _model(self, fingerprint: dict[str, Any]) -> Model:
-        """The fitted model, from the store where it is there; a predict function as it is."""
+        """The fitted model, restored from the store where it is there; a predict function
+        unchanged."""
         if self.job.is_imported:
             return imported_model(self.job)
         model = model_of(self.job, self.table)
@@ -410,7 +412,7 @@ class _Run:
         return ExplanationResult(name, explanation.path, was_complete, failure, quality)
 
     def _quality(self, explain: ExplainTable, explanation: Explanation) -> JobQuality | None:
-        """MSE_v, where it is asked for; measured once."""
+        """MSE_v, where it is asked for; it is measured once."""
         if explain.n_quality_rows is None:
             return None
         if known := stored_quality(explain, self.job, explanation, self.progress):
@@ -424,8 +426,10 @@ class _Run:
 
 
 def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any]:
-    """What all explanations of a store share, and the fit depends on; each cube has its own
-    besides."""
+    """The fingerprint that all explanations of a store share, and that decides the fit.
+
+    Each cube has a fingerprint of its own besides.
+    """
     shared = {
         "numerics": NUMERICS_VERSION,
         "seed": job.job.seed,
@@ -442,8 +446,10 @@ def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any
 
 
 def _described(model: Any) -> dict[str, Any]:
-    """The table of a model; without a Shapley penalty as it was before there were any, so that
-    stores stay known."""
+    """The table of a model, for the fingerprint.
+
+    An absent Shapley penalty is left out, so that stores older than that key stay valid.
+    """
     described: dict[str, Any] = model.model_dump(mode="json")
     if described.get("shapley", "") is None:
         del described["shapley"]
@@ -451,7 +457,7 @@ def _described(model: Any) -> dict[str, Any]:
 
 
 def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """What the store's attribute `dshap_job` holds."""
+    """The content of the store's attribute `dshap_job`."""
     return {"name": job.job.name, "units": job.run.units, "fingerprint": fingerprint}
 
 
@@ -468,8 +474,7 @@ def _refuse_other_job(
 
 
 def _refuse_foreign(store: Path) -> None:
-    """Raise where no store of a job can be: by its name, inside another store, or where something
-    else stands."""
+    """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
     check_place(store)
     for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:
@@ -484,7 +489,7 @@ def _refuse_foreign(store: Path) -> None:
 
 
 def fit_report(store: Path) -> FitReport | None:
-    """How the fit of a job's store ended; None where the store has none."""
+    """The report of the fit in a job's store; None where the store has none."""
     states = StateFolder(store / CONTAINER)
     for name in states.names():
         if name.startswith("model-"):

@@ -1,4 +1,4 @@
-"""The job file: one frozen record for each table, checked whole before anything is opened.
+"""The schema of job files: one frozen record for each table, checked before anything is opened.
 
 What a table may hold follows from what it stands for: `MODELS`, `VALUES`, `DESIGNS` and `CLUSTERS`
 name what is constructed, a line a kind, and the keys are the parameters there.
@@ -45,48 +45,48 @@ __all__ = [
 
 
 class JobTable(Table):
-    """[job]"""
+    """The table [job]."""
 
     name: NotEmpty
     store: StorePath
-    """Path of the Zarr store; each explanation is a group in it."""
+    """The path of the Zarr store; each explanation is a group in it."""
     seed: Seed = 0
-    """Landmarks, held-out rows, sampled background and coalitions; a design may have its own."""
+    """The seed of landmarks, held-out rows, sampled backgrounds and coalitions; a design may have
+    its own."""
     dtype: Literal["float64", "float32"] = "float64"
-    """Stored type of the attributions; sums are always float64."""
+    """The stored type of the attributions; sums are always float64."""
 
 
 class ParquetTable(KindTable):
-    """[source] kind = "parquet"."""
+    """The table [source] of kind = "parquet"."""
 
     path: TablePath
-    """File, folder or glob."""
+    """The path of a file or a folder, or a glob."""
     key: Names = ()
-    """Column(s) that name a row."""
+    """The column(s) that name a row."""
     target: Target | None = None
-    """What the model is fitted to."""
+    """The column(s) that the model is fitted to."""
     features: Names | None = None
-    """All number columns but key and target where left out.  Times and dates of an imported model
-    where named."""
+    """The feature columns; where left out all number columns but key and target. Columns of times
+    and dates of an imported model must be named."""
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 
 
 class SyntheticRows(KindTable):
-    """[source] kind = "synthetic": a made-up table, which the workers compute where they would
-    read."""
+    """The table [source] of kind = "synthetic": generated rows, computed on the workers."""
 
     name: Literal["powerlifting"]
-    """Results of powerlifting meets, a lifter a row."""
+    """The generator: results of powerlifting meets, one lifter per row."""
     rows: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 200_000
     seed: Seed = 0
     key: Names = ("lift_id",)
     target: Target | None = "deadlift_kg"
     features: Names | None = None
-    """All columns but `lift_id`, `deadlift_kg`, key and target where left out."""
+    """The feature columns; where left out all but `lift_id`, `deadlift_kg`, key and target."""
 
     @property
     def missing(self) -> str:
-        """Nothing is missing in a made-up table."""
+        """The treatment of missing values, of which a generated table has none."""
         return "refuse"
 
 
@@ -99,23 +99,28 @@ SOURCES = Kinds(
 
 
 class FittedModel(KindTable):
-    """A kernel model that the job fits.  Of classes the decision function is explained: the
-    log-odds of the second of two, or one output a class."""
+    """A kernel model that the job fits.
+
+    For classes the decision function is explained: the log-odds of the second of two classes, or
+    one output per class.
+    """
 
     penalty: Penalty = "validate"
     holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
 
 
 class ImportedModel(KindTable):
-    """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of
-    code that the user installed."""
+    """The table [model] of kind = "import": a predict function of the user's code.
+
+    For value = "trees" it is a fitted ensemble.
+    """
 
     function: Annotated[str, Field(pattern=CODE)]
-    """"package.module:name", rows (n, columns) -> (n,) or (n, k)."""
+    """"package.module:name" of a function, rows (n, columns) -> (n,) or (n, k)."""
 
 
 NOT_OFFERED = dict.fromkeys(("intercept", "max_iter", "standardize", "tol", "unseen"))
-"""Options of a model that a job file has not."""
+"""Options of a model that a job file does not offer."""
 MODELS = Kinds(
     "kind",
     {
@@ -131,13 +136,13 @@ MODELS = Kinds(
 
 
 class ExplainTable(Made):
-    """[[explain]]"""
+    """A table [[explain]]."""
 
     name: FolderName
-    """Of the cube in the store."""
+    """The name of the explanation, and of its cube in the store."""
     value: str
     players: dict[str, list[str]] | None = None
-    """A name for several columns that are one player."""
+    """Name of a player -> its columns."""
 
     @model_validator(mode="after")
     def _check_players(self) -> ExplainTable:
@@ -150,7 +155,7 @@ class ExplainTable(Made):
 
     @property
     def n_quality_rows(self) -> int | None:
-        """Rows that MSE_v is measured on, where that is asked for."""
+        """The number of rows to measure MSE_v on, where that is asked for."""
         return dict(self).get("quality_rows")
 
 
@@ -183,7 +188,7 @@ INSTEAD = {
     "exact": "every coalition is taken: leave it out",
     "quadrature": "no coalition is listed: leave it out",
 }
-"""Design that takes no number -> what to give instead of one."""
+"""Design that takes no number of coalitions -> what to do instead of giving one."""
 HINTS = {
     "n_coalitions": ", at least twice the number of features",
     "n_permutations": ", an even number",
@@ -191,16 +196,18 @@ HINTS = {
 
 
 class DesignTable(KindTable):
-    """[design]: kind "auto", "quadrature" (the closed form of "kernel_interventional"), or one that
-    is constructed."""
+    """The table [design]: "auto", "quadrature", or the base of a kind that is constructed.
+
+    "quadrature" is the closed form of "kernel_interventional".
+    """
 
     max_coalitions: Count | None = None
-    """Of "auto"; with `tol`, where rounds end."""
+    """The most coalitions of kind "auto"; with `tol`, the number at which rounds end."""
     tol: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Rounds: largest std_error over the range of a row's attributions at which it takes no more
+    """The largest std_error over the range of a row's attributions at which the row takes no more
     coalitions."""
     seed: Seed | None = None
-    """The job's where left out."""
+    """The seed; the job's where left out."""
 
     @model_validator(mode="after")
     def _check(self) -> DesignTable:
@@ -231,19 +238,18 @@ DESIGNS = Kinds(
 
 
 def _needed(kind: str) -> list[str]:
-    """Options of a design that have no default."""
+    """Options of a design without a default."""
     fields = DESIGNS.record({"kind": kind}).model_fields.items()
     return [name for name, option in fields if option.is_required() and name != "kind"]
 
 
 def _instead(kind: str) -> str:
-    """What to give a design in the place of a number that belongs to another."""
+    """Advice on what to give a design instead of a number that belongs to another."""
     return INSTEAD.get(kind) or f"give {' and '.join(_needed(kind)) or 'none'}"
 
 
 def _design(given: Any) -> Any:
-    """The record of [design].  Options of other kinds are let through where they are at their
-    default."""
+    """Validate [design]; options of other kinds are let through at their default."""
     if not isinstance(given, Mapping):
         return DESIGNS(given)
     kind = given.get("kind", "auto")
@@ -268,10 +274,10 @@ def _design(given: Any) -> Any:
 
 
 class ClusterTable(KindTable):
-    """[cluster] of any kind but "none"."""
+    """The table [cluster] of any kind but "none"."""
 
     wait: Annotated[float, Field(ge=0.0)] = WAIT_S
-    """Seconds that it may be without a worker; `dshap run --wait` comes first."""
+    """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
 
 
 CLUSTERS = Kinds(
@@ -286,23 +292,24 @@ CLUSTERS = Kinds(
     not_built=("gateway", "kubernetes", "slurm", "ssh"),
 )
 ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
-"""Options of a run that other tables have."""
+"""Options of a run that belong to other tables."""
 Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWHERE))  # type: ignore[call-overload]
-"""[run]: how the run is cut and stored; see `dshap.core.options.RunOptions`."""
+"""The table [run]: how the run is divided into tasks and stored; see
+`dshap.core.options.RunOptions`."""
 
 
 class Report(Table):
-    """[report]: what `dshap run` shows at its end."""
+    """The table [report]: the results that `dshap run` shows at its end."""
 
     picture: PicturePath | None = None
-    """Path of a PNG of the rankings."""
+    """The path of a PNG of the rankings."""
     instance: InstanceKey | None = None
-    """Key of the row that is broken down (its position where there is no key); the first row where
+    """The key of the row that is broken down, or its position without keys; the first row where
     left out."""
 
 
 class Job(Table):
-    """A job file, checked."""
+    """A checked job file."""
 
     job: JobTable
     source: Annotated[Any, BeforeValidator(SOURCES)]
@@ -391,21 +398,21 @@ class Job(Table):
 
     @property
     def is_imported(self) -> bool:
-        """The model is not fitted by the job."""
+        """Whether the model is imported, not fitted by the job."""
         return bool(self.model.kind == "import")
 
     @property
     def is_of_texts(self) -> bool:
-        """The rows are texts."""
+        """Whether the rows are texts."""
         return bool(self.source.kind == "texts")
 
     @property
     def is_of_trees(self) -> bool:
-        """[model] function names a fitted ensemble."""
+        """Whether [model] function names a fitted ensemble."""
         return any(explain.value == "trees" for explain in self.explain)
 
     def options(self) -> RunOptions:
-        """The options of a run that every explanation shares."""
+        """The options of a run, shared by all explanations."""
         return RunOptions.of(
             {
                 **dict(self.run),
@@ -418,7 +425,7 @@ class Job(Table):
         )
 
     def design_of(self, n_players: int) -> Design | str:
-        """The design of [design] for so many players; "auto" and "quadrature" by name."""
+        """Build the design for `n_players` players; "auto" and "quadrature" stay names."""
         is_named = type(self.design) is DesignTable
         design: Design | str = (
             self.design.kind if is_named else self.design.made((n_players, self.design_seed))
@@ -433,18 +440,18 @@ class Job(Table):
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes of one worker, where the job says so."""
+        """The memory limit of one worker in bytes, where the job sets one."""
         given = [dict(self.cluster).get("memory_limit"), self.run.memory_limit]
         return min((parse_bytes(limit) for limit in given if limit is not None), default=None)
 
     @property
     def n_threads(self) -> int:
-        """Of one worker, where the job says so."""
+        """The threads of one worker, 1 where the job does not say."""
         return dict(self.cluster).get("threads", 1)
 
 
 def _of_the_model(explain: ExplainTable) -> list[str]:
-    """The keys that ask for a part of the model's."""
+    """The keys with the value "model", which ask for a part of the model."""
     return [key for key in ("landmarks", "kernel") if dict(explain).get(key) == "model"]
 
 
@@ -458,4 +465,4 @@ TABLES: Mapping[str, Kinds] = {
     "run": one_kind(Run),
     "report": one_kind(Report),
 }
-"""Table of a job file -> what it may be."""
+"""Table of a job file -> its kinds."""

@@ -1,5 +1,4 @@
-"""What the stages of a job took: seconds, rows, peak memory, and what an earlier run had done of
-them."""
+"""Record the stages of a job: seconds, rows, peak memory, work kept from an earlier run."""
 
 from __future__ import annotations
 
@@ -17,24 +16,23 @@ __all__ = ["ALL_KEPT", "Counted", "StageRecorder", "StageUse"]
 
 ALL_KEPT = "done by an earlier run"
 STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
-"""Stage of the engine -> step of an explanation; choosing landmarks counts as learning."""
+"""Stage of the engine -> step of an explanation; the choice of landmarks counts as learning."""
 
 
 @dataclass(frozen=True)
 class StageUse:
-    """What one stage of a job took, in this run."""
+    """The time, rows and memory of one stage of a job in this run."""
 
     name: str
     rows: int | None = None
-    """Rows of the table that it went through; None where it is not about rows."""
+    """The number of rows of the table that it processed; None where it processes no rows."""
     seconds: float = 0.0
     worker_peak: int | None = None
-    """Bytes that the largest worker had resident at its peak, all that it held before included;
-    None: not known."""
+    """Peak resident bytes of the largest worker, memory held before included; None: not known."""
     client_peak: int | None = None
-    """The same of the process that the job was started in."""
+    """Peak resident bytes of the process that started the job; None: not known."""
     kept: str = ""
-    """What an earlier run had done of it: "" where nothing."""
+    """The part that an earlier run had done, in words; empty for none."""
 
     @property
     def rows_per_second(self) -> float | None:
@@ -56,14 +54,14 @@ class StageUse:
 
 @dataclass
 class Counted:
-    """Rows of a stage that goes on, which it may only learn on its way."""
+    """The row count of a running stage, which may learn it on its way."""
 
     rows: int | None = None
 
 
 @dataclass
 class _Taken:
-    """Seconds and peaks of one step, over all the times that it was gone into."""
+    """Seconds and peaks of one step, over all the times that it was entered."""
 
     seconds: float = 0.0
     worker_peak: int | None = None
@@ -88,14 +86,14 @@ class StageRecorder:
         self._meter = PeakMeter()
         self._started = 0.0
         self._step = ""
-        """Step of the explanation that goes on; "" where none does."""
+        """The current step of the explanation; "" where none runs."""
         self._taken: dict[str, _Taken] = {}
         self._begun: dict[str, tuple[int, str, int]] = {}
-        """step -> (total, unit, done before)."""
+        """Step -> (total, unit, done before)."""
 
     @contextlib.contextmanager
     def stage(self, name: str, rows: int | None = None) -> Iterator[Counted]:
-        """One stage, from here to the end of the block, which may count the rows itself."""
+        """Record one stage, from here to the end of the block, which may count its rows."""
         counted = Counted(rows)
         self._begin_clock()
         yield counted
@@ -105,16 +103,18 @@ class StageRecorder:
         )
 
     def kept(self, name: str) -> None:
-        """A stage that an earlier run has done."""
+        """Record a stage that an earlier run has done."""
         self.stages.append(StageUse(name, kept=ALL_KEPT))
 
     @contextlib.contextmanager
     def explanation(
         self, name: str, data_rows: int, learns: bool, is_new: bool = False
     ) -> Iterator[None]:
-        """The steps of one explanation, as the engine begins and ends them; `learns`: it has
-        something to learn, `is_new`: no earlier run can have done any of it, so that a step which
-        does not begin has nothing to do."""
+        """Record the steps of one explanation, as the engine begins and ends them.
+
+        `learns` says that it has something to learn. `is_new` says that no earlier run can have
+        done any of it: a step that does not begin then had nothing to do.
+        """
         self._taken = {}
         self._begun = {}
         self._go_to("learn")
@@ -125,7 +125,7 @@ class StageRecorder:
                 self.stages.append(self._use(f"{name}: {step}", step, data_rows))
 
     def kept_explanation(self, name: str, learns: bool) -> None:
-        """An explanation that an earlier run has done."""
+        """Record an explanation that an earlier run has done."""
         for step in ("base value", *(["learn"] if learns else []), "evaluation"):
             self.kept(f"{name}: {step}")
 
@@ -162,7 +162,7 @@ class StageRecorder:
         return StageUse(name, rows, taken.seconds, taken.worker_peak, taken.client_peak, kept)
 
     def _go_to(self, step: str) -> None:
-        """End the step that goes on, and begin another."""
+        """End the current step, and begin another."""
         if step == self._step:
             return
         if self._step:

@@ -1,10 +1,9 @@
-"""The table of a job and what is known of it: found once, and kept in the store while the table's
-files stay the same.
+"""The table of a job and facts about it, kept in the store while its files stay the same.
 
-What is kept are records by the name of a digest: of the table's stamp (`ParquetSource.stamp`:
-sizes, times and footers of the files, and the roles of the columns), of the version of dshap, and
-of what was asked.  A table whose files changed has another stamp, so that everything is found anew,
-and compared with what the store was made of.
+The facts are records named by a digest of the table's stamp (`ParquetSource.stamp`: sizes, times
+and footers of the files, and the roles of the columns), of the version of dshap, and of the
+question. A table whose files changed has another stamp: its facts are found anew, and compared with
+those the store was made of.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ __all__ = ["JobTable", "TableReader", "imported_model", "n_classes", "open_table
 TableReader = ParquetSource | SyntheticTable | TextFiles
 
 KEPT_BYTES = 16 << 20
-"""Largest record that is kept: a larger sample is read again."""
+"""The largest record that is kept; a larger sample is read again."""
 
 
 class JobTable:
-    """The table of [source], opened, with what follows from its rows.
+    """The opened table of [source], with facts that follow from its rows.
 
     Parameters
     ----------
@@ -71,12 +70,12 @@ class JobTable:
         return self.reader.n_rows
 
     def texts(self, n_texts: int) -> list[Ids]:
-        """The token ids of a seeded sample of the rows, of a table of texts."""
+        """The token ids of a seeded sample of the rows, for a table of texts."""
         assert isinstance(self.reader, TextFiles)
         return self.reader.texts(sample_positions(self.n_rows, n_texts, self.job.job.seed))
 
     def kept_census(self) -> Census | None:
-        """The census that an earlier run took; None where it has to be taken."""
+        """The census that an earlier run took, or None."""
         record = self._known(self._name("census", {}))
         if record is None:
             return None
@@ -90,7 +89,7 @@ class JobTable:
         )
 
     def n_targets(self) -> int:
-        """Columns of the target, or its classes, which are counted."""
+        """The number of target columns, or of classes, which are counted in the table."""
         if self.job.model.kind != "kernel_logistic":
             return len(self.reader.target_names)
 
@@ -100,7 +99,7 @@ class JobTable:
         return int(self._record("classes", {}, find)["n"])
 
     def sample(self, n_rows: int) -> FloatArray:
-        """(b, columns): a seeded sample of the rows without NaN."""
+        """A seeded sample (b, columns) of the rows without NaN."""
 
         def find() -> Record:
             return Record({"x": read_sample(self.reader, n_rows, self.job.job.seed)["x"]})
@@ -108,7 +107,7 @@ class JobTable:
         return self._record("sample", {"rows": n_rows, "seed": self.job.job.seed}, find)["x"]
 
     def background(self, n_rows: int, method: str, executor: Executor) -> Background:
-        """Rows that stand for the table; see `dshap.choose_background`."""
+        """Choose weighted rows that represent the table; see `dshap.choose_background`."""
 
         def find() -> Record:
             found = background_of(
@@ -135,8 +134,7 @@ class JobTable:
         )
 
     def keep(self) -> list[str]:
-        """Leave what was found in the store, which is there by now; gives the names of damaged
-        records among it."""
+        """Keep the facts in the store, which exists by now; gives the names of damaged records."""
         if self._stamp is None or self._states is None:
             return []
         small = {
@@ -148,7 +146,7 @@ class JobTable:
         return damaged
 
     def _record(self, what: str, options: Mapping[str, Any], find: Callable[[], Record]) -> Record:
-        """What an earlier run found, or this one."""
+        """A fact from an earlier run, or found now."""
         name = self._name(what, options)
         record = self._known(name)
         if record is None:
@@ -175,8 +173,10 @@ class JobTable:
 
 
 def open_table(job: Job) -> TableReader:
-    """The table of [source], its columns checked; reads no row.  Of trees the columns and
-    categories of the model."""
+    """Open the table of [source] and check its columns; reads no row.
+
+    With trees, the columns and categories are the model's.
+    """
     source = job.source
     if job.is_of_texts:
         tokenizer = source.tokenizer and imported(
@@ -199,7 +199,7 @@ def open_table(job: Job) -> TableReader:
 
 
 def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
-    """The model's columns in its order; those that were given where it knows none."""
+    """The model's columns in its order; those given where the model knows none."""
     known = value.model.feature_names
     if known is not None and given is not None and set(given) != set(known):
         raise InputError(
@@ -222,7 +222,7 @@ def _with_roles(job: Job, missing: str, **roles: Any) -> TableReader:
 
 
 def n_classes(job: Job, reader: TableReader) -> int:
-    """Classes of the target, counted in a pass over that column.
+    """Count the classes of the target in a pass over that column.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def n_classes(job: Job, reader: TableReader) -> int:
 
 
 def imported_model(job: Job) -> Any:
-    """What [model] function names: a predict function, or a fitted ensemble for trees."""
+    """Import the object that [model] function names: a predict function, or a fitted ensemble."""
     name = job.model.function
     found = imported(name, "[model] function", "" if job.is_of_trees else "function ")
     if not job.is_of_trees and not callable(found):
@@ -267,7 +267,8 @@ def _article(noun: str) -> str:
 
 
 def _opened(job: Job) -> TableReader:
-    """The table; one that was written just now is waited for, so that its files have a stamp."""
+    """Open the table; one written just now is opened again later, so that its files have a
+    stamp."""
     reader = open_table(job)
     if reader.stamp is None:
         time.sleep(TICK_NS / 1e9)

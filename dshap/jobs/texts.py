@@ -1,4 +1,4 @@
-"""Texts in job files: the table of them, and what their value function is made with."""
+"""Texts in job files: their source table, and the arguments of their value function."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ __all__ = ["TEXT_PARTS", "TextTable", "check_of_texts", "with_chains"]
 
 
 class TextTable(KindTable):
-    """[source] kind = "texts": a column of texts."""
+    """The table [source] of kind = "texts": a column of texts."""
 
     path: TablePath
-    """Parquet: file, folder or glob."""
+    """The path of a Parquet file or folder, or a glob."""
     column: NotEmpty
-    """Lists of token ids, or strings."""
+    """The column of the texts: lists of token ids, or strings."""
     key: Names = ()
-    """Column(s) that name a text."""
+    """The column(s) that name a text."""
     tokenizer: Annotated[str, Field(pattern=CODE)] | None = None
-    """"package.module:name", string -> token ids, where the texts are strings."""
+    """"package.module:name" of a function, string -> token ids, where the texts are strings."""
 
     @property
     def target(self) -> None:
-        """Nothing is fitted to texts."""
+        """The target, None: nothing is fitted to texts."""
         return
 
     @property
     def missing(self) -> str:
-        """A text that lacks is refused."""
+        """The treatment of missing texts: they are refused."""
         return "refuse"
 
 
 class TextBackgroundKeys(Table):
-    """What absent tokens are taken from."""
+    """The key of the background that replaces absent tokens."""
 
     background: Count | None = None
-    """As many texts of the table, drawn with the job's seed; where left out absent tokens become
-    the reference."""
+    """The number of texts of the table, drawn with the job's seed; where left out, absent tokens
+    become the reference token."""
 
 
 class VocabularyKeys(Table):
-    """Token ids, and their words."""
+    """The key of the token ids and their words."""
 
     vocabulary: (
         Annotated[
@@ -61,19 +61,19 @@ class VocabularyKeys(Table):
         ]
         | None
     ) = None
-    """How many token ids there are, or a text file of their words, one a line in the order of the
+    """The number of token ids, or a text file of their words, one per line in the order of the
     ids."""
 
 
 def _background(given: Any, context: Context) -> Any:
-    """Texts of the table, as they are: a seeded sample."""
+    """A seeded sample of texts of the table, or None."""
     if given.background is None:
         return None
     return context.table.texts(given.background)
 
 
 def _vocabulary(given: Any, context: Context) -> Any:
-    """The number of ids, or the words of a file."""
+    """The number of ids, or the list of words in a file."""
     if not isinstance(given.vocabulary, str):
         return given.vocabulary
     try:
@@ -90,12 +90,12 @@ TEXT_PARTS: Mapping[str, Part | None] = {
     "tokenizer": None,
     "vocabulary": Part(_vocabulary, VocabularyKeys),
 }
-"""Of the value function of texts, whose column and tokenizer are those of the table."""
+"""Parameter of the value function of texts -> how it is built; column and tokenizer are the
+table's."""
 
 
 def with_chains(given: Any, kinds: Collection[str]) -> Any:
-    """The tables of a job; of texts and a design of one of these kinds its graph is the chain of
-    each text."""
+    """Give a design on a graph the chain of each text, where the rows are texts."""
     match given:
         case {"source": {"kind": "texts"}, "design": {"kind": kind, **rest}} if (
             kind in kinds and "graph" not in rest
@@ -105,8 +105,8 @@ def with_chains(given: Any, kinds: Collection[str]) -> Any:
 
 
 def check_of_texts(job: Job) -> None:
-    """A ValueError where a table of texts is to be explained by a value of columns, or the other
-    way round."""
+    """Raise a ValueError where a table of texts meets a value function of columns, or vice
+    versa."""
     for explain in job.explain:
         if (explain.value == "tokens") != job.is_of_texts:
             raise ValueError(

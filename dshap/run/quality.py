@@ -49,8 +49,7 @@ class Quality:
         return float(_shares_of_sizes(self.masks.shape[1])[~is_there].sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """The note in a cube: for each output MSE_v, its share of the variance, its means by
-        size."""
+        """The note in a cube: for each output MSE_v, its share of the variance, MSE_v by size."""
         sizes = self.by_size
         return {
             "mse": self.mse.tolist(),
