@@ -65,7 +65,7 @@ _HOMES = {
     "prepare": "dshap.api",
     "ValueFunction": "dshap.values.base:PredictedValue",
 }
-"""Public name -> module, and the name there where it is another."""
+"""Public name -> its module, with ":name" where it has another name there."""
 _OF_SHAP = {
     "TreeExplainer": ": dshap.Explainer(ensemble)(X)",
     **dict.fromkeys(
@@ -75,12 +75,12 @@ _OF_SHAP = {
     "LinearExplainer": ": dshap.values.LinearGaussian(coef, intercept, data=X)",
     "plots": ": shap.plots draw what dshap.Explainer gives",
 }
-"""Name of the shap package -> what there is here."""
+"""Name in the shap package -> the replacement, for the message of an unknown name."""
 _FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")
 
 
 def __getattr__(name: str) -> Any:
-    """Parts are imported when they are first used, so that the command line answers at once."""
+    """Import parts when they are first used, so that the command line answers at once."""
     if name in _FOLDERS:
         return importlib.import_module(f"dshap.{name}")
     if name in _HOMES:

@@ -1,4 +1,4 @@
-"""`python -m dshap`: the command line."""
+"""Run the command line as `python -m dshap`."""
 
 from dshap.cli import main
 

@@ -1,4 +1,4 @@
-"""The face: `explain` and `fit`.  Wires the floors; no numerics."""
+"""The public functions: `explain`, `fit`, `prepare` and others; no numerics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["choose_background", "explain", "fit", "fit_path", "mse_v", "prepare"
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 IN_MEMORY_BYTES = 2 << 30
-"""Largest cube that store=None computes."""
+"""The largest cube, in bytes of attributions, that store=None computes."""
 
 
 def explain(
@@ -61,7 +61,7 @@ def explain(
     progress: bool | None = None,
     **options: Any,
 ) -> xr.Dataset:
-    """Shapley values of every row, as an attribution cube.
+    """Compute the Shapley values of every row, as an attribution cube.
 
     Computes phi (n, d, k) = finish(Σ_S v_S(x) score_S): the design chooses coalitions and scores,
     the value function says what a coalition is worth.
@@ -184,8 +184,9 @@ def prepare(
     progress: bool | None = None,
     **options: Any,
 ) -> Prepared:
-    """Learn all that no instance changes, once, for any number of runs: `explain(prepared,
-    new_rows)` fits nothing.
+    """Learn once all that does not depend on an instance, for any number of runs.
+
+    `explain(prepared, new_rows)` then fits nothing.
 
     Parameters
     ----------
@@ -225,8 +226,9 @@ def mse_v(
     progress: bool | None = None,
     **options: Any,
 ) -> Quality:
-    """MSE_v: mean over rows and proper coalitions of (f(x) − v_S(x))², the quality of conditional
-    values without truth.
+    """Compute MSE_v, the mean over rows and proper coalitions of (f(x) − v_S(x))².
+
+    It measures the quality of conditional values without knowing the truth.
 
     E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
     the smaller MSE_v on rows that neither learned from is closer to it, whatever the truth is.
@@ -279,8 +281,7 @@ def fit(
     missing: str = "refuse",
     progress: bool | None = None,
 ) -> AnyModel:
-    """Fit a model on all rows of any table, on a cluster: the same bits as `model.fit` in one
-    process.
+    """Fit a model on all rows of a table, on a cluster: the same bits as `model.fit`.
 
     Parameters
     ----------
@@ -315,8 +316,9 @@ def fit_path(
     missing: str = "refuse",
     progress: bool | None = None,
 ) -> list[AnyModel]:
-    """Models of several strengths of their Shapley penalty, from all rows of any table:
-    `model.fit_path` on a cluster.
+    """Fit a model for each of several strengths of its Shapley penalty.
+
+    It is `model.fit_path` for any table, on a cluster.
 
     Parameters
     ----------
@@ -349,7 +351,7 @@ def _fitting(
     missing: str,
     progress: bool | None,
 ) -> Iterator[tuple[Session, RowReader]]:
-    """An open session, and the rows that a model is fitted to."""
+    """Open a session and the rows that a model is fitted to."""
     if not isinstance(model, KernelModel):
         raise InputError(
             f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)"
@@ -378,8 +380,7 @@ def choose_background(
     missing: str = "refuse",
     seed: int = 0,
 ) -> Background:
-    """Few rows, with weights, that stand for all rows of a table: a background for
-    `dshap.values.Marginal`.
+    """Choose few weighted rows that represent a table: a background for `dshap.values.Marginal`.
 
     Parameters
     ----------

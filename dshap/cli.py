@@ -41,17 +41,17 @@ BUG = 1
 BAD_INPUT = 2
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 SHOWN_STORES = 4
-"""Stores of a folder that a message names."""
+"""The most stores in a folder that a message names."""
 QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
 
 
 def main() -> None:
-    """Entry point of the `dshap` command."""
+    """Run the `dshap` command."""
     cli(prog_name="dshap")
 
 
 class _Commands(click.Group):
-    """A group whose usage errors are one line, like all others."""
+    """A group of commands whose usage errors are one line, like all other errors."""
 
     def make_context(self, *given: Any, **options: Any) -> click.Context:
         with _usage_in_one_line():
@@ -70,7 +70,7 @@ class _Commands(click.Group):
 
 @contextlib.contextmanager
 def _usage_in_one_line() -> Iterator[None]:
-    """Turn usage errors of click, which take three lines, into one of a line."""
+    """Print usage errors of click, which take three lines, as one line."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
@@ -81,7 +81,7 @@ def _usage_in_one_line() -> Iterator[None]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """Tell what is wrong with a command, and what it takes."""
+    """The line that says what is wrong with a command, and what it takes."""
     context = error.ctx
     said = error.format_message().strip()
     match error:
@@ -106,7 +106,7 @@ def cli() -> None:
 
 
 def command(function: Callable[..., None]) -> click.Command:
-    """A command with --json, -q and -v, whose errors are one line and an exit status."""
+    """Make a command with --json, -q and -v, whose errors are one line and an exit status."""
 
     @functools.wraps(function)
     def guarded(*args: Any, quiet: bool, verbose: bool, **options: Any) -> None:
@@ -130,8 +130,10 @@ def command(function: Callable[..., None]) -> click.Command:
 
 
 def _set_up(quiet: bool, verbose: bool) -> None:
-    """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given
-    back."""
+    """Send logs to standard error, and let SIGTERM act like Ctrl-C.
+
+    Locks and clusters are then released.
+    """
     if verbose:
         level = logging.INFO
     elif quiet:
@@ -152,7 +154,7 @@ def _set_up(quiet: bool, verbose: bool) -> None:
 
 
 class _PrintableLogs(logging.Formatter):
-    """Logs whose names of anybody's data cannot move the cursor."""
+    """A log formatter that escapes control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(printable, super().format(record).splitlines()))
@@ -166,12 +168,12 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Say a warning of Python in one line, without the place in the code that it comes from."""
+    """Print a warning of Python in one line, without its place in the code."""
     _tell(f"warning: {message}")
 
 
 def _tell(text: str) -> None:
-    """Say one line on standard error, with the time where that is no terminal."""
+    """Print one line on standard error, with the time where that is no terminal."""
     line = f"dshap: {one_line(text)}"
     click.echo(line if sys.stderr.isatty() else dated(line), err=True)
 
@@ -193,7 +195,7 @@ def _give_up(error: BaseException, verbose: bool) -> NoReturn:
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
-    """What is said about an error, and the exit status."""
+    """The message for an error, and the exit status."""
     if _is_interrupt(error):
         return "interrupted; what is finished is kept, the same command goes on", INTERRUPTED
     match error:
@@ -207,7 +209,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """A Ctrl-C, or what went wrong while it was answered."""
+    """Whether an error is a Ctrl-C, or was raised while one was handled."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__context__)
     )
@@ -222,7 +224,7 @@ def _progress(quiet: bool) -> Progress:
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
-    """Print lines, or content with null for NaN and infinity, which JSON has no words for."""
+    """Print lines, or content as JSON, with null for NaN and infinity."""
     if as_json:
         finite = json.loads(json.dumps(content, default=str), parse_constant=lambda _: None)
         click.echo(json.dumps(finite, indent=2, allow_nan=False))
@@ -309,16 +311,13 @@ def _no_results(job: Job) -> tuple[list[str], dict[str, Any], list[str]]:
 
 
 def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], list[str]]:
-    """What a finished job shows, and what could not be shown.
-
-    Fit, rankings, quality, one row broken down, where everything is, and what the stages took.
-    """
+    """The lines and the content that a finished job shows, and what could not be shown."""
     from dshap import report
 
     problems: list[str] = []
 
     def tried(make: Callable[..., Any], *given: Any) -> Any:
-        """What it makes; None where that fails, since the job itself is finished."""
+        """Call `make`; None where it fails, since the job itself is finished."""
         try:
             return make(*given)
         except Exception as error:
@@ -373,7 +372,7 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
 
 
 def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
-    """The picture of [report], drawn where it is not there yet; None where none is asked for."""
+    """Draw the picture of [report], where it is not there yet; None where none is asked for."""
     from dshap.report import ranking_picture
 
     if not job.report.picture:
@@ -394,7 +393,7 @@ def _scores(result: JobResult) -> dict[str, list[float]] | None:
 @command
 @STORE
 def status(store: str, as_json: bool, quiet: bool) -> None:
-    """Rows and blocks that are done, failed and left, and whether a run is going on."""
+    """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
     from dataclasses import asdict
 
     from dshap.cube import cube_status, is_running, true_path
@@ -413,8 +412,7 @@ def status(store: str, as_json: bool, quiet: bool) -> None:
 
 
 def _status_lines(name: str, status: CubeStatus) -> list[str]:
-    """How far a cube is; and, where rows failed, how many for each reason, and the first of
-    them."""
+    """The progress of a cube; and where rows failed, the count and first row of each reason."""
     failures = [
         f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}"
         for each in status.failures
@@ -436,14 +434,14 @@ def _status_line(status: CubeStatus) -> str:
 
 
 def _store(given: str) -> Path:
-    """The absolute path of the store that a command is about; an InputError where it is no path."""
+    """The absolute path of the store that a command is given; an InputError for no path."""
     from dshap.core.rules import as_path
 
     return as_path("STORE", given)
 
 
 def _cubes(store: Path) -> dict[str, Path]:
-    """name -> cube of a store, which is one cube or holds several."""
+    """Name -> path of each cube of a store, which is one cube or holds several."""
     from dshap.cube import cube_paths, read_job
 
     if not store.exists():
@@ -457,8 +455,7 @@ def _cubes(store: Path) -> dict[str, Path]:
 
 
 def _instead(folder: Path) -> str:
-    """Tell what to give in the place of a folder that is no store: those in it, where there are
-    some."""
+    """Advice on what to give instead of a folder that is no store, such as stores inside it."""
     from dshap.cube import cube_paths
 
     if folder.is_dir():
@@ -474,8 +471,7 @@ def _instead(folder: Path) -> str:
 @command
 @STORE
 def show(store: str, as_json: bool, quiet: bool) -> None:
-    """How much each feature matters, from what is finished so far; works while a run is going
-    on."""
+    """Show how much each feature matters, over the rows that are finished so far."""
     from dshap import report
     from dshap.cube import cube_status, read_job
     from dshap.jobs import fit_report
@@ -523,7 +519,8 @@ def show(store: str, as_json: bool, quiet: bool) -> None:
     "--job", "job_file", metavar="JOB.toml", help="With --repair: carry out this job afterwards."
 )
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
-    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
+    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states,
+    notes.
 
     Each damaged thing is named, and the exit status is 7; it is 11 where nothing tells what a store
     should hold.
@@ -553,15 +550,17 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
 
 
 def _damaged(store: Path) -> dict[str, list[Damage]]:
-    """part of a store -> what is damaged in it."""
+    """Part of a store -> what is damaged in it."""
     from dshap.cube import store_parts, verify_cube
 
     return {name: verify_cube(path) for name, path in store_parts(store).items()}
 
 
 def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Damage]]:
-    """Repair and name what was damaged; with a job, repair and run until nothing is, or what is
-    stays the same."""
+    """Repair a store; gives what was damaged.
+
+    With a job, repair and run until nothing is damaged, or until the damage stays the same.
+    """
     mended = _repaired(store)
     left: dict[str, list[Damage]] = {}
     while job_file is not None:
@@ -576,7 +575,7 @@ def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Da
 
 
 def _repaired(store: Path) -> dict[str, list[Damage]]:
-    """What `--repair` mended, under the lock of the store."""
+    """Repair a store under its lock; gives what was mended."""
     from dshap.cube import Workspace, is_running, repair, store_parts, true_path
 
     if is_running(true_path(store).parent):
@@ -621,7 +620,7 @@ def _refuse_damage(
     mended: dict[str, list[Damage]],
     job_file: str | None,
 ) -> None:
-    """Say what is left to do, with the exit status of damage."""
+    """Raise a `DamagedError` that says what is left to do."""
     from dshap.cube import is_left
 
     count = sum(map(len, found.values()))

@@ -1,5 +1,4 @@
-"""`dshap.Explainer`: the calls that users of the shap package know, and its `shap.Explanation`, for
-its plots."""
+"""`dshap.Explainer`: the calls of the shap package, giving a `shap.Explanation` for its plots."""
 
 from __future__ import annotations
 
@@ -23,8 +22,10 @@ __all__ = ["Explainer"]
 
 
 class Explainer:
-    """``shap.Explainer`` by dshap: interventional values of any model, or TreeSHAP, as a
-    ``shap.Explanation``.
+    """Explain models with the calls of ``shap.Explainer``.
+
+    A predict function is explained by interventional values, a tree ensemble by TreeSHAP; the
+    result is a ``shap.Explanation``.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ class Explainer:
 
 
 def _refuse_given(is_given: bool, name: str, why: str) -> None:
-    """Raise where an option is given that the explainer has no use for."""
+    """Raise where an option is given that does not apply."""
     if is_given:
         raise InputError(
             f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function"
@@ -177,7 +178,7 @@ def _refuse_given(is_given: bool, name: str, why: str) -> None:
 
 
 def _by_output(values: FloatArray) -> FloatArray:
-    """Values (…, k); without the last axis where there is one output, as shap has it."""
+    """Drop the last axis of values (…, k) where there is one output, as shap does."""
     if values.shape[-1] == 1:
         return values[..., 0]
     return values
@@ -194,7 +195,7 @@ def _shap() -> Any:
 
 
 def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
-    """The function of a model."""
+    """The predict function of a model."""
     if hasattr(model, "predict"):
         if hasattr(model, "classes_"):
             raise InputError(
@@ -216,7 +217,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
 
 
 def _link_of(link: Any) -> str | Link:
-    """A link by its name; those of shap are functions."""
+    """The name of a link of shap, which is a function; any other link unchanged."""
     is_of_shap = callable(link) and not isinstance(link, Link)
     if is_of_shap:
         return getattr(link, "__name__", "identity")
@@ -224,8 +225,7 @@ def _link_of(link: Any) -> str | Link:
 
 
 def _data_of(X: Any, value: Explained) -> Any:
-    """The explained values (n, d) where every player is a column and they lie in memory; else
-    None."""
+    """The explained values (n, d) in memory, where every player is one column; else None."""
     if value.players.members.sum(axis=1).max() > 1:
         return None
     match kind_of(X):

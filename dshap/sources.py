@@ -1,5 +1,4 @@
-"""Tables to open by hand: readers, what they read, and their census; the public name of
-`dshap.tables`."""
+"""Public name of `dshap.tables`: readers of tables, and their census."""
 
 from dshap.tables import *  # noqa: F403
 from dshap.tables import __all__ as __all__

@@ -68,8 +68,7 @@ MAX_BACKGROUND_BYTES = 1 << 30
 """The largest background that every worker may hold."""
 Expansion = KernelExpansion | FourierExpansion
 Model = KernelModel | Expansion | Callable[[FloatArray], Any]
-"""The type of a fitted kernel model, of a placeholder for one in a plan, or of a predict
-function."""
+"""The type of a model: a fitted kernel model, a placeholder in a plan, or a predict function."""
 KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
     "rbf": kernels.RBF,
     "laplacian": kernels.Laplacian,
@@ -81,8 +80,7 @@ KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
 
 @dataclass(frozen=True)
 class Context:
-    """The rest of the job that a table's object is constructed from, beside the table's own
-    keys."""
+    """The rest of a job, beside a table's own keys, from which the table's object is built."""
 
     job: Job
     table: JobTable
@@ -108,11 +106,9 @@ class EmbeddingKeys(Table):
     landmarks: Landmarks = 256
     """The number of landmarks of embedding = "nystrom"."""
     selection: one_of(SELECTIONS) = "kmeans++"  # type: ignore[valid-type]
-    """The choice of landmarks: far from each other, evenly over rows, or by ridge leverage
-    scores."""
+    """The choice of landmarks: far from each other, evenly, or by ridge leverage scores."""
     features: EvenCount = 256
-    """The number of real features of embedding = "fourier": a cosine and a sine for each
-    frequency."""
+    """The number of real features of embedding = "fourier": a cosine and a sine per frequency."""
 
     @model_validator(mode="after")
     def _check_embedding(self) -> EmbeddingKeys:
@@ -161,8 +157,7 @@ class LinkKeys(Table):
     link: one_of(values.LINKS) = "identity"  # type: ignore[valid-type]
     """The function that expectations of probabilities are transformed by."""
     link_class: NotEmpty | None = None
-    """The output of "log_odds" and "log_probability"; where left out, each row's predicted
-    class."""
+    """The output of "log_odds" and "log_probability"; left out, each row's predicted class."""
     clip: float = Field(default=0.0, ge=0.0, le=0.1)
     """The clipping of a link: expectations are moved into [clip, 1 − clip]; with 0, those of 0 or 1
     are refused."""
@@ -358,8 +353,7 @@ def _seed(given: Any, context: Context) -> int:
 
 
 def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
-    """Build the Shapley penalty of a model; with landmarks = "model" it has no embedding of its
-    own."""
+    """Build the Shapley penalty of a model, None without one; landmarks default to the model's."""
     table = given.shapley
     seed = context.job.job.seed
     if table is None:

@@ -47,8 +47,7 @@ class Elsewhere:
     """The absolute path that it would be from the working directory."""
 
     def is_left_behind(self, job_name: Any) -> bool:
-        """Whether something lies at the path from the working directory, and nothing at the real
-        one."""
+        """Whether something lies at the path from the working directory alone."""
         if self.noun == "picture" or _is_there(self.path):
             return False
         if self.noun == "store":

@@ -137,8 +137,7 @@ class JobResult:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds of census, fit and each explanation in this run; steps with no work are left
-        out."""
+        """Seconds of census, fit and each explanation in this run, as far as they had work."""
         seconds: dict[str, float] = {}
         for stage in self.stages:
             if stage.seconds:
@@ -353,8 +352,7 @@ class _Run:
             self.progress.say(f"state {name} is damaged: it is computed again")
 
     def _model(self, fingerprint: dict[str, Any]) -> Model:
-        """The fitted model, restored from the store where it is there; a predict function
-        unchanged."""
+        """The fitted model, restored from the store or fitted now; a predict function unchanged."""
         if self.job.is_imported:
             return imported_model(self.job)
         model = model_of(self.job, self.table)

@@ -267,8 +267,7 @@ def _article(noun: str) -> str:
 
 
 def _opened(job: Job) -> TableReader:
-    """Open the table; one written just now is opened again later, so that its files have a
-    stamp."""
+    """Open the table; where its files were written just now, wait until they have a stamp."""
     reader = open_table(job)
     if reader.stamp is None:
         time.sleep(TICK_NS / 1e9)

@@ -61,8 +61,7 @@ class VocabularyKeys(Table):
         ]
         | None
     ) = None
-    """The number of token ids, or a text file of their words, one per line in the order of the
-    ids."""
+    """The number of token ids, or a text file of their words, one per line in order of the ids."""
 
 
 def _background(given: Any, context: Context) -> Any:
@@ -105,8 +104,7 @@ def with_chains(given: Any, kinds: Collection[str]) -> Any:
 
 
 def check_of_texts(job: Job) -> None:
-    """Raise a ValueError where a table of texts meets a value function of columns, or vice
-    versa."""
+    """Raise a ValueError where texts meet a value function of columns, or the other way round."""
     for explain in job.explain:
         if (explain.value == "tokens") != job.is_of_texts:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""What a person looks at: rankings, one row broken down, pictures, what the stages took."""
+"""Results for people: rankings, one row broken down, pictures, and the stages' costs."""
 
 from dshap.report.attributions import (
     Ranking,

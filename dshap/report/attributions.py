@@ -1,5 +1,7 @@
-"""Attributions for people: how much each feature matters, as a table or a picture, and one row
-broken down."""
+"""Attributions for people: the importance of each feature, and one row broken down.
+
+Both are tables of text; rankings are pictures too.
+"""
 
 from __future__ import annotations
 
@@ -36,55 +38,54 @@ __all__ = [
 ]
 
 SIGNIFICANT = 4
-"""Digits of the largest number of a column."""
+"""The significant digits of the largest number of a column."""
 MANY_FEATURES = 300
-"""Features from which on mean |φ| by sampled coalitions is too small: 21 to 92 % above, of games of
-known values."""
+"""The number of features above which mean |φ| from sampled coalitions is marked as too small: by 21
+to 92 %, in games of known values."""
 MAX_FEATURES = 30
-"""Bars that are drawn; more features are counted in a note."""
+"""The most bars that are drawn; further features are counted in a note."""
 TITLE = 64
 LEGEND = 32
-"""Characters of a title above the bars, and of a name in the legend."""
+"""The most characters of a title above the bars, and of a name in the legend."""
 DOTS = 150
 LARGEST = 2**16
-"""Pixels of an inch of a picture, and its first side that matplotlib refuses."""
+"""The pixels per inch of a picture, and the side in pixels from which matplotlib refuses it."""
 AS_WRITTEN: dict[str, Any] = {"parse_math": False, "usetex": False}
-"""Properties of a text of matplotlib that is no formula, whatever dollar signs stand in it."""
+"""Properties of a matplotlib text that is no formula, even if it holds dollar signs."""
 COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How much each feature matters in one explanation, for one output."""
+    """The importance of each feature in one explanation, for one output."""
 
     label: str
-    """The explanation, and the output where there are several."""
+    """The name of the explanation, with the output where there are several."""
     rows: int
-    """Rows that are finished and counted."""
+    """The number of finished rows that are counted."""
     magnitude: Mapping[str, float]
-    """feature -> mean |attribution|."""
+    """Feature -> mean |attribution|."""
     mean: Mapping[str, float]
-    """feature -> mean attribution."""
+    """Feature -> mean attribution."""
     magnitude_error: Mapping[str, float] = field(default_factory=dict)
-    """feature -> standard error of mean |attribution| from sampling coalitions; 0 where every
-    coalition counts."""
+    """Feature -> standard error of mean |attribution| from sampled coalitions; 0 where all
+    coalitions count."""
     mean_error: Mapping[str, float] = field(default_factory=dict)
-    """feature -> standard error of the mean attribution."""
+    """Feature -> standard error of the mean attribution."""
 
     @property
     def has_errors(self) -> bool:
-        """True where coalitions were sampled."""
+        """Whether coalitions were sampled."""
         return any(error != 0.0 for error in self.magnitude_error.values())
 
     @property
     def is_too_small(self) -> bool:
-        """Mean |φ| is drawn towards 0: there are few coalitions for so many features."""
+        """Whether mean |φ| is biased towards 0: few coalitions were sampled for many features."""
         return self.has_errors and len(self.magnitude) > MANY_FEATURES
 
 
 def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
-    """Rank the features of each explanation (name -> cube) and output over its finished blocks, in
-    milliseconds.
+    """Rank the features of each explanation (name -> cube) and output over its finished blocks.
 
     An explanation without a row that is finished has none.
     """
@@ -112,14 +113,13 @@ def _of_cube(name: str, path: Path) -> list[Ranking]:
 
 
 def features_of(given: Sequence[Ranking]) -> list[str]:
-    """Every feature, the largest of the first ranking first."""
+    """Every feature, sorted by the first ranking, largest first."""
     names = list(dict.fromkeys(feature for ranking in given for feature in ranking.magnitude))
     return sorted(names, key=lambda name: -given[0].magnitude.get(name, 0.0))
 
 
 def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
-    """A table: features down, for each explanation mean |attribution| and mean; sorted by the
-    first.
+    """A table of mean |attribution| and mean of each feature, for each explanation.
 
     Where coalitions were sampled, the standard error stands behind each.
     """
@@ -153,7 +153,7 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
 
 
 def _too_small_line(ranking: Ranking) -> str:
-    """Warn of mean |φ| of many features by sampled coalitions."""
+    """The warning about mean |φ| of many features from sampled coalitions."""
     return (
         f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled "
         "coalitions is too small, "
@@ -163,7 +163,7 @@ def _too_small_line(ranking: Ranking) -> str:
 
 
 def _in_brackets(units: str) -> str:
-    """The units; nothing where there are none."""
+    """The units in brackets; empty where there are none."""
     if units not in ("", "1"):
         return f" ({label(units)})"
     return ""
@@ -177,7 +177,7 @@ def _with_error(
     decimals: int,
     sign: bool = False,
 ) -> str:
-    """12.34, or 12.34 ± 0.05 where coalitions were sampled."""
+    """Format a value: 12.34, or 12.34 ± 0.05 where coalitions were sampled."""
     text = number(values.get(feature), decimals, sign=sign)
     if ranking.has_errors:
         return f"{text} ± {number(errors.get(feature), decimals)}"
@@ -185,8 +185,10 @@ def _with_error(
 
 
 def require_matplotlib() -> None:
-    """Refuse pictures where matplotlib is not installed: an `InputError` that names the extra;
-    imports nothing."""
+    """Raise an `InputError` where matplotlib is not installed; imports nothing.
+
+    The message names the extra to install.
+    """
     if find_spec("matplotlib") is None:
         raise InputError('pictures need matplotlib: pip install "dshap[report]"')
 
@@ -194,8 +196,9 @@ def require_matplotlib() -> None:
 def ranking_picture(
     given: Sequence[Ranking], path: str | Path, title: str, units: str = ""
 ) -> Path:
-    """Write a PNG of mean |attribution| of each feature, explanations side by side, sorted by the
-    first.
+    """Write a PNG of mean |attribution| of each feature, explanations side by side.
+
+    Features are sorted by the first explanation.
 
     Raises
     ------
@@ -235,8 +238,7 @@ def ranking_picture(
 
 
 def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
-    """Bars with their numbers; the first explanation on top of each pair, the largest feature on
-    top."""
+    """Draw bars with their numbers: the largest feature, and the first explanation, on top."""
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
     decimals = decimals_of(values)
@@ -267,8 +269,10 @@ def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> N
 
 
 def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str]) -> None:
-    """Name the explanations; matplotlib leaves out names that begin with an underscore, so they are
-    set afterwards."""
+    """Add a legend that names the explanations.
+
+    matplotlib drops names that begin with an underscore, so they are set afterwards.
+    """
     legend = axes.legend(
         drawn,
         [str(index) for index in range(len(names))],
@@ -283,8 +287,7 @@ def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def saved(figure: Any, path: Path) -> Path:
-    """Write a figure of matplotlib as PNG; an `InputError` where it cannot be written or is too
-    large."""
+    """Write a matplotlib figure as PNG; an `InputError` where it is too large or not writable."""
     picture = png(figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -295,7 +298,7 @@ def saved(figure: Any, path: Path) -> Path:
 
 
 def png(figure: Any) -> bytes:
-    """Draw a figure of matplotlib.
+    """Render a matplotlib figure as the bytes of a PNG.
 
     Raises
     ------
@@ -319,12 +322,12 @@ def png(figure: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Part:
-    """One explanation of the row, for one output: base_value + Σ attribution = prediction."""
+    """One explanation of a row, for one output: base_value + Σ attribution = prediction."""
 
     label: str
     base_value: float
     attribution: Mapping[str, float]
-    """feature -> attribution; NaN where the row has none."""
+    """Feature -> attribution; NaN where the row has none."""
     prediction: float
     status: str
 
@@ -336,7 +339,7 @@ class Breakdown:
     position: int
     key: Mapping[str, str]
     values: Mapping[str, Any]
-    """column -> value of the row, where the cube keeps them."""
+    """Column -> value of the row, where the cube keeps them."""
     parts: tuple[Part, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -344,8 +347,10 @@ class Breakdown:
 
 
 def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = None) -> Breakdown:
-    """The row with this key (the first row when None) in every cube (name -> path); reads one chunk
-    of each."""
+    """Break down one row, by its key, in every cube (name -> path); None: the first row.
+
+    It reads one chunk of each cube.
+    """
     first = next(iter(cubes.values()))
     if instance is None:
         position = 0
@@ -382,7 +387,7 @@ def _parts(name: str, path: Path, position: int) -> list[Part]:
 
 
 def _features(row: Any) -> list[str]:
-    """Names of the players of one row of a cube; of a text its tokens, after their position."""
+    """Names of the players of one row; for a text its tokens, each after its position."""
     names = [str(feature) for feature in row["feature"].values]
     if not {"length", "token"} <= set(row.data_vars):
         return names
@@ -393,8 +398,10 @@ def _features(row: Any) -> list[str]:
 
 
 def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
-    """A table: base value, features by magnitude under the first explanation, prediction; the
-    columns add up."""
+    """A table of one row: base value, attributions, prediction; each column adds up.
+
+    Features are sorted by magnitude under the first explanation.
+    """
     features = list(dict.fromkeys(feature for part in row.parts for feature in part.attribution))
     features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))
     numbers = [
@@ -437,7 +444,7 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
 
 
 def _states(row: Breakdown) -> str:
-    """Why there are no numbers, where there are none."""
+    """The statuses that explain missing numbers; empty where all are ok."""
     states = [f"{label(part.label)}: {part.status}" for part in row.parts if part.status != "ok"]
     if states:
         return f" ({'; '.join(states)})"
@@ -451,7 +458,7 @@ def _shown(value: Any) -> str:
 
 
 def decimals_of(values: Iterable[float]) -> int:
-    """Decimals that give the largest of these values four significant digits, at most 12."""
+    """The number of decimals that gives the largest value four significant digits, at most 12."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if not largest:
         return 0
@@ -459,8 +466,10 @@ def decimals_of(values: Iterable[float]) -> int:
 
 
 def number(value: float | None, decimals: int, sign: bool = False) -> str:
-    """Fixed decimals, thousands marked; a dash for what is not there, no minus before what is
-    rounded to 0."""
+    """Format a number with fixed decimals and thousands marked.
+
+    A missing number is a dash; there is no minus before what is rounded to 0.
+    """
     if value is None or not math.isfinite(value):
         return "—"
     return f"{round(value, decimals) + 0.0:{'+' if sign else ''},.{decimals}f}"

@@ -1,4 +1,4 @@
-"""What a run found out about its accuracy, and what its stages took, in lines for people."""
+"""The accuracy that a run measured, and the cost of its stages, as lines of text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ ABSENT = "-"
 
 
 def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """explanation -> `residual` of each output over the blocks that are finished; `mse_v`, `pilot`
-    where there are."""
+    """Explanation -> `residual` of each output over finished blocks, with `mse_v` and `pilot`.
+
+    The two are there where the run measured them.
+    """
     found = {}
     for name, path in cubes.items():
         notes = read_notes(path)
@@ -29,8 +31,10 @@ def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
 
 
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For each explanation the additivity residual, what a pilot expected, MSE_v, and MSE_v by the
-    players present."""
+    """Describe the accuracy of each explanation in lines of text.
+
+    They give the additivity residual, a pilot's forecast, MSE_v, and MSE_v by coalition size.
+    """
     lines = []
     for name, measured in found.items():
         if measured["residual"]:
@@ -66,7 +70,7 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each stage (`StageUse.to_dict`), under a heading."""
+    """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage."""
     width = max(len("stage"), *(len(stage["stage"]) for stage in stages))
     heads = f"{'rows':>12}{'seconds':>10}{'rows/s':>12}{'peak of largest worker':>24}{'peak of client':>16}"
     return [

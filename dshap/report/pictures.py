@@ -1,5 +1,7 @@
-"""Pictures of single instances of a cube: words on their attributions' colours, images beside their
-heat maps.
+"""Pictures of single instances: words on their attributions' colours, images and heat maps.
+
+Blue marks positive attributions, red negative ones; the largest |attribution| of an instance has
+the deepest colour.
 
 Blue speaks for the output, red against it, the deeper the more; the largest |attribution| of an
 instance is deepest.
@@ -36,14 +38,14 @@ __all__ = [
 
 BLUE = np.array([70, 120, 255])
 RED = np.array([255, 90, 90])
-"""Of the largest |attribution|; 0 is white."""
+"""The colours (RGB) of the largest positive and the largest negative attribution; 0 is white."""
 LINE = 88
-"""Characters of a line of a picture of sentences."""
+"""The characters of a line in a picture of sentences."""
 CHARACTER = 0.1
 HEIGHT = 0.24
-"""Inches that a character is wide, and a line high."""
+"""The width of a character and the height of a line, in inches."""
 HEAT = 24
-"""Characters of a name above an image."""
+"""The most characters of a name above an image."""
 PAGE = (
     '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n'
     "<body>\n{body}\n</body></html>\n"
@@ -52,24 +54,24 @@ PAGE = (
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words of an instance and what each is given."""
+    """The words of an instance and their attributions."""
 
     label: str
-    """Such as the method; stands before the words."""
+    """The label before the words, such as the method."""
     words: tuple[str, ...]
     attribution: FloatArray
-    """(words,)"""
+    """(words,): the attribution of each word."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """An image and what each of its pixels is given."""
+    """An image and the attributions of its pixels."""
 
     label: str
     image: FloatArray
-    """(height, width), or (height, width, 3) from 0 to 1."""
+    """(height, width), or (height, width, 3): brightness from 0 to 1."""
     attribution: FloatArray
-    """(height, width): of the player that the pixel belongs to; NaN where it belongs to none."""
+    """(height, width): the attribution of each pixel's player; NaN where it has none."""
 
 
 def sentence(
@@ -155,8 +157,10 @@ def heat_map(
 
 
 def colours(attribution: FloatArray) -> FloatArray:
-    """(…, 3) from 0 to 1: white at 0, blue above it, red below, deepest at the largest
-    |attribution|; NaN is white."""
+    """Colours (…, 3) from 0 to 1: white at 0, blue above, red below; NaN is white.
+
+    The largest |attribution| is deepest.
+    """
     phi = np.nan_to_num(attribution)
     strength = (np.abs(phi) / (np.abs(phi).max(initial=0.0) or 1.0))[..., None]
     ends = np.where(phi[..., None] > 0, BLUE, RED) / 255.0
@@ -231,7 +235,7 @@ def _words_html(sentences: Sequence[Sentence]) -> str:
 
 
 def placed(words: Sequence[str], width: int) -> list[tuple[int, int]]:
-    """(line, column) of each word in lines of `width` characters, one blank between words."""
+    """Place each word at (line, column), in lines of `width` characters, one blank in between."""
     places = []
     line = 0
     column = 0
@@ -255,7 +259,7 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _drawn(given: Sentence) -> Sentence:
-    """The sentence with names that fit a picture."""
+    """Shorten the label and the words of a sentence to fit a picture."""
     return Sentence(shown_as(given.label), tuple(map(shown_as, given.words)), given.attribution)
 
 
@@ -279,7 +283,7 @@ def _words_figure(given: Sequence[Sentence], title: str) -> Any:
 
 
 def _width(sentences: Sequence[Sentence], places: Sequence[Sequence[tuple[int, int]]]) -> int:
-    """Characters of the longest line."""
+    """The number of characters of the longest line."""
     words = [word for each in sentences for word in each.words]
     columns = [column for at in places for _, column in at]
     return max((column + len(word) for column, word in zip(columns, words, strict=True)), default=0)
