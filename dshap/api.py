@@ -70,36 +70,38 @@ def explain(
     ----------
     value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted
         any more; an attributor, rows in and attributions out (`dshap.Attributor`); or a fitted tree
-        ensemble of XGBoost, LightGBM or scikit-learn, for `dshap.values.Trees(ensemble)`
+        ensemble of XGBoost, LightGBM or scikit-learn, short for `dshap.values.Trees(ensemble)`
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy
         array, pandas DataFrame, pyarrow table or record batch, polars frame, DuckDB relation
         (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray, or a
         source of `dshap.sources`.  Columns are matched by name wherever the value function knows
-        names.  Of `Tokens`, texts of any lengths: lists, an array padded at the end, or a table or
-        path with a column of them.
+        names.  For `Tokens`, texts of any lengths: lists, an array padded at the end, or a table or
+        path with a column of texts.
     design : "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of
-        `dshap.designs`; of texts one without its graph too, such as `designs.local(order=2)`, or a
-        function, length -> design "auto" is exact where all coalitions are at most
-        `max_coalitions`, else kriging with that many (kernelshap for more than 1,024 players or
-        4,096 coalitions).
+        `dshap.designs`.  For texts also a design without its graph, such as
+        `designs.local(order=2)`, or a function, length -> design.  "auto" is exact where there are
+        at most `max_coalitions` coalitions, else kriging with that many (kernelshap for more than
+        1,024 players or 4,096 coalitions).
     store : path, optional
-        Where the cube grows, readable and resumable: the same call again finishes what a crash
-        left.  None computes in memory and is refused above 2 GiB of attributions.
+        Folder of the cube, readable while it grows: the same call again resumes after a crash.
+        None computes in memory and is refused above 2 GiB of attributions.
     client : distributed.Client or the address of a scheduler ("tcp://…"), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.
     key : str or list of str
         Column(s) of the rows that name them; for arrays a mapping name -> values.
     tol : float, optional
-        Rounds: coalitions are drawn for a row, in each output, until the attributions of all
-        players at once are known to 2.09 tol of their range with 95 %: its largest std_error is
-        then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  `n_coalitions (instance)`
-        and `relative_error (instance, output)`, that largest std_error over the range, say what
-        each row took and reached.
+        Tolerance: coalitions are drawn in rounds for a row, in each output, until the attributions
+        of all players at once are known to 2.09 tol of their range with 95 %: the row's largest
+        std_error is then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  The cube holds
+        `n_coalitions (instance)`, and `relative_error (instance, output)`, that largest std_error
+        over the range.
     max_coalitions : int, default 2,048
-        Where rounds end, and what "auto" chooses by; a design that takes more is refused.
+        The number at which rounds end and above which "auto" samples; a design with more
+        coalitions is refused.
     quality : rows that nothing was learned from, optional
-        MSE_v on them, as `mse_v` gives it, in the cube's attribute `mse_v`, by coalition size too.
+        MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
+        `mse_v`.
     compute : False creates the store with its plan, every row pending, and computes nothing
     progress : show rate and time left, on standard error or in one line of a notebook; None: on a
         terminal and in a notebook
@@ -110,13 +112,14 @@ def explain(
         pair, main effects on the diagonal, rows summing to the attribution (designs exact and
         kriging; `Trees` without a background).  A model that answers differently when it is asked
         again is refused; ``stochastic=True`` (`Marginal`) asks for each coalition twice, for v(N)
-        and v(∅) 20 times, and has the noise in std_error, of exact designs too.
+        and v(∅) 20 times, and includes the noise in std_error, even for exact designs.
 
     Returns
     -------
     xarray.Dataset
         `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see
-        `dshap.open_cube`.  Of rows without any a cube of no instance; then nothing is written.
+        `dshap.open_cube`.  A table without rows gives a cube without instances, and nothing is
+        written.
 
     Raises
     ------
@@ -125,11 +128,11 @@ def explain(
     DoesNotFitError
         A worker's memory, or this process's, is too small; nothing is started.
     StoreMismatchError
-        The store holds another run; says what differs.
+        The store holds another run; the message says what differs.
     LockedError
         Another process runs on this store.
     FailedBlocksError
-        Some rows have no attribution; the others are in the store, and the same call tries again.
+        Some rows have no attribution; the others are in the store, and the same call retries.
 
     Examples
     --------
@@ -194,8 +197,8 @@ def prepare(
         `KernelObservational`, `ConditionalRegression`, `Gaussian`)
     rows : the data to learn from, as `explain` takes rows; None: those of the value function
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
-    store : path of a folder that holds the states; the same call again finishes what a crash left,
-        and where all is there computes nothing
+    store : path of a folder for the states; the same call again resumes after a crash, and computes
+        nothing where all states exist
     client, progress : as in `explain`
     **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of
         `dshap.core.options.RunOptions`
@@ -203,13 +206,13 @@ def prepare(
     Returns
     -------
     Prepared
-        Open it again with `dshap.open_prepared(store, value)`.  All players count, constant columns
-        too: tomorrow's rows may vary where the data do not.
+        Open it again with `dshap.open_prepared(store, value)`.  Constant columns remain players:
+        later rows may vary where the data do not.
 
     Raises
     ------
     InputError, DoesNotFitError, StoreMismatchError, LockedError
-        As `explain`.
+        As in `explain`.
     """
     if store is None:
         raise InputError("prepare needs store=, the path of a folder that the states are kept in")
@@ -232,16 +235,16 @@ def mse_v(
 
     E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
     the smaller MSE_v on rows that neither learned from is closer to it, whatever the truth is.
-    Interventional values are no such estimate, and show it.  A link comes after the expectation:
-    MSE_v is of f and E f themselves, whatever the link.
+    Interventional values do not estimate this expectation, and usually have a larger MSE_v.  A link is
+    applied after the expectation: MSE_v compares f with E f, whatever the link.
 
     Parameters
     ----------
     value : a value function, or a prepared one
     rows : rows that nothing was learned from, as `explain` takes them
-    design : its proper coalitions, weighted by size such that each one there is counts once;
-        "auto": all where they are at most `max_coalitions`.  Of a sample that is an estimate,
-        interpolated for sizes without any.
+    design : the design whose proper coalitions are averaged over, weighted by size such that every
+        proper coalition counts alike; "auto": all of them where they are at most `max_coalitions`.
+        From a sample it is an estimate, interpolated for sizes without a coalition.
     client, progress, **options : as in `explain`
 
     Returns
@@ -289,8 +292,8 @@ def fit(
         Not changed; the fitted model is returned.
     rows, client, progress : as in `explain`
     target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n,
-        k); None for a source that was opened with its target.  Numbers: for labels of another kind
-        use `KernelLogistic.fit`
+        k); None for a source that was opened with its target.  It holds numbers: for labels of
+        another type use `KernelLogistic.fit`
     features : columns to fit on; None: all number columns but the target
     missing : "refuse" or "skip" rows with NaN or infinity, in a feature or in the target
 
@@ -333,10 +336,10 @@ def fit_path(
     Raises
     ------
     InputError, DoesNotFitError
-        As `fit`; a model without a penalty, a strength below 0.
+        As in `fit`; also for a model without a penalty, or a strength below 0.
     """
     if isinstance(model, KernelModel):
-        model.checked_strengths(strengths)  # before anything is opened
+        model.checked_strengths(strengths)  # before any table is opened
     with _fitting(model, rows, target, features, client, missing, progress) as (session, reader):
         return list(fit_models(session, model, reader, strengths))
 
@@ -386,12 +389,13 @@ def choose_background(
     ----------
     rows, client : as in `dshap.explain`; every row counts, read by spans
     n_background : int
-        Rows to choose; repeated ones are merged and their weights added.
+        The number of rows to choose; repeated ones are merged and their weights added.
     method : {"thinning", "kmeans", "stratified", "random"}
-        Kernel herding towards the mean embedding of all rows, equal weights; the rows nearest to
-        k-means centres, with the share of the table nearest to each; one row of each cell of a
-        partition by halving, with the cell's share; or rows drawn at random.  All choose among
-        10,000 rows drawn with the seed.
+        "thinning": kernel herding towards the mean embedding of all rows, equal weights;
+        "kmeans": the rows nearest to k-means centres, each weighted by the share of the table
+        nearest to it; "stratified": one row of each cell of a partition by halving, weighted by
+        the cell's share; "random": rows drawn at random.  All choose among 10,000 rows drawn with
+        the seed.
     features : columns, in order, of numbers or of times; None: all number columns (give them where
         the table holds a target)
     missing : "refuse" or "skip" rows with NaN or infinity

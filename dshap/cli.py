@@ -2,8 +2,8 @@
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
 holds another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged,
-11 the store holds nothing that it could be checked against, 130 interrupted (the same command goes
-on).
+11 the store holds nothing that it could be checked against, 130 interrupted (the same command
+resumes).
 """
 
 from __future__ import annotations
@@ -519,11 +519,10 @@ def show(store: str, as_json: bool, quiet: bool) -> None:
     "--job", "job_file", metavar="JOB.toml", help="With --repair: carry out this job afterwards."
 )
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
-    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states,
-    notes.
+    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
 
-    Each damaged thing is named, and the exit status is 7; it is 11 where nothing tells what a store
-    should hold.
+    Each damaged item is named, and the exit status is 7.  It is 11 where the store lacks what it
+    would be checked against.
     """
     from dshap.cube import store_parts
 

@@ -127,20 +127,20 @@ class Explainer:
         ----------
         X : array, data frame, or any table that `dshap.explain` takes
         max_evals : int, optional
-            Coalitions at most, for each row; all where they are no more (`max_coalitions` of
-            `dshap.explain`).
+            The most coalitions for each row (`max_coalitions` of `dshap.explain`); where there are
+            no more than that, all count.
         design, client, **options : as in `dshap.explain`
 
         Returns
         -------
         shap.Explanation
-            values (n, d), or (n, d, k) of several outputs; base_values (n,) or (n, k); data (n,
+            values (n, d), or (n, d, k) for several outputs; base_values (n,) or (n, k); data (n,
             columns); `error_std` where coalitions are sampled.
 
         Raises
         ------
         InputError
-            Where the shap package is not installed; as `dshap.explain` besides.
+            The shap package is not installed; else as in `dshap.explain`.
         """
         shap = _shap()
         start = time.perf_counter()
@@ -160,9 +160,9 @@ class Explainer:
         )
 
     def shap_values(self, X: Any, *, max_evals: int | None = None, **options: Any) -> FloatArray:
-        """Explain rows: the attributions alone, (n, d), or (n, d, k) of several outputs.
+        """Explain rows; gives attributions alone, (n, d), or (n, d, k) for several outputs.
 
-        Options as of a call; the shap package is not needed.
+        Options are those of a call; the shap package is not needed.
         """
         return _by_output(
             explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values

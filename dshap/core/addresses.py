@@ -42,7 +42,7 @@ TABLES: Mapping[str, str] = {
 """Scheme of a table's address -> advice in the message that refuses it."""
 SCHEMES = ("file", *TABLES)
 """Schemes recognised where an address lost a slash, as in pathlib.Path("s3://bucket")."""
-# two letters at least: C:/ is a drive
+# at least two letters, as C:/ is a drive of Windows
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)})(?:\+[a-z0-9]+)?:/", re.IGNORECASE)
 
@@ -99,7 +99,7 @@ def reason_to_refuse(text: str, noun: str) -> str:
     Parameters
     ----------
     text : a path or an address
-    noun : what lies there, "store", "table" or "file"
+    noun : the kind of thing at the path, "store", "table" or "file"
     """
     if "\0" in text:
         return "it holds a NUL character, which no path has: leave it out"

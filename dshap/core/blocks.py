@@ -280,9 +280,9 @@ def relative_errors(
     Both arguments are (n, d, k). The ratio is 0 where the error is rounding, NaN where errors are
     NaN.
 
-    The range of noisy φ̂ is larger than that of φ: of max φ̂ − min φ̂ the part √(1 − mean
-    std_error²/var φ̂) counts, so that the ratio is infinite where nothing but noise tells the
-    players apart.
+    The range of the noisy φ̂ exceeds that of φ, so max φ̂ − min φ̂ is multiplied with
+    √(1 − mean std_error²/var φ̂): the ratio is infinite where nothing but noise distinguishes the
+    players.
     """
     largest = std_error.max(axis=1)
     spread = phi.var(axis=1)

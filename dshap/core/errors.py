@@ -81,7 +81,7 @@ class PredictError(InputError):
     """A predict function failed or returned the wrong shape."""
 
 
-class DoesNotFitError(MemoryError, DshapError):  # in this order it travels from a worker as itself
+class DoesNotFitError(MemoryError, DshapError):  # only in this order does it unpickle as itself
     """The plan needs more memory than there is; raised before anything starts."""
 
     exit_status = 3

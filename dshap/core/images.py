@@ -29,10 +29,10 @@ def image_players(
     Parameters
     ----------
     height, width, channels : int
-        Of the images, whose rows (n, height · width · channels) are made by `image_rows`.
+        The size of the images, whose rows (n, height · width · channels) `image_rows` makes.
     patch : int
-        Side of the squares of pixels that are a player each; those at the right and lower border
-        may be cut.
+        The side, in pixels, of the squares that are a player each; those at the right and lower
+        border may be smaller.
     segments : array (height, width) of integers, optional
         The parts of a segmentation, such as skimage's superpixels: pixels of one number are one
         player.
@@ -40,13 +40,13 @@ def image_players(
     Returns
     -------
     dict
-        Name -> columns, in the order of the first pixels: "row,column" of that pixel, or "segment
-        3".
+        Name -> columns, in the order of the players' first pixels.  A name is "row,column" of that
+        pixel, or "segment 3".
 
     Raises
     ------
     InputError
-        Sizes that are no whole numbers of at least 1, or segments of another shape.
+        Sizes that are not whole numbers of at least 1, or segments of another shape.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def image_rows(images: Sequence[Any] | Any) -> FloatArray:
     Raises
     ------
     InputError
-        Images of mixed sizes, or what is no image.
+        Images of mixed sizes, or objects that are not images.
     """
     if np.iterable(images):
         given = list(images)
@@ -131,8 +131,8 @@ def player_map(players: dict[str, list[int]], height: int, width: int) -> NDArra
 
     Parameters
     ----------
-    players : as `image_players` gives them
-    height, width : of the images
+    players : the players that `image_players` gave
+    height, width : the size of the images, in pixels
 
     Raises
     ------

@@ -21,7 +21,7 @@ longest name."""
 def printable(text: str) -> str:
     r"""Escape characters that move a cursor, control a terminal or reverse the reading order.
 
-    They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a
+    They are written as in a Python literal, such as ``\x1b`` for escape and ``\n`` for the end of a
     line.  Letters of all languages stay as they are, and so does what was escaped before.
     Passwords and tokens of addresses are masked.
     """

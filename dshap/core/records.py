@@ -184,7 +184,7 @@ class TreeSum(Generic[AnySummable]):
     """
 
     def __init__(self) -> None:
-        self._stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
+        self._stack: list[tuple[int, AnySummable]] = []  # (n leaves, their sum), n falling
 
     def add(self, leaf: AnySummable) -> None:
         """Add the next leaf, in order."""

@@ -102,7 +102,7 @@ def read_rows(
 ) -> Record:
     """Read the rows at these positions, `step` rows at once; an empty record for no position."""
     parts = []
-    # never a list of all spans, as of 10¹¹ rows
+    # no list of all spans: a table may have 10¹¹ rows
     for start in np.unique(positions // step * step).tolist():
         block = reader.read(start, min(start + step, reader.n_rows), target=target)
         parts.append(chosen_rows(block, positions).arrays)

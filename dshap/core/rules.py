@@ -1,9 +1,9 @@
 """One rule for each option: it gives the option in plain form, or raises an `InputError`.
 
 `checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
-in that order.  A rule takes the name of an option and what was given, and gives its plain form:
-floats, integers, tuples, never an array that holds one number.  Messages name the option, show what
-was given in a few words, and say what to give.
+in that order.  A rule takes the name of an option and the given value, and returns the value in
+plain form: floats, integers, tuples, never an array that holds one number.  Messages name the
+option, describe the given value, and say what to give.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
     Raises
     ------
     InputError
-        Anything else; `asked` is what its message asks for.
+        Anything else; its message asks for `asked`.
     """
     if isinstance(given, type) or not isinstance(given, kinds):
         raise refused(name, given, asked)
@@ -87,7 +87,7 @@ def _one(given: Any) -> Any:
     except (TypeError, ValueError):
         return None
     if array.size == 1 and array.dtype.kind in "iuf":
-        # clones want the very object
+        # clone of scikit-learn requires the identical object
         if type(given) in (int, float):
             return given
         return array.reshape(()).item()
@@ -310,8 +310,8 @@ def for_columns(
     Raises
     ------
     InputError
-        Another number of them, a name that is no column, a column that is not named, or names where
-        the columns have none.
+        A list of another length, a name that is no column, a column without a value, or a mapping
+        where the columns have no names.
     """
     match given:
         case Mapping():
@@ -373,8 +373,8 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
     ----------
     name : the option that a message names
     given : a path
-    noun : what lies there, "store", "table" or "file"
-    folder : what a path is relative to; the working directory where None
+    noun : the kind of thing at the path, "store", "table" or "file"
+    folder : the folder that a path is relative to; the working directory where None
     """
     text = str(of_kind(name, given, str | os.PathLike, "a path"))
     if not text.strip():
@@ -383,7 +383,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
         raise InputError(f"{name} {masked(text)!r}: {reason}")
     try:
         return Path(folder or "", Path(file_path(text)).expanduser()).absolute()
-    except RuntimeError as error:  # no home folder of "~somebody"
+    except RuntimeError as error:  # "~somebody" has no home folder
         raise InputError(
             f"{name} {text!r}: there is no such home folder; give the path in full"
         ) from error

@@ -21,8 +21,8 @@ _limiter: Any = None
 def thread_pools() -> ThreadpoolController:
     """The BLAS and OpenMP libraries loaded in this process.
 
-    To look for them takes 3 to 6 ms, more than a small design or a step of a fit; libraries come
-    with modules, so that the same are there until another module is imported.
+    The search takes 3 to 6 ms, more than a small design or a step of a fit, so it is repeated only
+    after further modules were imported: libraries are loaded by modules.
     """
     return _pools(len(sys.modules))
 

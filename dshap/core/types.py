@@ -64,7 +64,7 @@ class Design(Protocol):
         They follow from the sums (n, d, k), those of the groups (R, n, c, k) and the two ends (n,
         k).
 
-        They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and
+        The replicates are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and
         outputs too.
         """
         ...

@@ -40,13 +40,13 @@ def make_importable(folder: Path) -> None:
 
 
 def import_module(name: str) -> ModuleType:
-    """The module of this name.
+    """Import the module of this name.
 
     Raises
     ------
     InputError
-        No such module, one that raises while it is imported, or one whose name another file has
-        taken before.
+        No such module, one that raises while it is imported, or one whose name stands for another
+        file in this process.
     """
     try:
         module = importlib.import_module(name)

@@ -434,7 +434,7 @@ def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
     names = reader.feature_names
     kernel = kernels.RBF(1.0).bind(columns)
     if given.embedding == "fourier":
-        # a cosine and a sine each
+        # each frequency gives a cosine and a sine
         frequencies = np.tile(np.arange(1.0, given.features // 2 + 1)[:, None], columns)
         zeros = np.zeros((len(frequencies), n_outputs))
         return FourierExpansion(frequencies, zeros[:, 0], zeros, zeros[0], names, kernel=kernel)

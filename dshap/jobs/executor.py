@@ -34,12 +34,12 @@ class ClusterExecutor:
 
     Parameters
     ----------
-    connected : starts it, or connects to it, and gives the client
-    memory_limit : of one worker, where the job file says so: plans are checked before a cluster
-        starts then
-    threads : of one worker
-    wait_s : seconds that the cluster may be without a worker
-    say : takes a line about its workers
+    connected : function that starts the cluster, or connects to it, and gives the client
+    memory_limit : the limit of one worker, where the job file sets one: plans are then checked
+        before a cluster starts
+    threads : the threads of one worker
+    wait_s : the seconds that the cluster may be without a worker
+    say : function that shows a line about the workers
     """
 
     is_local = False
@@ -78,7 +78,7 @@ class ClusterExecutor:
 
     def start(self) -> None:
         """Start the cluster now."""
-        self.started  # noqa: B018 (it is made where it is first asked for)
+        self.started  # noqa: B018 (the first access starts it)
 
     def run(
         self,

@@ -194,12 +194,13 @@ def options_of(
 ) -> dict[str, tuple[Any, Any]]:
     """Option -> (type, default), for all parameters of `make` that a job file can give.
 
-    Of what is the library's own by its rule; of other code by the types in its signature.
+    The type follows from the option's rule for classes of dshap, and from the signature for other
+    code.
 
     Raises
     ------
     InputError
-        A parameter without a default that a job file has no words for.
+        A parameter without a default whose type TOML cannot hold.
     """
     found = {}
     if make.__module__.startswith("dshap."):

@@ -66,8 +66,8 @@ class KindTable(Made):
 class Kinds:
     """The kinds of one table; called on a table, it validates it as a record of the named kind.
 
-    A kind is one line in `known`: what is constructed, as "package.module:name", or a table that is
-    written out.
+    A kind is one line in `known`: "package.module:name" of the class or function that constructs
+    it, or a table class that is written out.
     """
 
     tag: str

@@ -72,8 +72,8 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     Parameters
     ----------
     text : a path, with "~", variables, or file:// before it
-    noun : what lies there, "store", "table", "file" or "picture"
-    folder : what it is relative to; the working directory where None
+    noun : the kind of thing at the path, "store", "table", "file" or "picture"
+    folder : the folder that it is relative to; the working directory where None
 
     Raises
     ------

@@ -141,7 +141,7 @@ def measured_by_job(
     StateFolder(explanation.path / CONTAINER).put(
         _state_name(explain, job, explanation), measured.to_record()
     )
-    mark_finished(explanation.path)  # its list has this state too
+    mark_finished(explanation.path)  # the list of finished files must name this state
     return measured
 
 
@@ -150,8 +150,8 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
 
     It is of all rows where none were held out.
 
-    The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table
-    span by span.
+    The rows are those with the smallest draws of `rows.row_draws`, which also decide the rows held
+    out; the table is read span by span.
     """
     if job.is_imported:
         holdout = 0.0

@@ -32,7 +32,7 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
     ----------
     path : path
     settings : sequence of str
-        Values in the place of the file's, like "source.path=other.parquet"; see `with_settings`.
+        Values that replace the file's, like "source.path=other.parquet"; see `with_settings`.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
 
     Notes
     -----
-    Paths in the file are relative to its folder, those in `settings` to the working directory; the
+    Paths in the file are relative to its folder, those in `settings` to the working directory.  The
     folder is put first in `sys.path`, so that modules beside the file are found.
     """
     file = Path(os.path.normpath(as_path("job file", path, "file")))
@@ -100,7 +100,7 @@ def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
             return f"{place} {key} is missing"
         return f"table {place} is missing"
     if kind == "literal_error":
-        allowed = context["expected"].split("'")[1::2]  # of "'a', 'b' or 'c'"
+        allowed = context["expected"].split("'")[1::2]  # expected is like "'a', 'b' or 'c'"
         return f"{place} {unknown_name(key, str(value), allowed)}"
     if kind == "value_error":
         said = str(context["error"])
@@ -125,7 +125,7 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
             place = place + _label(entry, rest[0])
             entry = entry[rest.pop(0)]
     record = kinds.record(entry) if rest else Job
-    # a table in the table, such as [model.shapley]
+    # a table inside the table, such as [model.shapley]
     if len(rest) > 1 and (inner := _inner_table(record, rest[0])):
         return f"{place[:-1]}.{rest[0]}]", inner, str(rest[1])
     return place, record, ".".join(map(str, rest[:1]))
@@ -214,8 +214,8 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
     Parameters
     ----------
     given : the tables
-    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; the
-        last of two counts.  A value is read as TOML where it is TOML (300, 1e-4, true, ["hr",
+    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; of
+        two for one key the last counts.  A value is read as TOML where it is TOML (300, 1e-4, true, ["hr",
         "temp"], "all"), else as text.
 
     Raises

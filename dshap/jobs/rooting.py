@@ -79,7 +79,7 @@ def with_paths_from(
     Raises
     ------
     InputError
-        What is no path of a file system, or names a variable that is not set.
+        A text that is no path of a file system, or names a variable that is not set.
     """
     tables = copy.deepcopy(dict(written))
     elsewhere = []
@@ -99,7 +99,7 @@ def with_paths_from(
 def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: Mapping[str, Any]) -> None:
     """Raise where a table, file or store lies where its path led from the working directory.
 
-    `tables` are those of the job, in which --set may have named other places.
+    `tables` are those of the job after --set, which may name other paths.
     """
     meant = {(path.place, path.key): path.table[path.key] for path in _paths(tables)}
     match tables:

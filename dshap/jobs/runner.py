@@ -173,14 +173,14 @@ def plan_job(job: Job) -> JobPlan:
 
     What the job's own limits refuse is refused.
 
-    It looks at a few batches of rows, for values that are missing.
+    It reads a few batches of rows, to look for missing values.
 
     Raises
     ------
     InputError
         Columns or options that do not fit the table; a store that cannot be made.
     StoreMismatchError
-        Something else stands where the store is to be.
+        Something else lies at the path of the store.
     """
     _refuse_foreign(Path(job.job.store))
     try:
@@ -239,21 +239,21 @@ def run_job(
 ) -> JobResult:
     """Fit, then explain; a later run of the same job does only what is left.
 
-    Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of
-    the earlier run is taken; with `trusts_files=False` all rows are read again.  A cluster may be
-    without a worker for `wait_s` seconds, those of the job file where None.
+    Where the files of the table are unchanged (`dshap.tables.files.stamp_file`), the census of the
+    earlier run is used; with `trusts_files=False` all rows are read again.  A cluster may be without
+    a worker for `wait_s` seconds; None: the seconds in the job file.
 
     Raises
     ------
     InputError, DoesNotFitError, StoreMismatchError, LockedError
-        Before anything is fitted or written.
+        They are raised before anything is fitted or written.
     """
     store = Path(job.job.store)
     _refuse_foreign(store)
     try:
         table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
     except EmptyTableError:
-        if not job.is_imported:  # there is nothing to fit a model to either
+        if not job.is_imported:  # without rows no model can be fitted
             raise
         return JobResult(store, (), None, is_empty=True)
     plan = _plan_of(job, table)
@@ -371,7 +371,7 @@ class _Run:
         return fitted
 
     def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
-        # no cluster for a background
+        # a background is chosen in this process
         value = _value_of(explain, Context(self.job, self.table, model, LoopExecutor()))
         return Explanation.of(
             value,

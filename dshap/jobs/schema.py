@@ -1,7 +1,7 @@
 """The schema of job files: one frozen record for each table, checked before anything is opened.
 
-What a table may hold follows from what it stands for: `MODELS`, `VALUES`, `DESIGNS` and `CLUSTERS`
-name what is constructed, a line a kind, and the keys are the parameters there.
+The keys of a table follow from the object that it describes: `MODELS`, `VALUES`, `DESIGNS` and
+`CLUSTERS` name a class or function for each kind, and its parameters are the keys.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class StageRecorder:
     ----------
     progress : Progress
     executor : JobExecutor
-        Its workers' peaks are read; a cluster that has not started (`running` is None) has none
-        yet.
+        The executor whose workers' peaks are read; a cluster that has not started (`running` is
+        None) has none yet.
     """
 
     def __init__(self, progress: Progress, executor: JobExecutor) -> None:

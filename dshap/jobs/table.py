@@ -50,9 +50,9 @@ class JobTable:
     ----------
     job : Job
     states : StateFolder, optional
-        Of the job's store, where there is one: what an earlier run found is taken from it.
+        The states of the job's store, where there is one: facts of an earlier run are taken from it.
     trusts_files : bool
-        False: everything is read again, whatever the stamp of the files says.
+        Whether equal stamps mean equal files; False: everything is read again.
     """
 
     def __init__(

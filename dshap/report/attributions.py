@@ -87,7 +87,7 @@ class Ranking:
 def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
     """Rank the features of each explanation (name -> cube) and output over its finished blocks.
 
-    An explanation without a row that is finished has none.
+    It takes milliseconds.  An explanation without a finished row has no ranking.
     """
     return [
         ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows
@@ -121,7 +121,7 @@ def features_of(given: Sequence[Ranking]) -> list[str]:
 def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     """A table of mean |attribution| and mean of each feature, for each explanation.
 
-    Where coalitions were sampled, the standard error stands behind each.
+    It is sorted by the first explanation.  Where coalitions were sampled, standard errors follow.
     """
     features = features_of(given)
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
@@ -211,7 +211,7 @@ def ranking_picture(
 
     features = features_of(given)
     shown = features[:MAX_FEATURES]
-    # beside bars of five inches
+    # room for the names beside five inches of bars
     width = max(8.0, 6.0 + 0.1 * max(len(label(feature)) for feature in shown))
     figure = Figure(
         figsize=(width, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained"
@@ -303,7 +303,7 @@ def png(figure: Any) -> bytes:
     Raises
     ------
     InputError
-        It is larger than matplotlib draws.
+        The picture is larger than matplotlib can draw.
     """
     width, height = (round(DOTS * inches) for inches in figure.get_size_inches())
     if max(width, height) >= LARGEST:
@@ -314,7 +314,7 @@ def png(figure: Any) -> bytes:
         )
     held = io.BytesIO()
     with warnings.catch_warnings():
-        # the font draws a box for a letter that it lacks
+        # the font draws a box for a missing letter
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(held, format="png", dpi=DOTS)
     return held.getvalue()
@@ -334,7 +334,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """A row under one or several explanations."""
+    """One row under one or several explanations."""
 
     position: int
     key: Mapping[str, str]

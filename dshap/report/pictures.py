@@ -82,14 +82,14 @@ def sentence(
     output: int = 0,
     label: str = "",
 ) -> Sentence:
-    """The words of an instance of a cube with their attributions.
+    """Take the words of an instance from a cube, with their attributions.
 
     Parameters
     ----------
     cube : xarray.Dataset, as `dshap.explain` and `dshap.open_cube` give it
-    instance, output : positions
-    words : of this instance; where not given its `token`, or the names of the features
-    label : what stands before the words
+    instance, output : positions in the cube
+    words : the words of this instance; None: its `token`, or the names of the features
+    label : a text before the words
 
     Raises
     ------
@@ -124,20 +124,20 @@ def heat_map(
     output: int = 0,
     label: str = "",
 ) -> Heat:
-    """An image of a cube with the attributions of its pixels.
+    """Join an image with the attributions of its pixels from a cube.
 
     Parameters
     ----------
     cube : xarray.Dataset, as `dshap.explain` and `dshap.open_cube` give it
-    instance, output : positions
+    instance, output : positions in the cube
     image : array (height, width) or (height, width, channels), numbers of 0 to 255, or of 0 to 1
-    players : of the value function, as `dshap.image_players` gave them
-    label : what stands above it
+    players : the players of the value function, as `dshap.image_players` gave them
+    label : a text above the image
 
     Raises
     ------
     InputError
-        Players that are not the cube's features, or not those of such an image.
+        Players that are not the cube's features, or not those of an image of this size.
     """
     if list(players) != [str(name) for name in cube["feature"].values]:
         raise InputError(
@@ -153,7 +153,7 @@ def heat_map(
         shown = pixels / 255.0
     else:
         shown = pixels
-    return Heat(label, shown.squeeze(), phi[position])  # -1 is the last: NaN
+    return Heat(label, shown.squeeze(), phi[position])  # position −1 is the NaN at the end
 
 
 def colours(attribution: FloatArray) -> FloatArray:
@@ -168,13 +168,12 @@ def colours(attribution: FloatArray) -> FloatArray:
 
 
 def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str = "") -> Path:
-    """Write sentences, one below the other, as PNG or HTML by the end of `path`.
+    """Write sentences, one below the other, as PNG or HTML by the suffix of `path`.
 
     Raises
     ------
     InputError
-        Another end of the path, matplotlib is not installed (PNG), or the picture cannot be
-        written.
+        Another suffix, matplotlib is not installed (PNG), or the picture cannot be written.
     """
     return _written(
         path, title, lambda: _words_figure(sentences, title), lambda: _words_html(sentences)
@@ -182,12 +181,12 @@ def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str
 
 
 def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Path:
-    """Write images above their heat maps, side by side, as PNG or HTML by the end of `path`.
+    """Write images above their heat maps, side by side, as PNG or HTML by the suffix of `path`.
 
     Raises
     ------
     InputError
-        Another end of the path, matplotlib is not installed, or the picture cannot be written.
+        Another suffix, matplotlib is not installed, or the picture cannot be written.
     """
     return _written(path, title, lambda: _heat_figure(heats, title), lambda: _heat_html(heats))
 

@@ -50,7 +50,7 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
         return
     try:
         first = predict(rows)
-    except PredictError:  # a row's fault, perhaps
+    except PredictError:  # perhaps a single row makes the model fail
         rows = rows[answered(predict, rows)]
         first = predict(rows)
     known = np.where(np.isfinite(first), first, 0.0)
@@ -63,7 +63,7 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     }
     for when, (asked, answer) in ways.items():
         again = answer()
-        # NaN, where it was none, differs
+        # NaN differs from a number
         off = np.isfinite(first[asked]) & ~(np.abs(again - first[asked]) <= allowed)
         if off.any():
             i, k = np.argwhere(off)[0]

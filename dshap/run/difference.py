@@ -45,7 +45,7 @@ def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
-        if holds_run(path, digest_of(run)):  # its metadata were lost, and are made again
+        if holds_run(path, digest_of(run)):  # its metadata are lost and will be rebuilt
             return
         if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
             raise StoreMismatchError(

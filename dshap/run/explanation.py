@@ -1,8 +1,8 @@
 """The steps of a run from outside: plan, learn, explain, measure.
 
-`Explanation` is all of it; `prepare_value` plans and learns, for rows that come later;
-`measured_quality` plans and measures on rows that nothing was learned from; `fit_model` learns a
-model, `fit_models` several.  `learning.py` has the steps.
+`Explanation` does all of these; `prepare_value` plans and learns, for rows that come later;
+`measured_quality` plans and measures on rows that nothing was learned from; `fit_model` fits a
+model, `fit_models` several.  The steps inside are in `learning.py`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Explanation:
         for text in way.unknown_errors.values():
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
-        if session.is_local:  # one task at a time
+        if session.is_local:  # tasks run one at a time, so each may use all threads
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
         run = fingerprint_of(inputs, way, prepared)
         refuse_other_run(path, run, inputs, session)
@@ -176,7 +176,7 @@ class Explanation:
         plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = layout_of(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
-        # of a finished one nobody needs workers, nor asks for their memory
+        # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
         return explanation
@@ -215,7 +215,7 @@ class Explanation:
             work = with_landmarks(session, work)
             attributor, stated = learned(session, work)
             failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
-        # a bad option that only the work could show: the store is as if it had not been made
+        # a bad option that only the run could detect: leave no store behind
         except InputError:
             if is_new and not work.cube.done():
                 remove_store(self.path)
@@ -314,7 +314,7 @@ def prepare_value(
         refuse_unknown_categories(data, session)
     census = take_census(data, session)
     chosen = choose(design, value, options.max_coalitions)
-    if chosen.design is not None:  # no rows are explained here that could settle its list
+    if chosen.design is not None:  # no rows are explained here for a pilot to choose by
         chosen = replace(chosen, design=tuned(chosen.design, Record()))
     plan = make_plan(chosen.work(), data, data, options, (("design", chosen.why),))
     plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
@@ -338,7 +338,7 @@ def prepare_value(
     try:
         work = _states_of(prepared, plan, data, data, prepared.states, session)
         learn_states(session, work)
-    # a bad option that only the work could show: the store is as if it had not been made
+    # a bad option that only the run could detect: leave no store behind
     except InputError:
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
@@ -478,8 +478,7 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     Raises
     ------
     DoesNotFitError
-        Where a worker cannot hold the sums: said when the sample has told how many outputs there
-        are.
+        A worker cannot hold the sums; raised once the sample has shown the number of outputs.
     """
     return _fit_models(session, model, reader, None)[0]
 

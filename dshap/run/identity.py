@@ -91,7 +91,7 @@ class Way:
         else:
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
-            if chosen.info.has_graph:  # a constant column is a neighbour too
+            if chosen.info.has_graph:  # a constant column is a node of the graph too
                 is_active = np.ones(len(value.players), dtype=bool)
                 chosen = chosen.with_value(value)
         reasons = [("design", chosen.why)]
@@ -183,7 +183,7 @@ def _as_prepared(
     Raises
     ------
     InputError
-        Where another design was asked for, or one that grows.
+        Another design was asked for, or one that grows.
     """
     chosen = prepared.chosen
     if design != "auto" and (
@@ -255,7 +255,7 @@ def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[
     value = inputs.value
     rows = inputs.rows
     options = way.options
-    # limits, display, what the readers say
+    # limits, display, and options recorded with the rows
     shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
     kept = {
         name: given
@@ -272,7 +272,7 @@ def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[
         of_value = way.chosen.value_fingerprint()
     else:
         of_value = prepared.follows_from["value"]
-    if options.stochastic:  # without what a noisy model predicted, which it will not predict again
+    if options.stochastic:  # a stochastic model will not repeat its predictions
         of_value = {name: part for name, part in of_value.items() if name != "predictions"}
     return {
         "numerics": NUMERICS_VERSION,
@@ -296,7 +296,7 @@ def _probe(value: Explained, rows: RowReader) -> str:
     Raises
     ------
     PredictError
-        Where the model, or the link, fails on all of them; nothing is written yet.
+        The model, or the link, fails on all of them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
     with naming(0, block):

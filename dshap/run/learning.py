@@ -140,7 +140,7 @@ class Run:
         """
         if not self.chosen.learns:
             return ()
-        packed = [b""]  # a closed form is of no coalition
+        packed = [b""]  # a closed form lists no coalitions
         if self.chosen.design is not None:
             masks = (self.chosen.design.block(*span).masks for span in self.plan.coalition_spans)
             packed = [np.packbits(each, axis=1).tobytes() for each in masks]
@@ -196,7 +196,7 @@ class Run:
         kind: Any = Game
         if streams_data(self.value):
             kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
-        elif self.tile_names:  # a game of one player has none
+        elif self.tile_names:  # a game of one player has no proper coalitions
             if isinstance(self.value, EstimatedBase):
                 kind = EstimatedGame
             else:
@@ -345,7 +345,7 @@ def _learn_base(session: Session, run: Run) -> None:
     wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
     if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
         return
-    weights = getattr(run.value, "data_weights", None)  # of a background
+    weights = getattr(run.value, "data_weights", None)  # weights of background rows
     one = NoisyBaseValue(weights, run.value.model) if run.plan.stochastic else BaseValue(weights)
     progress = session.progress
     progress.begin("base value", 1, "stages")
@@ -424,7 +424,7 @@ def _with_pilots(session: Session, run: Run) -> Run:
         if not choice.arrays or not pilot_coalitions(run.design):
             break
     if chosen:
-        if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
+        if "forecast_coalitions" in chosen:  # absent if the pilot could explain no row
             if is_new:
                 seconds = time.monotonic() - started
             else:

@@ -93,7 +93,7 @@ def described(path: Path) -> dict[str, Any]:
     Raises
     ------
     DamagedError
-        It is not what was written.
+        The description is not what was written.
     """
     return ReceiptFolder(path).get(Path(PREPARED).stem)
 
@@ -127,7 +127,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
     Parameters
     ----------
     store : path
-    value : the value function, made as it was then; its data are not read
+    value : the value function, constructed as for `prepare`; its data are not read
 
     Raises
     ------
@@ -136,7 +136,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
     StoreMismatchError
         They belong to another value function or to another model.
     DamagedError
-        A file is not what was written: prepare the same again.
+        A file is not what was written: call `prepare` again.
     """
     path = as_path("store", store)
     if not os.path.lexists(path / PREPARED):
@@ -150,7 +150,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
     names = sorted(
         n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions"
     )
-    if names:  # predictions are compared below, on rows that were kept
+    if names:  # predictions are compared below, on the stored first rows
         raise StoreMismatchError(
             f"{path} was prepared for another value function (it differs in {', '.join(names)}): "
             "make the value "

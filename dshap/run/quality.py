@@ -90,10 +90,10 @@ def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
 
     It is Σ_s C(d, s)/(2^d − 2) · mean over the listed coalitions of s players.
 
-    A design takes outer sizes more often than there are coalitions of them; within a size it draws
-    evenly, so that this estimates the mean over *all* proper coalitions, and is it where all are
-    there.  A size that the design has none of takes the straight line between its neighbours that
-    are there (beyond the outermost, their value).
+    A design samples small and large coalitions more often than their share of all coalitions, but
+    draws uniformly within a size; so this estimates the mean over *all* proper coalitions, and
+    equals it where all are listed.  A size without coalitions is interpolated linearly between the
+    nearest sizes with some (beyond the outermost, their value).
     """
     means = means_of_sizes(of_coalitions, masks)
     sizes = np.arange(1, masks.shape[1])

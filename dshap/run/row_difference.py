@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Both sides leave, span by span, a hash of each row's key and a mark of its content in files; the
-files are joined by parts of the hashes.  The content is known by the columns that the cube keeps,
-else by what the model predicts.
+For the store and for the table, files hold a hash of each row's key and a mark of its content, span
+by span; the files are joined by parts of the hashes.  The mark is a hash of the columns that the
+cube keeps, else the model's predictions.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RowsOfStore:
             folder = self.site.folder("keys")
             try:
                 self.site.learn(_MarksPass(folder, content), self.reader)
-            except PredictError:  # of this message only the content goes missing
+            except PredictError:  # then the message compares keys alone
                 content = Content("nothing")
                 folder = self.site.folder("keys")
                 self.site.learn(_MarksPass(folder, content), self.reader)
@@ -224,7 +224,7 @@ class Difference:
             seen = ""
         else:
             seen = f"of the {self.n_before:,} of {n_store:,} keys that are finished "
-        # those that are not finished may have been among them
+        # new keys may belong to rows that are not finished
         new = self.new if is_whole else Some()
         if not (new.count or self.gone.count or self.changed.count):
             return self._same(seen, n_store)

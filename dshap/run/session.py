@@ -89,7 +89,7 @@ def open_session(
     Raises
     ------
     InputError
-        Options that there are not, a client that is none.
+        Unknown options, or a client that is not one of Dask.
     """
     record = RunOptions.of(options)
     executor = _executor_for(client, progress, record.wait)
