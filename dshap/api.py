@@ -235,8 +235,8 @@ def mse_v(
 
     E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
     the smaller MSE_v on rows that neither learned from is closer to it, whatever the truth is.
-    Interventional values do not estimate this expectation, and usually have a larger MSE_v.  A link is
-    applied after the expectation: MSE_v compares f with E f, whatever the link.
+    Interventional values do not estimate this expectation, and usually have a larger MSE_v.  A link
+    is applied after the expectation: MSE_v compares f with E f, whatever the link.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ EMPTY = 0
 FULL = 1
 N_ENDS = 2
 """The number of trivial coalitions at the head of every list: the empty one, then the full one.
-Proper coalitions begin at this index. The values of the two are v(empty) and v(N), taken from the
+Proper coalitions begin at this index.  The values of the two are v(empty) and v(N), taken from the
 model in float64, so a value function is never asked for them."""
 
 
@@ -114,7 +114,7 @@ class DesignInfo:
 
     @property
     def unmet(self) -> float:
-        """Upper 95 % bound on the share of coalitions unlike all that were drawn: 3/m.
+        """An upper 95 % bound on the share of coalitions unlike all that were drawn: 3/m.
 
         It is the rule of three; 0 where all coalitions are listed, there are no groups, or errors
         are NaN.
@@ -133,12 +133,12 @@ class DesignInfo:
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
-"""A function (rows (n, columns), rows of a micro-block) -> Σ_S v_S(x) score_S (n, d, k), and the
-predictions (n, k) or None."""
+"""A function of rows (n, columns) and the rows of a micro-block; it gives Σ_S v_S(x) score_S (n, d,
+k), and predictions (n, k) or None."""
 
 
 class Status:
-    """CF flag values of `status (instance)`: why an attribution is there, or NaN."""
+    """CF flag values of `status (instance)`: whether a row is explained, and why not."""
 
     PENDING = 0
     OK = 1
@@ -277,12 +277,10 @@ def relative_errors(
 ) -> FloatArray:
     """Relative errors (n, k): the largest std_error of a player over the range of φ.
 
-    Both arguments are (n, d, k). The ratio is 0 where the error is rounding, NaN where errors are
-    NaN.
-
-    The range of the noisy φ̂ exceeds that of φ, so max φ̂ − min φ̂ is multiplied with
-    √(1 − mean std_error²/var φ̂): the ratio is infinite where nothing but noise distinguishes the
-    players.
+    `phi` and `std_error` are (n, d, k).  The ratio is 0 where the error is rounding, NaN where the
+    error is NaN.  The range of the noisy φ̂ exceeds that of φ, so max φ̂ − min φ̂ is multiplied
+    with √(1 − mean std_error²/var φ̂): the ratio is infinite where nothing but noise distinguishes
+    the players.
     """
     largest = std_error.max(axis=1)
     spread = phi.var(axis=1)

@@ -100,7 +100,7 @@ class Pilot(Design, Protocol):
     def tuned(self, record: Record) -> Design:
         """This design with that choice made; its list of coalitions may be another one.
 
-        A further choice may stay open, with another number of `pilot_coalitions`. With an empty
+        A further choice may stay open, with another number of `pilot_coalitions`.  With an empty
         record the rest of the list is settled too.
         """
         ...
@@ -146,7 +146,7 @@ class ValuesAtOnce(Design, Protocol):
     def game_seconds(self) -> float:
         """Estimated seconds of one core that `of_values` takes per game.
 
-        It is 0 unless a pilot has chosen that each game is treated by itself.
+        It is 0 where no pilot may still choose a model for each game by itself.
         """
         ...
 
@@ -236,12 +236,12 @@ class EstimatedBase(LearnsFromData, Protocol):
 
 @runtime_checkable
 class ScaledModel(Predictor, Protocol):
-    """A model on a scale of its own, such as log-odds, computed from another model."""
+    """A model that predicts on a scale of its own, such as log-odds for probabilities."""
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise an `InputError` where the other model's predictions do not agree on that scale.
+        """Raise an `InputError` where its predictions disagree with those of the original model.
 
-        They are compared on rows (n, columns).
+        They are compared on rows (n, columns), on the original scale.
         """
         ...
 
@@ -334,7 +334,7 @@ def linear(design: Design) -> Design:
 
 
 def game_seconds(design: Design) -> float:
-    """Estimated seconds per game of a design's `of_values`; 0 for linear designs."""
+    """Estimated seconds per game of a design's `of_values`; 0 where no pilot may choose that."""
     if isinstance(design, ValuesAtOnce):
         return design.game_seconds
     return 0.0
@@ -383,7 +383,7 @@ def streams_data(value: object) -> bool:
 
 
 def is_scaled(model: Predictor) -> TypeGuard[ScaledModel]:
-    """Whether a model computes another one's predictions on a scale of its own (`ScaledModel`)."""
+    """Whether a model predicts on a scale of its own (`ScaledModel`)."""
     return isinstance(model, ScaledModel)
 
 
@@ -401,7 +401,7 @@ class Work:
 
     value: Explained
     info: DesignInfo
-    """The design's; a closed form and an attributor list the two ends and their groups alone."""
+    """Sizes of the design; for a closed form or an attributor, of the two ends and its groups."""
     cost: Callable[..., Cost]
     """Function (m proper coalitions, n rows) -> `Cost`, such as `ValueFunction.cost`."""
     learns: bool = False

@@ -1,6 +1,6 @@
 """Images as tables: an image of fixed size is a row, and pixels or parts of it are players.
 
-Players are pixels, square patches or the parts of a segmentation. The columns of an image are its
+Players are pixels, square patches or the parts of a segmentation.  The columns of an image are its
 pixels row by row, the channels of a pixel side by side: (height, width, channels).
 """
 

@@ -20,8 +20,8 @@ BoolArray = NDArray[np.bool_]
 class Players:
     """The names of the d players and the columns that each of them holds.
 
-    `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a group
-    takes the position of its first column, and all other columns are players by themselves.
+    `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a
+    group takes the position of its first column, and all other columns are players by themselves.
     """
 
     names: tuple[str, ...]

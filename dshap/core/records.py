@@ -37,7 +37,7 @@ BoolArray = NDArray[np.bool_]
 JSON = Any
 
 FAN_IN = 5
-"""The most sums that one task of a cluster adds. A worker hears of an addition only once it has
+"""The most sums that one task of a cluster adds.  A worker hears of an addition only once it has
 begun its next leaf: if each task added but two, additions would fall behind the leaves, which would
 wait in memory."""
 
@@ -177,10 +177,8 @@ AnySummable = TypeVar("AnySummable", bound=Summable)
 class TreeSum(Generic[AnySummable]):
     """A sum in a fixed tree: chains of `CHAIN` neighbours, then pairs of chains, level by level.
 
-    An odd last chain moves up a level.
-
-    The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so
-    that whoever adds gets the same bits.
+    An odd last chain moves up a level.  The tree depends on the number of leaves alone.  Every sum
+    over row spans is made here, so that every executor gets the same bits.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ __all__ = [
 __all__ += ["spans", "splitmix64"]
 
 SPAN_ROWS = 65_536
-"""The rows of a span, which begins at a multiple of it. It is part of the fingerprint of data, so
+"""The rows of a span, which begins at a multiple of it.  It is part of the fingerprint of data, so
 it must not change."""
 
 Positions = NDArray[np.int64]

@@ -41,7 +41,7 @@ __all__ = [
 
 @runtime_checkable
 class Design(Protocol):
-    """Which coalitions are evaluated, and how their values become attributions.
+    """A list of coalitions, and the rule that turns their values into attributions.
 
     A design knows nothing of models or data.
     """
@@ -61,11 +61,9 @@ class Design(Protocol):
     ) -> FloatArray:
         """Jackknife replicates phi_(g) (R, n, d, k): attributions with group g left out.
 
-        They follow from the sums (n, d, k), those of the groups (R, n, c, k) and the two ends (n,
-        k).
-
-        The replicates are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and
-        outputs too.
+        They follow from the sums (n, d, k), those of the groups (R, n, c, k) and the two ends
+        (n, k).  They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over
+        instances and outputs too.
         """
         ...
 

@@ -1,9 +1,8 @@
 """Constructor arguments that TOML cannot hold, and the keys they are built from.
 
-Such are a fitted model, a kernel, an embedding, a background, a link.
-
-`PARTS` says of each by its name how it is made, and which keys it adds to the tables of value
-functions and models, so that whatever takes it can stand in a job file.
+Such are a fitted model, a kernel, an embedding, a background, a link.  `DESIGN_PARTS`,
+`VALUE_PARTS` and `MODEL_PARTS` say for each argument, by its name, how it is built and which keys
+it adds to a table, so that any class that takes it can be named in a job file.
 """
 
 from __future__ import annotations

@@ -215,8 +215,8 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
     ----------
     given : the tables
     settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; of
-        two for one key the last counts.  A value is read as TOML where it is TOML (300, 1e-4, true, ["hr",
-        "temp"], "all"), else as text.
+        two for one key the last counts.  A value is read as TOML where it is TOML (300, 1e-4, true,
+        ["hr", "temp"], "all"), else as text.
 
     Raises
     ------

@@ -59,7 +59,7 @@ from dshap.tables import (
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
 SMALL_TABLE_VALUES = 32_000_000
-"""The largest table, as rows times columns, whose census is taken in this process. It takes a
+"""The largest table, as rows times columns, whose census is taken in this process.  It takes a
 second or two, less than a cluster takes to start, so that a refused job starts none."""
 
 
@@ -171,9 +171,8 @@ class JobResult:
 def plan_job(job: Job) -> JobPlan:
     """Plan a job: fits nothing, writes nothing, starts no cluster.
 
-    What the job's own limits refuse is refused.
-
-    It reads a few batches of rows, to look for missing values.
+    It reads a few batches of rows, to look for missing values, and checks the limits that the job
+    sets.
 
     Raises
     ------
@@ -240,8 +239,8 @@ def run_job(
     """Fit, then explain; a later run of the same job does only what is left.
 
     Where the files of the table are unchanged (`dshap.tables.files.stamp_file`), the census of the
-    earlier run is used; with `trusts_files=False` all rows are read again.  A cluster may be without
-    a worker for `wait_s` seconds; None: the seconds in the job file.
+    earlier run is used; with `trusts_files=False` all rows are read again.  A cluster may be
+    without a worker for `wait_s` seconds; None: the seconds in the job file.
 
     Raises
     ------

@@ -67,7 +67,7 @@ class ParquetTable(KindTable):
     target: Target | None = None
     """The column(s) that the model is fitted to."""
     features: Names | None = None
-    """The feature columns; where left out all number columns but key and target. Columns of times
+    """The feature columns; where left out all number columns but key and target.  Columns of times
     and dates of an imported model must be named."""
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 

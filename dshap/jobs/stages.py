@@ -112,7 +112,7 @@ class StageRecorder:
     ) -> Iterator[None]:
         """Record the steps of one explanation, as the engine begins and ends them.
 
-        `learns` says that it has something to learn. `is_new` says that no earlier run can have
+        `learns` says that it has something to learn.  `is_new` says that no earlier run can have
         done any of it: a step that does not begin then had nothing to do.
         """
         self._taken = {}

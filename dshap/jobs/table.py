@@ -50,7 +50,8 @@ class JobTable:
     ----------
     job : Job
     states : StateFolder, optional
-        The states of the job's store, where there is one: facts of an earlier run are taken from it.
+        The states of the job's store, where there is one: facts of an earlier run are taken from
+        it.
     trusts_files : bool
         Whether equal stamps mean equal files; False: everything is read again.
     """

@@ -2,9 +2,6 @@
 
 Blue marks positive attributions, red negative ones; the largest |attribution| of an instance has
 the deepest colour.
-
-Blue speaks for the output, red against it, the deeper the more; the largest |attribution| of an
-instance is deepest.
 """
 
 from __future__ import annotations

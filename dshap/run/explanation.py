@@ -137,9 +137,7 @@ class Explanation:
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
-        Everything that can be refused is refused here.
-
-        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design
+        Everything that can be refused is refused here.  `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design
         that is not given; `prepared` holds the states of this value function.
         """
         asked = design_of_texts(value, design)
@@ -408,8 +406,6 @@ def measure(
     """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
 
     The cube notes it, with the facts in `said` about the rows.
-
-    Noted by its cube, with what is `said` of the rows.
     """
     plain = replace(session, options=RunOptions())
     found = measured_quality(

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 NUMERICS_VERSION = 19
-"""The version of the numerics: raised when the same options give other numbers. A store of another
+"""The version of the numerics: raised when the same options give other numbers.  A store of another
 version is not resumed."""
 
 
@@ -154,7 +154,7 @@ class Way:
 def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
     """Use the linear form of the design where per-row processes cost more time than the values.
 
-    This holds only above `GAME_SECONDS` in all. Gives the reason too, or "".
+    This holds only above `GAME_SECONDS` in all.  Gives the reason too, or "".
     """
     if chosen.design is None:
         return chosen, ""

@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 SAMPLE_SEED = 0
-"""The seed of the rows in a sample. It is part of the numerics, as the landmarks' seed is of their
+"""The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
 options."""
 
 
