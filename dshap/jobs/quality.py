@@ -148,8 +148,8 @@ def measured_by_job(
 def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArray, bool]:
     """A sample (n, columns) without NaN, and whether its rows were held out of the fit.
 
-    It is a sample of all rows where none were held out.  The rows are those with the smallest draws of `rows.row_draws`, which also decide the rows held
-    out; the table is read span by span.
+    It is a sample of all rows where none were held out.  The rows are those with the smallest draws
+    of `rows.row_draws`, which also decide the rows held out; the table is read span by span.
     """
     if job.is_imported:
         holdout = 0.0

@@ -2,8 +2,8 @@
 
 The facts are records named by a digest of the table's stamp (`ParquetSource.stamp`: sizes, times
 and footers of the files, and the roles of the columns), of the version of dshap, and of the
-question. A table whose files changed has another stamp: its facts are found anew, and compared with
-those the store was made of.
+question.  A table whose files changed has another stamp: its facts are found anew, and compared
+with those the store was made of.
 """
 
 from __future__ import annotations

@@ -137,8 +137,9 @@ class Explanation:
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
-        Everything that can be refused is refused here.  `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design
-        that is not given; `prepared` holds the states of this value function.
+        Everything that can be refused is refused here.  `census` is that of `rows`, where it was
+        taken before; `seed` is that of a sampled design that is not given; `prepared` holds the
+        states of this value function.
         """
         asked = design_of_texts(value, design)
         check_kinds(value, asked)

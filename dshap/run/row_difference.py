@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Files hold, for the store and for the table, a hash of each row's key and a mark of its content; they
-are joined by parts of the hashes.  The mark is a hash of the columns that the cube keeps, else the
-model's predictions.
+Files hold, for the store and for the table, a hash of each row's key and a mark of its content;
+they are joined by parts of the hashes.  The mark is a hash of the columns that the cube keeps, else
+the model's predictions.
 """
 
 from __future__ import annotations
