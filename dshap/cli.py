@@ -549,7 +549,7 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
 
 
 def _damaged(store: Path) -> dict[str, list[Damage]]:
-    """Part of a store -> what is damaged in it."""
+    """Part of a store -> the damage found in it."""
     from dshap.cube import store_parts, verify_cube
 
     return {name: verify_cube(path) for name, path in store_parts(store).items()}

@@ -94,7 +94,7 @@ def file_path(text: str) -> str:
 
 
 def reason_to_refuse(text: str, noun: str) -> str:
-    """Why a text is not a path that can be taken, and what to do; empty where it is one.
+    """The reason why a text is not a usable path, and the advice; empty where it is one.
 
     Parameters
     ----------

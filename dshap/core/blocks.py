@@ -181,8 +181,8 @@ class Attribution:
     """(n,): the class that a row is explained for, where the link takes the predicted one."""
 
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
-    """Name of an error of a closed form -> its values for these rows; the cube stores the largest
-    over all tiles."""
+    """Name of a number that a closed form states, such as an error -> its values for these rows;
+    the cube stores the largest over all tiles."""
 
     reasons: Mapping[int, str] = field(default_factory=dict)
     """Position of a failed row -> the reason; its attribution is NaN."""

@@ -125,9 +125,10 @@ class ValuesAtOnce(Design, Protocol):
 
     @property
     def held_coalitions(self) -> int:
-        """How many coalition values `of_values` needs per row: all, or 0 where sums suffice.
+        """The number of coalition values that `of_values` needs per row: all, or 0.
 
-        Before a pilot has chosen, it is the largest number that the choice may need.
+        It is 0 where weighted sums of the values suffice.  Before a pilot has chosen, it is the
+        largest number that the choice may need.
         """
         ...
 
@@ -297,7 +298,7 @@ def rounds_of(design: Design) -> tuple[Design, ...]:
 
 
 def pilot_coalitions(design: Design) -> int:
-    """How many coalition values a design needs for its next choice; 0: none is left."""
+    """The number of coalition values that a design needs for its next choice; 0: none is left."""
     if isinstance(design, Pilot):
         return design.pilot_coalitions
     return 0
@@ -311,7 +312,7 @@ def tuned(design: Design, record: Record) -> Design:
 
 
 def held_coalitions(design: Design) -> int:
-    """How many coalition values a design needs at once per row; 0 where weighted sums suffice."""
+    """The number of coalition values that a design needs at once per row; 0 where sums suffice."""
     if isinstance(design, ValuesAtOnce):
         return design.held_coalitions
     return 0

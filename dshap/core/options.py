@@ -79,7 +79,7 @@ ELSEWHERE: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is divided into tasks and stored.
+    """Options of how a run is divided into tasks and stored.
 
     None means that the plan chooses, from shapes alone, and says why.
     """

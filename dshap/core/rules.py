@@ -390,7 +390,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
 
 
 def name_fault(name: str) -> str:
-    """Why no folder in a store can have this name, and what to do; empty where one can."""
+    """The reason why no folder in a store can have this name; empty where one can."""
     n_bytes = len(os.fsencode(name))
     if n_bytes > MAX_NAME_BYTES:
         return f"the name takes {n_bytes} bytes, at most {MAX_NAME_BYTES} allowed: choose a shorter one"

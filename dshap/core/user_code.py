@@ -23,7 +23,8 @@ _PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "pureli
 INSTALLED = tuple(str(Path(place).resolve()) for place in (*_PYTHON, os.path.dirname(__file__)))
 """Folders whose files are Python's, installed packages, or dshap itself."""
 JOB_FOLDERS: list[str] = []
-"""Folders of the job files in this process, in the order they were added to `sys.path`."""
+"""Folders of the job files in this process, in the order they were added; the last one stands first
+in `sys.path`."""
 
 
 def make_importable(folder: Path) -> None:
@@ -65,7 +66,7 @@ def _failed(name: str, error: BaseException) -> InputError:
 
 
 def _looked() -> str:
-    """Where modules were looked for, and what to do, as the end of a message."""
+    """The end of a message: the places where modules were looked for, and the advice."""
     folders = [folder for folder in JOB_FOLDERS[-1:] if folder in sys.path]
     if folders:
         beside = f"in {folders[0]} (the folder of the job file), "

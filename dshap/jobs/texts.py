@@ -94,7 +94,7 @@ table's."""
 
 
 def with_chains(given: Any, kinds: Collection[str]) -> Any:
-    """Give a design on a graph the chain of each text, where the rows are texts."""
+    """Set the graph of a design to the chain of each text, where the rows are texts."""
     match given:
         case {"source": {"kind": "texts"}, "design": {"kind": kind, **rest}} if (
             kind in kinds and "graph" not in rest
