@@ -202,7 +202,7 @@ class DaskExecutor:
         self._workers = workers
 
     def _submit(self, run: str, reduction: Reduction, priority: int) -> Future:
-        """Submit the leaves, the fixed tree of their sums, and the finish; keep only the last future."""
+        """Submit the leaves, the fixed tree of their sums, and the finish; keep the last future."""
 
         def submit(function: Callable[..., Any], *args: Any, step: float) -> Future:
             return self.client.submit(function, *args, priority=priority + step, pure=False)

@@ -110,7 +110,7 @@ class Plan:
     reasons: tuple[tuple[str, str], ...]
     """(choice, reason) of each option that was "auto"."""
     learns_range: bool = False
-    """Whether the range of the rows' predictions is learned first, as a floor of sampling errors."""
+    """Whether the range of the rows' predictions is learned first, as a floor of errors."""
 
     @property
     def n_instance_tiles(self) -> int:
@@ -163,7 +163,7 @@ class Plan:
 
     @property
     def range_spans(self) -> list[tuple[int, int]]:
-        """(start, stop) of the rows to explain whose predictions one task of the range stage sees."""
+        """(start, stop) of the rows to explain whose predictions one task of "range" sees."""
         return spans(0, self.n_rows, self.row_span)
 
     @property
