@@ -40,7 +40,7 @@ __all__ = [
 
 RUN = "dshap_run"
 JOB = "dshap_job"
-"""The attributes that describe a run (`RUN`), or a job of several runs (`JOB`), as one JSON string."""
+"""The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())
 """The codecs of every chunk; the checksum makes any reader of Zarr fail on a bit that changed."""
 NAT = np.iinfo(np.int64).min

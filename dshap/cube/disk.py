@@ -45,7 +45,7 @@ NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
 def write_new(path: Path, *data: bytes | memoryview) -> bool:
-    """Create `path` with this content in one step; return False, and change nothing, if it exists."""
+    """Create `path` with this content in one step; return False, changing nothing, if it exists."""
     with _private_file(path, *data) as private:
         try:
             os.link(private, path)

@@ -172,7 +172,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise an `InputError` if an array that every cube has is missing or of another shape or type."""
+    """Raise an `InputError` if an array of every cube is missing, or of another shape or type."""
     sizes: dict[str, int] = {}
     with reading(path):
         root = zarr.open_group(path, mode="r")

@@ -129,7 +129,7 @@ def _opened(path: Path) -> xr.Dataset:
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     keys = key_names(path)
-    # keys in the order given
+    # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
     cube = cube[
@@ -307,7 +307,7 @@ def read_notes(path: Path) -> dict[str, Any]:
     The names are "closed_form", "base_value", "pilot", "background", "additivity" and "mse_v".
     """
     notes = notes_of(path)
-    found = {}  # those of an earlier version have no seal
+    found = {}  # notes of earlier versions have no seal
     for name in notes.names():
         if notes.damage(name) and has_copy(path):
             warnings.warn(

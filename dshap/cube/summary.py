@@ -62,7 +62,7 @@ def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray,
     )
     density = np.zeros_like(size)
     inside = np.ones_like(size)
-    is_near = ~(ratio >= FAR)  # or NaN
+    is_near = ~(ratio >= FAR)  # true for NaN too
     density[is_near] = np.exp(-0.5 * np.square(ratio[is_near])) / np.sqrt(2 * np.pi)
     inside[is_near] = 2 * ndtr(ratio[is_near]) - 1
     return size * inside - 2 * std_error * density, np.sign(phi) * (inside + 4 * ratio * density)

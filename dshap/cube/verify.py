@@ -73,7 +73,7 @@ def store_parts(store: Path) -> dict[str, Path]:
     else:
         inside = sorted(store.iterdir())
     names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
-    cubes = [path for path in names if read_job(path) is None]  # a folder of stores is none
+    cubes = [path for path in names if read_job(path) is None]  # a store inside is no cube
     return {path.name: path for path in (store, *cubes) if _is_part(path)}
 
 
@@ -146,7 +146,7 @@ def _reparable(path: Path) -> list[Damage]:
     if copied:
         return copied
     found = [*created, *_sealed(path), *_lost(path)]
-    # Zarr raises errors of every kind where metadata are damaged
+    # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
         found += _blocks(path) if (path / "attribution").is_dir() else []
     return found
@@ -196,7 +196,7 @@ def _created(path: Path) -> Iterator[Damage]:
     """Check metadata, names and plan against their copy."""
     copies = copy_of(path)
     if not (path / "zarr.json").exists() and not copies.path.exists():
-        return  # prepared states, which have no metadata
+        return  # prepared states have no metadata
     kept = copy_name(path)
     place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
     if kept is None:
@@ -332,7 +332,7 @@ def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str
 def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
     try:
         return block_digests({name: np.asarray(array[where])})[name]
-    except Exception:  # codecs raise errors of every kind on a damaged chunk; the caller names it
+    except Exception:  # codecs raise many types on a damaged chunk; the caller names it
         return ""
 
 

@@ -88,14 +88,14 @@ class Workspace:
                 with _opened(self.path) as folder:
                     self._take(folder)
             except FileNotFoundError:
-                if attempt == ATTEMPTS:  # nothing can be made here, as under /proc
+                if attempt == ATTEMPTS:  # nothing can be created here, as under /proc
                     raise
             if self._descriptors:
                 return
         raise BlockingIOError
 
     def _take(self, folder: int) -> None:
-        """Lock an opened workspace, and keep it if folder and lock still stand under their names."""
+        """Lock an opened workspace, and keep it if both still stand under their names."""
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
         lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
         try:
@@ -136,7 +136,7 @@ class Workspace:
         with contextlib.suppress(OSError):
             os.unlink(LOCK, dir_fd=self._descriptors[0])
             os.rmdir(self.path)
-        for parent in self._made:  # deepest first; those that now hold a store stay
+        for parent in self._made:  # deepest first; a folder that now holds a store stays
             with contextlib.suppress(OSError):
                 parent.rmdir()
         self._release()
@@ -168,7 +168,7 @@ def _opened(path: Path) -> Iterator[int]:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         _refuse_foreign(path, os.fstat(folder))
-        with contextlib.suppress(OSError):  # file systems without modes
+        with contextlib.suppress(OSError):  # some file systems have no modes
             os.fchmod(folder, 0o700)
         yield folder
     finally:

@@ -34,9 +34,7 @@ SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """The arrays with one entry for each block."""
 MAX_REASONS = 8
 MAX_REASON = 500
-"""`MAX_REASONS` bounds the reasons that a receipt gives for failed rows, `MAX_REASON` the characters
-of each reason.
-"""
+"""Limits of a receipt: the reasons it gives for failed rows, and the characters of each reason."""
 
 
 def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -84,7 +82,7 @@ class CubeWriter:
         if before is not None and self._is_stored(before):
             if "failed" in before:
                 receipts.remove(mark)
-            elif attribution.reasons:  # another worker has explained all rows meanwhile
+            elif attribution.reasons:  # meanwhile another worker has explained all rows
                 return before
         stored = self._arrays_of(block, attribution)
         for name, values in stored.items():
@@ -150,14 +148,14 @@ class CubeWriter:
         return stored | {"status": status}
 
     def _refuse_other_store(self) -> None:
-        """Refuse to write if the store belongs to another run by now: a worker may outlive its run."""
+        """Refuse to write if the store belongs to another run by now: workers may outlive a run."""
         if (read_run(self.path) or {}).get("digest") != self.fingerprint:
             raise DshapError(f"{self.path} belongs to another run by now: this one stops writing")
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
         if not receipts.put(name, receipt) and not receipts.holds(name, receipt):
-            # damaged, of files that were lost, or of a run whose worker outlived its store
+            # the old one is damaged, or names lost files, or belongs to an earlier run
             receipts.remove(name)
             receipts.put(name, receipt)
 
@@ -205,7 +203,7 @@ class CubeWriter:
         self._synced(0, ["base_value"])
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """Store a small record, in place of an old one; `open_cube` shows it as the attribute `name`."""
+        """Store a small record in place of an old one; `open_cube` shows it as an attribute."""
         notes = notes_of(self.path)
         if not notes.put(name, content):
             notes.remove(name)

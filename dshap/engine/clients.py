@@ -32,12 +32,14 @@ NO_ROUTES: dict[str, tuple[str, ...]] = {
     "distributed.scheduler.http.routes": (),
     "distributed.worker.http.routes": (),
 }
-"""Dask settings that leave the HTTP servers of scheduler and workers without pages until `NO_HTTP`
-stops these servers.
+"""Dask settings that leave the HTTP servers of scheduler and workers without pages.
+
+`NO_HTTP` then stops these servers.
 """
 NO_HTTP = "def dask_setup(server): server.services.pop('dashboard').stop()"
-"""Source of a Dask preload module that stops the HTTP server of a scheduler or worker; Dask starts
-one in any case.
+"""The source of a Dask preload module that stops the HTTP server of a scheduler or worker.
+
+Dask starts one in any case.
 """
 NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """Source of a Dask preload module that makes a worker ignore Ctrl-C.
@@ -60,7 +62,7 @@ def checked_client(given: Any) -> Client:
         `given` is neither a client nor an address, or no scheduler answers at the address.
     """
     if isinstance(given, str):
-        if _client_at(given).status != "running":  # its scheduler went, and another may be there
+        if _client_at(given).status != "running":  # a new scheduler may have its address
             _client_at.cache_clear()
         return _client_at(given)
     if not isinstance(given, Client):
@@ -116,9 +118,9 @@ def local_client(
         The processes do not start, for example because a script starts them without
         ``if __name__ == "__main__":``.
     """
-    # a worker that imports the script that starts it
+    # a worker process has imported the script that starts workers
     if vars(multiprocessing.current_process()).get("_inheriting"):
-        sys.exit(1)  # in silence: the first process tells why, once
+        sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
     with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **NO_ROUTES}):
@@ -132,7 +134,7 @@ def local_client(
                 scheduler_kwargs={"dashboard": False, "preload": [NO_HTTP]},
                 host="127.0.0.1",
                 preload=[NO_SIGINT, NO_HTTP],
-                config=NO_ROUTES,  # of workers that come later too
+                config=NO_ROUTES,  # workers that start later get it too
                 security=None if is_open else Security.temporary(),
             )
         except RuntimeError as error:
@@ -154,7 +156,7 @@ def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = Tru
             "(distributed.comm.tls), or let a "
             'Python file make the client, [cluster] kind = "python"'
         ) from error
-    # the latter where a scheduler of tls:// is called tcp://
+    # an AssertionError comes from a tls:// scheduler that is called tcp://
     except (OSError, ValueError, AssertionError) as error:
         raise InputError(
             f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"

@@ -113,17 +113,17 @@ class DaskExecutor:
         self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
-        # nobody cancels but a lost connection
+        # dshap cancels nothing here: the connection was lost
         except (FutureCancelledError, FuturesCancelledError) as error:
             raise _gone(error) from error
         except OSError as error:
-            # the scheduler is asked for every result; a client may still call itself running when
+            # every result is asked of the scheduler; a client may still report "running" when
             # that fails
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
         finally:
-            with contextlib.suppress(OSError):  # the scheduler is gone, and the plugin with it
+            with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)
 
     def _send(self, run: str, context: Any) -> None:
@@ -166,7 +166,7 @@ class DaskExecutor:
         def n_tasks() -> int:
             return sum(max(1, len(reduction.leaves)) for reduction in running.values())
 
-        def fill_window() -> None:  # measured anew: workers come and go
+        def fill_window() -> None:  # read anew: workers come and go
             workers = self.client.nthreads()
             self.tell_lost(set(workers))
             window = TASKS_AHEAD * max(1, sum(workers.values())) + 1
@@ -180,7 +180,7 @@ class DaskExecutor:
                 try:
                     result = future.result()
                 except Exception as error:
-                    # a result that was there may be lost with its worker, and fail when it is made
+                    # a finished result may be lost with its worker and fail when it is computed
                     # anew: ask again
                     if on_failed is None or future.status != "error":
                         raise
@@ -285,7 +285,7 @@ def _keep_freed_memory() -> None:
     every temporary array above it is then mapped and zeroed anew, and numpy kernels take twice as
     long (a fit six times).
     """
-    with contextlib.suppress(OSError, AttributeError):  # no glibc, nothing to set
+    with contextlib.suppress(OSError, AttributeError):  # without glibc nothing is set
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)
         libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
@@ -308,7 +308,7 @@ def _give_back() -> None:
 
     glibc by itself returns only the end of its heap, so a worker would grow over its lifetime.
     """
-    with contextlib.suppress(OSError, AttributeError):  # no glibc, or one before 2.33
+    with contextlib.suppress(OSError, AttributeError):  # not glibc, or before 2.33
         libc = ctypes.CDLL(None)
         libc.mallinfo2.restype = _Mallinfo
         if libc.mallinfo2().fordblks > KEPT_BYTES:

@@ -195,7 +195,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     block = work.cost(m, micro)
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
-    if plan.n_replicates:  # values of one group
+    if plan.n_replicates:  # values of one jackknife group
         chosen = 8 * micro * m * plan.n_outputs
     else:
         chosen = 0
@@ -216,7 +216,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         held = work.held_coalitions
     return int(
         rows.read_bytes(n)
-        # rounds: the rows that are left too
+        # with rounds also the rows that are left
         + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns
         + work.cost(m, n).row_bytes
         + 4 * 8 * n * cell
@@ -226,7 +226,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         + pairs
         + 3 * 8 * n * held * plan.n_outputs
         + stored
-        + block.state_bytes  # beside the states that are kept: their parts, while they are joined
+        + block.state_bytes  # parts of a state while they are joined
         + max(work.value.model.predict_bytes(n), block.task_bytes + linked)
     )
 

@@ -39,8 +39,9 @@ MAX_COALITION_TILE = 512
 MAX_BLACK_BOX_TILE = 8_192
 BLACK_BOX_TILE = 16
 BLACK_BOX_TASKS = 8
-"""A black box has at least `BLACK_BOX_TILE` rows in an instance tile; its coalitions are cut into
-groups where there would be fewer than `BLACK_BOX_TASKS` tasks.
+"""Tile of a black box: at least `BLACK_BOX_TILE` rows.
+
+Its coalitions are cut into groups where there would be fewer than `BLACK_BOX_TASKS` tasks.
 """
 WANTED_LEAVES = 4
 """Number of tasks that share the work of the moments, where the data have few spans."""
@@ -174,7 +175,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     pair = work.cost(2)
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
-    if work.learns:  # every tile computes the kernel anew: no more of them than there is work for
+    if work.learns:  # each tile computes the kernel again: few tiles
         seconds = work.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
         shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / SPAN_ROWS)
         n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
