@@ -249,7 +249,7 @@ def from_pandas(
     named = as_names(features) + as_names(key) + as_names(target)
     _refuse_index(frame, named)
     arrays = _arrow_columns(frame, named, is_all=features is None)
-    for name in categories or {}:  # nothing but missing values has no kind
+    for name in categories or {}:  # an all-missing column has no kind
         if name in arrays and arrays[name].null_count == len(frame):
             arrays[name] = pa.nulls(len(frame))
     fields = [

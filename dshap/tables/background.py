@@ -202,7 +202,7 @@ def _stratified(task: _Task) -> Choice:
     rng = np.random.default_rng(task.seed)
     scaled = scaling.of(task.sample)
     cells = [np.arange(len(scaled))]
-    # (cell that is halved, column, bound); the new cell is last
+    # (cell that is halved, column, bound); the upper half becomes the last cell
     splits: list[tuple[int, int, float]] = []
     while len(cells) < task.size:
         sizes = [len(inside) if np.ptp(scaled[inside], axis=0).any() else 0 for inside in cells]
@@ -240,7 +240,7 @@ def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]
     Rows are chosen by the first set and measured by the second, which fills the space of the first
     columns evenly (scrambled Sobol points).  The length-scales are medians.
     """
-    from scipy.stats import qmc  # half a second, which no worker needs
+    from scipy.stats import qmc  # takes half a second, and no worker needs it
 
     kernel = RBF("median").bind(sample.shape[1], sample)
     columns = sample.shape[1]

@@ -89,7 +89,7 @@ def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dic
     """
     row = _row_of_known(reader, [*model.categories])
     if row is None or _objection(model, row):
-        return {}  # it is not about categories
+        return {}  # the model's objection is not about categories
     refused = {}
     for name in model.categories.keys() & found.keys():
         trial = _Trial(model, row, name, reader.feature_names.index(name))

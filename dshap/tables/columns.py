@@ -162,7 +162,7 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
     `unknown` stands for a value that is not in the list, NaN for null.
     """
     plain = column.cast(_plain(column.type))
-    if pa.types.is_null(plain.type):  # nothing but missing values
+    if pa.types.is_null(plain.type):  # only missing values
         return np.full(len(plain), np.nan)
     if is_text(plain.type):
         plain = plain.cast(pa.large_string())
@@ -182,7 +182,7 @@ def time_array(column: pa.Array, name: str) -> FloatArray:
 
     See `microseconds`.
     """
-    if pa.types.is_null(column.type):  # nothing but missing values
+    if pa.types.is_null(column.type):  # only missing values
         return np.full(len(column), np.nan)
     return microseconds(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), name)
 
@@ -442,7 +442,7 @@ def _require_number(
     """Raise unless a column holds numbers, or values of the same kind as its categories."""
     kind = _require(schema, name)
     if categories is not None:
-        is_empty = pa.types.is_null(kind)  # nothing but missing values
+        is_empty = pa.types.is_null(kind)  # only missing values
         has_text = any(isinstance(value, str) for value in categories[:1])
         if categories and not is_empty and is_text(kind) != has_text:
             if has_text:

@@ -109,12 +109,12 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class FileStamp:
-    """The properties by which a file counts as unchanged without reading its rows; see `stamp_file`."""
+    """The properties by which a file counts as unchanged, without its rows; see `stamp_file`."""
 
     path: str
     size: int
     written_ns: int
-    """Time of the last change of the content, which programs can set (touch -r, cp -p, rsync -t)."""
+    """Time of the last change of the content, which programs can set (touch -r, cp -p)."""
     changed_ns: int
     """Time of the last change of content, times or name, which only the system sets."""
     inode: int

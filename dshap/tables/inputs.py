@@ -25,7 +25,7 @@ __all__ = ["Inputs", "open_for", "times_of_data"]
 def open_for(
     value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse"
 ) -> RowReader:
-    """Open rows with the columns and categories of a value function; texts have their own opener."""
+    """Open rows with the columns and categories of a value function, or open texts."""
     if is_of_texts(value):
         return open_texts(rows, site, value, key=key)
     return open_rows(
@@ -139,7 +139,7 @@ def _open_data(
     """
     is_named = kind_of(value.data) != "array"
     features = value.model.feature_names or (rows.feature_names if is_named else None)
-    is_read = learns or streams_data(value)  # row by row, so that bad ones can be skipped
+    is_read = learns or streams_data(value)  # read row by row: bad rows can be skipped
     if rows.missing == "refuse" and not is_read:
         missing = "skip"
     else:

@@ -43,9 +43,9 @@ class Site(Protocol):
         ...
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
-        """Run write(partition, index) for delayed partitions of a Dask collection; return row counts.
+        """Run write(partition, index) for delayed partitions of a Dask collection.
 
-        It runs where the partitions are; the counts come in their order.
+        It runs where the partitions are; the row counts are returned in their order.
         """
         ...
 
@@ -154,7 +154,7 @@ def open_rows(
         as_times(times),
     )
     reader = _opened(asked)
-    # a table, and no names to take from it
+    # possible only where the model names no columns
     if n_columns is not None and len(reader.feature_names) != n_columns:
         held = f"{len(reader.feature_names)} columns of numbers{_in_brackets(reader.feature_names)}"
         raise InputError(f"the rows have {held}, the {_made_for(asked)}")

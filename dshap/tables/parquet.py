@@ -111,7 +111,7 @@ class ParquetFiles:
             try:
                 for batch in read_rows(self._open(index), low, high, inside, self.batch_rows):
                     yield self._partitions.batch(index, batch, names)
-            # a changed file reads like a damaged one
+            # reading a changed file fails like reading a damaged one
             except (OSError, ValueError, pa.ArrowException):
                 check_same_file(self._stamps[index], self._host)
                 raise
@@ -191,7 +191,7 @@ class ParquetSource(ParquetFiles, BatchReader):
             read_footer(self._root, name, self._layout, self._partitions, index)
             for index, name in enumerate(self._names)
         ]
-        # (files + 1,)
+        # (files + 1,): first row of each file, and the number of rows
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
         self.n_rows = int(self._starts[-1])
         # one dtype for the whole table: integers with nulls anywhere are float64
@@ -207,7 +207,7 @@ class ParquetSource(ParquetFiles, BatchReader):
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
-        """The stamp of roles and files, by which the same table is recognised; see `table_stamp`."""
+        """The stamp of roles and files, which identifies the table; see `table_stamp`."""
         return table_stamp(self._stamps, self._opened_ns, self._layout.to_dict())
 
     def describe(self) -> str:

@@ -129,7 +129,7 @@ class SyntheticTable(BatchReader):
 
 
 YEARS = np.array([1980, 2001, 2011, 2014, 2017, 2020, 2023, 2025])
-"""Bounds of seven bands of years; the next two tables have a row for each band."""
+"""Bounds of seven bands of years; the next two arrays have an entry or a row for each band."""
 YEAR_SHARE = np.array([0.032, 0.090, 0.091, 0.185, 0.250, 0.202, 0.150])
 EQUIPMENT_SHARE = np.array(
     [
