@@ -80,7 +80,7 @@ class CreateOnlyFolder(ABC):
 
     @abstractmethod
     def damage(self, name: str) -> str | None:
-        """What is wrong with the file of this name, in words; None if it is whole."""
+        """The fault of the file of this name, in words; None if it is whole."""
 
     def is_whole(self, name: str) -> bool:
         return self.has(name) and self.damage(name) is None
@@ -246,7 +246,7 @@ def _is_sealed(file: Path, name: str) -> bool:
 
 
 def _oversized(file: Path) -> str | None:
-    """What is wrong with the entries of a sealed .npz file; None if nothing is.
+    """The fault of the entries of a sealed .npz file, in words; None if there is none.
 
     Only headers are read.  A seal shows that a file was not altered, not who made it: entries that
     are compressed, or claim to hold more than the file, could take unplanned memory.

@@ -113,7 +113,7 @@ class ArraySource(LaidOut):
     def with_categories(
         self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
     ) -> ArraySource:
-        """The same rows, with their columns coded by these lists of categories."""
+        """A source of the same rows, with columns coded by these lists of categories."""
         other = super().with_categories(categories, others_are_missing=others_are_missing)
         other._x = self._x.copy()
         for name, values in categories.items():

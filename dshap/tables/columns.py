@@ -136,7 +136,7 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
 
 
 def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
-    """The same values in a numpy dtype that Arrow takes."""
+    """These values in a numpy dtype that Arrow takes."""
     if values.dtype.kind == "T":
         return values.astype(object)
     if values.dtype.kind == "M":

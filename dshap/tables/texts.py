@@ -145,7 +145,7 @@ class TextFiles(ParquetFiles, LaidOut):
         )
 
     def of(self, value: OfTexts) -> TextFiles:
-        """The same texts for a value function, with its tokenizer if they had none."""
+        """Open these texts for a value function, with its tokenizer if they had none."""
         vocabulary = replace(
             value.vocabulary, tokenizer=self.vocabulary.tokenizer or value.vocabulary.tokenizer
         )
