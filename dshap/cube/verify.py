@@ -238,7 +238,7 @@ def _sealed(path: Path) -> Iterator[Damage]:
 
 
 def _lost(path: Path) -> Iterator[Damage]:
-    """Find what a finished run has listed and what is missing now."""
+    """Find what a finished run has listed but is missing now."""
     mark = mark_of(path)
     receipts = receipts_of(path)
     n_blocks = _n_blocks(path)

@@ -103,9 +103,9 @@ def run_pass(
     on_done: Callable[[], None] = lambda: None,
     n_passes: int | None = None,
 ) -> Any:
-    """Run a pass over these spans, and each pass that its result asks for; return the last result.
+    """Run a pass over these spans, and each pass that follows from it; return the last result.
 
-    With `n_passes` it stops after so many passes, whether another one would follow or not.
+    `n_passes` bounds the number of passes.
     """
     found: Any = one
     leaves = tuple(Call(_leaf, span) for span in spans)

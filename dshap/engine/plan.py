@@ -75,19 +75,19 @@ class Plan:
     n_rows: int
     data_rows: int
     n_players: int
-    """Players of the design; players whose columns are constant are left out."""
+    """Number of players of the design; players whose columns are constant are left out."""
     n_outputs: int
-    """Outputs after the link."""
+    """Number of outputs after the link."""
     n_replicates: int
-    """Jackknife groups of the design; if it has none, replicates for the noise of the model."""
+    """Number of jackknife groups; if there are none, of replicates for the noise of the model."""
     n_coalitions: int
     pilot_rows: int
-    """Rows whose values the design sees before the evaluation, to settle its choices."""
+    """Number of rows whose values the design sees before the evaluation, to settle its choices."""
     pilot_coalitions: int
-    """Coalitions whose values the design asks for first."""
+    """Number of coalitions whose values the design asks for first."""
     instance_tile: int
     chunk_rows: int
-    """Rows of an inner chunk of the cube; an instance tile is one shard."""
+    """Number of rows of an inner chunk of the cube; an instance tile is one shard."""
     micro_rows: int
     coalition_tile: int
     coalition_groups: int

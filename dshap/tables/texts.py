@@ -221,7 +221,7 @@ class TextFiles(ParquetFiles, LaidOut):
         return ids
 
     def _first_pass(self) -> tuple[NDArray[np.uint32], int]:
-        """The checksums (n,) of the texts, and the number of tokens of the longest."""
+        """The checksums (n,) of the texts, and the number of tokens of the longest text."""
         if not self.n_rows:
             raise EmptyTableError(*NO_TEXTS)
         known = np.empty(self.n_rows, np.uint32)
