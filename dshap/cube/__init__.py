@@ -1,4 +1,4 @@
-"""The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
+"""The attribution cube in Zarr: its layout, writing by workers, and reading while it grows."""
 
 from dshap.cube.arrays import (
     create_cube,

@@ -1,5 +1,4 @@
-"""The attribution cube as Zarr arrays, created whole or not at all, and what a store says of
-itself."""
+"""The attribution cube as Zarr arrays, created whole or not at all, and what a store records."""
 
 from __future__ import annotations
 
@@ -41,20 +40,19 @@ __all__ = [
 
 RUN = "dshap_run"
 JOB = "dshap_job"
-"""Attributes that hold all that describes a run, or a job of several, as one JSON string."""
+"""The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())
-"""Of every chunk: a bit that changed on disk is an error to any reader of Zarr."""
+"""The codecs of every chunk; the checksum makes any reader of Zarr fail on a bit that changed."""
 NAT = np.iinfo(np.int64).min
-"""The integer of a missing time."""
+"""The integer that stands for a missing time."""
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
 
 
 def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None = None) -> None:
-    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so
-    never half there.
+    """Create the cube at `path`, with complete metadata and every row pending.
 
-    `files` are texts for its `state` folder.  What an earlier creation left when it was killed is
-    cleared.
+    It is built in a private folder and then renamed, so that it is never half there.  `files` maps
+    names to texts for its `state` folder.  Private folders of a killed creation are removed.
     """
     path = true_path(path)
     clear_private_folders(path)
@@ -69,8 +67,10 @@ def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None 
 
 
 def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
-    """Make the copy of the created files of a cube again, and those of its files that differ;
-    blocks stay."""
+    """Make the reference copy of a cube's created files again, and restore those that differ.
+
+    Blocks stay as they are.
+    """
     _created(
         path,
         lambda private: _create(private, layout, files),
@@ -79,7 +79,7 @@ def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None
 
 
 def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
-    """Create a store with the copy of its files in a private folder, then put it in its place."""
+    """Create a store with its reference copy in a private folder, then `put` it at `path`."""
     path = true_path(path)
     private = private_folder(path)
     make_folder(path.parent)
@@ -238,7 +238,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
 
 
 def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
-    """What a cube of texts has beside their attributions."""
+    """Create the arrays that only a cube of texts has: lengths and tokens."""
     _per_row(
         root,
         layout,
@@ -260,8 +260,10 @@ def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
 
 
 def _keep_order(group: Path, names: Iterable[str]) -> None:
-    """Consolidated metadata of a group, in this order: a reader that lists the folder gets the
-    order of its hashes."""
+    """Write consolidated metadata of a group that list its arrays in this order.
+
+    A reader that lists the folder instead gets the order of the file system.
+    """
     document = json.loads((group / "zarr.json").read_text())
     members = {name: json.loads((group / name / "zarr.json").read_text()) for name in names}
     document["consolidated_metadata"] = {
@@ -283,7 +285,7 @@ def _array(
     shards: tuple[int, ...] | None = None,
     **attributes: Any,
 ) -> zarr.Array[Any]:
-    """An array of the cube, with its codecs; attributes that are empty are left out."""
+    """Create an array of the cube with its codecs; empty attributes are left out."""
     return group.create_array(
         name,
         shape=shape,
@@ -306,7 +308,7 @@ def _per_row(
     dims: tuple[str, ...],
     **attributes: Any,
 ) -> None:
-    """An array along instance, in shards of one tile."""
+    """Create an array along `instance`, with one shard for each tile."""
     sizes = {
         "feature": len(layout.players),
         "feature_other": len(layout.players),
@@ -333,8 +335,7 @@ def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: st
 def _column(
     group: zarr.Group, layout: CubeLayout, name: str, kind: str, fill: Any, **attributes: Any
 ) -> None:
-    """A column of the table; times as integers with the attributes by which readers of CF know
-    them."""
+    """Create the array of a column; times become integers with attributes of the CF conventions."""
     if kind in TIME_UNITS:
         attributes |= {
             "units": f"{TIME_UNITS[kind]} since 1970-01-01",
@@ -346,7 +347,7 @@ def _column(
 
 
 def _column_fill(kind: str) -> Any:
-    """The value of a kept column where no row is written yet."""
+    """The fill value of a kept column, for rows that are not written yet."""
     if kind == TEXT:
         return ""
     if kind in TIME_UNITS:
@@ -369,7 +370,7 @@ def _container(root: zarr.Group) -> None:
 def _small(
     group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any
 ) -> None:
-    """An array of one chunk, with its values."""
+    """Create an array of one chunk, and write its values."""
     dtype = "string" if values.dtype.kind == "T" else values.dtype
     if values.dtype.kind == "f":
         fill = np.nan
@@ -381,7 +382,7 @@ def _small(
 
 
 def _names(group: zarr.Group, name: str, names: Iterable[str], long_name: str) -> None:
-    """The names along a dimension."""
+    """Create the array of the names along a dimension."""
     _small(
         group,
         name,
@@ -392,8 +393,10 @@ def _names(group: zarr.Group, name: str, names: Iterable[str], long_name: str) -
 
 
 def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
-    """The summary of each block, one chunk a block, so that a global ranking reads no
-    attribution."""
+    """Create the arrays of block summaries, one chunk for each block.
+
+    A global ranking reads these and no attribution.
+    """
     blocks = root.create_group(
         "blocks", attributes={"title": "sums over each finished block of rows"}
     )
@@ -429,8 +432,10 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
 
 
 def create_store(path: Path, job: Mapping[str, Any]) -> None:
-    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is
-    there and whole."""
+    """Create the root group of a job's store; its cubes are groups inside it.
+
+    A store that is there and whole is left as it is.
+    """
 
     def create(private: Path) -> None:
         root = zarr.open_group(private, mode="w-", zarr_format=3)
@@ -455,8 +460,10 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
 
 
 def lost_its_metadata(path: Path) -> bool:
-    """A store of a job without its own metadata: it holds states that are whole, cubes of dshap,
-    and nothing else."""
+    """Whether this is a job's store that lost its own metadata.
+
+    It is, if it holds whole states and cubes of dshap, and nothing else.
+    """
     states = states_of(path)
     if read_job(path) is not None or not any(states.is_whole(name) for name in states.names()):
         return False
@@ -465,12 +472,12 @@ def lost_its_metadata(path: Path) -> bool:
 
 
 def read_job(path: Path) -> dict[str, Any] | None:
-    """The job that a store records, None where `path` is no store of a job."""
+    """The job that a store records, or None if `path` is not the store of a job."""
     return _read_json(path, JOB)
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """The run that a cube records, None where `path` is no cube of this program."""
+    """The run that a cube records, or None if `path` is not a cube of dshap."""
     return _read_json(path, RUN)
 
 

@@ -1,4 +1,4 @@
-"""The finished blocks of a cube, one by one, in bounded memory: keys, kept columns, predictions."""
+"""Iteration over the finished blocks of a cube, in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["FinishedBlock", "finished_blocks"]
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """The stored rows of one block that has its receipt."""
+    """The stored rows of one block that has a receipt."""
 
     start: int
     keys: Mapping[str, NDArray[Any]]
-    """key column -> (n,): int64, text or datetime64[ns]."""
+    """key column -> values (n,) as int64, text or datetime64[ns]."""
     columns: Mapping[str, NDArray[Any]]
-    """kept column -> (n,); empty where the cube keeps none."""
+    """kept column -> values (n,); empty if the cube keeps no columns."""
     prediction: FloatArray
-    """(n, k); NaN where a row was skipped."""
+    """Predictions (n, k); NaN where a row was skipped."""
 
 
 def finished_blocks(path: Path) -> Iterator[FinishedBlock]:
-    """The finished blocks of the cube at `path` whose files are there, in the order of their rows.
+    """The finished blocks of the cube at `path`, in row order; blocks that lost files are left out.
 
     Raises
     ------
     DamagedError
-        Where a chunk cannot be read.
+        A chunk cannot be read.
     """
     with reading(path):
         keys = key_arrays(path)

@@ -1,8 +1,7 @@
-"""The calls of the file system that a store makes: files that are whole and on disk, and folders of
-its own making.
+"""The calls of the file system that a store makes: files that are whole and synced, and folders.
 
-A name that is visible stands for content that a power cut does not take back: the content is synced
-first, then the name is given, then the folder that holds the name is synced.
+A visible name stands for content that a power cut does not undo: first the content is synced, then
+the name is given, then the folder that holds the name is synced.
 """
 
 from __future__ import annotations
@@ -37,15 +36,16 @@ __all__ = [
 ]
 
 SYNC_THREADS = 8
-"""Syncs that wait at once: the disk writes its journal once for all of them (42 syncs of a block:
-20 ms for 130)."""
+"""Number of syncs that run at once: the file system then writes its journal once for all of them.
+
+The 42 syncs of a block take 20 ms so, and 130 ms one after the other.
+"""
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """The error numbers of file systems that cannot sync a folder."""
 
 
 def write_new(path: Path, *data: bytes | memoryview) -> bool:
-    """Create `path` with this content, in one step; False where it was there already (it is left as
-    it is)."""
+    """Create `path` with this content in one step; return False, changing nothing, if it exists."""
     with _private_file(path, *data) as private:
         try:
             os.link(private, path)
@@ -56,7 +56,7 @@ def write_new(path: Path, *data: bytes | memoryview) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put this content under the name of the file, in one step; a folder that stands there goes."""
+    """Put this content under the file's name in one step, replacing a file or a folder."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     with _private_file(path, content) as private:
@@ -66,8 +66,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
-    """A file with this content beside `path`, on disk, under a name that nobody knows; gone
-    afterwards."""
+    """A synced file with this content beside `path`, under a random name; removed afterwards."""
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     make_folder(path.parent)
     try:
@@ -82,7 +81,7 @@ def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing."""
+    """Make a folder and its missing parents, and sync the folders that hold them."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in missing:
@@ -109,12 +108,12 @@ def _sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Sync a folder with all that is in it."""
+    """Sync a folder and everything in it."""
     sync([folder, *folder.rglob("*")])
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0 where there is none."""
+    """The size of a file in bytes; 0 if there is no regular file."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -125,8 +124,7 @@ def size_of(path: Path) -> int:
 
 
 def read_file(path: Path) -> bytes | None:
-    """The content of a file; None where there is none: nothing, a folder, or a link that leads
-    nowhere."""
+    """The content of a file; None if there is none, or a folder or broken link in its place."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -144,8 +142,10 @@ def remove_file(path: Path) -> None:
 
 
 def clear_way(path: Path, folder: Path) -> None:
-    """Remove what stands under the name of a file below `folder`, and any file where a folder above
-    it should be."""
+    """Remove what stands under a file's name, and any file where a folder above it should be.
+
+    Only folders below `folder` are looked at.
+    """
     for parent in reversed(path.parents):
         if parent.is_relative_to(folder) and os.path.lexists(parent) and not parent.is_dir():
             parent.unlink()
@@ -153,10 +153,10 @@ def clear_way(path: Path, folder: Path) -> None:
 
 
 def true_path(path: Path) -> Path:
-    """The place that the path of a store leads to: where it is a symbolic link, its target.
+    """The path of a store with a symbolic link resolved to its target.
 
-    A lock and files that are not finished stand beside it, so that a store has one lock by whatever
-    name it is opened.
+    The lock and unfinished files stand beside it, so that a store has one lock whatever name it is
+    opened by.
 
     Raises
     ------
@@ -176,8 +176,10 @@ def true_path(path: Path) -> Path:
 
 
 def remove_store(path: Path) -> None:
-    """Remove a store that was made just now; the empty folder stays where `path` is a symbolic link
-    to it."""
+    """Remove a store that was just created.
+
+    If `path` is a symbolic link, its target remains as an empty folder.
+    """
     place = true_path(path)
     shutil.rmtree(place)
     if path.is_symlink():
@@ -185,13 +187,12 @@ def remove_store(path: Path) -> None:
 
 
 def private_folder(path: Path) -> Path:
-    """A name beside `path`, for what is renamed to it once it is whole."""
+    """A random name beside `path` for a folder that is renamed to `path` once it is whole."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
 
 
 def clear_private_folders(path: Path) -> None:
-    """Remove the private folders of `path` that were left when their run was killed, and nothing of
-    another name."""
+    """Remove the private folders of `path` that a killed run left behind, and no others."""
     if not path.parent.is_dir():
         return
     own = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")

@@ -1,11 +1,12 @@
 """Create-only files beside the arrays: receipts and prepared states.
 
-A file is written privately and then linked under its name (`disk.write_new`), so that it is whole
-or not there, whoever dies when; the second writer of a name finds it taken and leaves it as it is.
+A file is written privately and then linked under its name (`disk.write_new`), so that it is either
+whole or missing, whichever process dies.  The second writer of a name leaves the first file as it
+is.
 
-Each carries a seal, a digest of its content and of the name that it was made for: a file that was
-altered, cut or put under another name is known when it is read.  In an .npz file the seal is the
-comment of the archive, in a record the entry `seal`.
+Each file carries a seal, a digest of its content and of the name that it was made for: a file that
+was altered, cut or renamed is recognised when it is read.  In an .npz file the seal is the comment
+of the archive, in a record the entry `seal`.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ __all__ = ["CreateOnlyFolder", "ReceiptFolder", "StateFolder"]
 SEAL = "seal"
 SEAL_BYTES = 16
 PIECE_BYTES = 1 << 20
-"""Of a file that is read to be checked."""
+"""Bytes that are read at once to check the seal of a file."""
 ALTERED = "its content is not what was written under this name"
 HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-"""Version of an array's header -> what reads it."""
+"""Version of the header of a .npy array -> the function that reads it."""
 NO_FILE = "there is no file, but a folder or a link that leads nowhere"
 
 
 def _sealing(name: str) -> hashlib.blake2b:
-    """The digest that a content is added to, begun with the name."""
+    """The digest of a seal, begun with the name; the content is added to it."""
     return hashlib.blake2b(f"{name}:".encode(), digest_size=SEAL_BYTES)
 
 
 class CreateOnlyFolder(ABC):
-    """Files of one kind by name, each written once and sealed."""
+    """A folder of files of one kind, each written once under its name, and sealed."""
 
     suffix: str
 
@@ -58,12 +59,11 @@ class CreateOnlyFolder(ABC):
         return self.path / f"{name}{self.suffix}"
 
     def has(self, name: str) -> bool:
-        """Something stands under this name, be it a link that leads nowhere."""
+        """Whether anything stands under this name, even a link that leads nowhere."""
         return os.path.lexists(self.file(name))
 
     def names(self) -> Iterator[str]:
-        """Names of the whole files; what a crash left half-written begins with a dot and is
-        none."""
+        """The names of the whole files; a half-written one begins with a dot and is left out."""
         if self.path.is_dir():
             for entry in sorted(os.scandir(self.path), key=lambda entry: entry.name):
                 if entry.name.endswith(self.suffix) and not entry.name.startswith("."):
@@ -73,21 +73,23 @@ class CreateOnlyFolder(ABC):
         remove_file(self.file(name))
 
     def _write(self, name: str, *data: bytes | memoryview) -> bool:
-        """Create the file of this name; a file or a link in the place of the folder goes."""
+        """Create the file of this name; a file or a link in the place of the folder is removed."""
         if not self.path.is_dir():
             remove_file(self.path)
         return write_new(self.file(name), *data)
 
     @abstractmethod
     def damage(self, name: str) -> str | None:
-        """What is wrong with the file of this name; None where it is whole."""
+        """The fault of the file of this name, in words; None if it is whole."""
 
     def is_whole(self, name: str) -> bool:
         return self.has(name) and self.damage(name) is None
 
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
-        """Remove the damaged ones of these files (all where None), so that they are made again;
-        gives their names."""
+        """Remove the damaged ones of these files, so that they are made again; return their names.
+
+        `names` None means all files of the folder.
+        """
         if names is None:
             chosen = self.names()
         else:
@@ -98,7 +100,7 @@ class CreateOnlyFolder(ABC):
         return damaged
 
     def refuse_damaged(self, name: str) -> None:
-        """A `DamagedError` where the file is not whole."""
+        """Raise a `DamagedError` if the file of this name is not whole."""
         if what := self.damage(name):
             raise DamagedError(
                 f"{self.file(name)} is damaged ({what}): run the same again, or dshap.prepare "
@@ -108,32 +110,32 @@ class CreateOnlyFolder(ABC):
 
 
 class ReceiptFolder(CreateOnlyFolder):
-    """Small records of text and numbers, as JSON."""
+    """A folder of small records of text and numbers, stored as JSON."""
 
     suffix = ".json"
 
     def put(self, name: str, content: dict[str, Any]) -> bool:
-        """False where there is one of this name: it is left as it is."""
+        """Store a record; return False if one of this name exists (it is left as it is)."""
         return self._write(name, self._sealed(name, content))
 
     def get(self, name: str) -> dict[str, Any]:
-        """The record.
+        """The record of this name.
 
         Raises
         ------
         DamagedError
-            It is not what was written under this name.
+            Its content is not what was written under this name.
         """
         self.refuse_damaged(name)
         return self.content(name)
 
     def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Name and content of those that are whole."""
+        """(name, content) of the records that are whole."""
         found = ((name, self.whole_one(name)) for name in self.names())
         return ((name, content) for name, content in found if content is not None)
 
     def whole_one(self, name: str) -> dict[str, Any] | None:
-        """The record of this name, where it is there and whole."""
+        """The record of this name, or None if it is missing or damaged."""
         stored = read_file(self.file(name))
         try:
             content = dict(json.loads(stored or b""))
@@ -157,13 +159,13 @@ class ReceiptFolder(CreateOnlyFolder):
         return ALTERED
 
     def content(self, name: str) -> dict[str, Any]:
-        """The record, not checked."""
+        """The record of this name, without a check of its seal."""
         content = dict(json.loads(self.file(name).read_bytes()))
         content.pop(SEAL, None)
         return content
 
     def holds(self, name: str, content: dict[str, Any]) -> bool:
-        """The file is whole, and its record is this one."""
+        """Whether the file is whole and its record equals `content`."""
         return read_file(self.file(name)) == self._sealed(name, content)
 
     @staticmethod
@@ -174,12 +176,12 @@ class ReceiptFolder(CreateOnlyFolder):
 
 
 class StateFolder(CreateOnlyFolder):
-    """Records of arrays by name, as .npz files that `numpy.load` opens without pickle.
+    """A folder of records of arrays, as .npz files that `numpy.load` opens without pickle.
 
     Parameters
     ----------
     path : folder that is written
-    prepared : a second folder, which is looked in first and never written
+    prepared : a second folder, which is searched first and never written
     """
 
     suffix = ".npz"
@@ -201,8 +203,10 @@ class StateFolder(CreateOnlyFolder):
         remove_file(self.path / f"{name}{self.suffix}")
 
     def put(self, name: str, record: Record) -> None:
-        """The .npz file, which ends with the length of its comment, 0: the seal is written as that
-        comment."""
+        """Store a record as an .npz file, with the seal as the comment of its archive.
+
+        An .npz file ends with the length of its comment, which is 0 before the seal is added.
+        """
         content = memoryview(record.to_bytes())[:-2]
         length = SEAL_BYTES.to_bytes(2, "little")
         sealing = _sealing(name)
@@ -211,12 +215,12 @@ class StateFolder(CreateOnlyFolder):
         self._write(name, content, length, sealing.digest())
 
     def get(self, name: str, kind: type[Record]) -> Any:
-        """The record.
+        """The record of this name, as an instance of `kind`.
 
         Raises
         ------
         DamagedError
-            It is not what was written under this name.
+            Its content is not what was written under this name.
         """
         self.refuse_damaged(name)
         return kind.load(self.file(name))
@@ -231,7 +235,7 @@ class StateFolder(CreateOnlyFolder):
 
 
 def _is_sealed(file: Path, name: str) -> bool:
-    """The .npz file ends with the seal of its content under this name; read piece by piece."""
+    """Whether the .npz file ends with the seal of its content and name; it is read in pieces."""
     sealing = _sealing(name)
     with open(file, "rb") as content:
         left = os.fstat(content.fileno()).st_size - SEAL_BYTES
@@ -242,11 +246,10 @@ def _is_sealed(file: Path, name: str) -> bool:
 
 
 def _oversized(file: Path) -> str | None:
-    """Say what is wrong with the entries of a sealed .npz file, from their headers alone: none is
-    loaded for it.
+    """The fault of the entries of a sealed .npz file, in words; None if there is none.
 
-    A seal says that a file was not altered, not who made it: entries that are compressed, or that
-    say that they hold more than the file, would take memory that nobody planned.
+    Only headers are read.  A seal shows that a file was not altered, not who made it: entries that
+    are compressed, or claim to hold more than the file, could take unplanned memory.
     """
     size = file.stat().st_size
     said = 0
@@ -264,7 +267,7 @@ def _oversized(file: Path) -> str | None:
 
 
 def _said_bytes(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
-    """Bytes of the array that an entry says it holds."""
+    """The bytes of an array, from the shape and dtype in the header of its entry."""
     with archive.open(entry) as content:
         version = np.lib.format.read_magic(content)
         read = HEADERS.get(version)

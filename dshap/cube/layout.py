@@ -1,5 +1,7 @@
-"""What is in an attribution cube: shapes, names and types of its arrays; what has others is refused
-in one line."""
+"""The layout of an attribution cube: shapes, names and types of its arrays.
+
+Stores of another layout are refused here too, in one line.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ from dshap.cube.reference_copy import has_copy
 __all__ = ["TEXT", "TIME_UNITS", "CubeLayout", "decoded", "dims_of", "reading", "refuse_foreign"]
 
 TEXT = "string"
-"""Type of a kept column of text."""
+"""The type of a kept column of text."""
 TIME_UNITS: Mapping[str, str] = {"datetime64[ns]": "nanoseconds", "datetime64[us]": "microseconds"}
-"""Type of a column of times -> the units that its integers are in since 1970, as CF has them."""
+"""The type of a column of times -> the unit of its integers, counted from 1970, as CF names it."""
 TAKEN = frozenset(
     (
         "attribution",
@@ -44,9 +46,9 @@ TAKEN = frozenset(
         "std_error",
     )
 )
-"""Names of a cube that no key has."""
+"""Variable names of the cube itself; a key column of such a name gets the prefix `key_`."""
 OF_TEXTS = frozenset(("length", "token"))
-"""The same of a cube of texts alone."""
+"""Further variable names that only a cube of texts has."""
 INSTANCE = "instance"
 FEATURE = "feature"
 OUTPUT = "output"
@@ -61,45 +63,47 @@ ARRAYS: Mapping[str, tuple[tuple[tuple[str, ...], ...], str]] = {
     "blocks/count": ((("block",),), "i"),
     "blocks/residual": ((("block", OUTPUT),), "f"),
 }
-"""Array of every cube -> the dimensions that it may have, and the kind of its numbers."""
+"""Array that every cube has -> the dimensions that it may have, and its numpy kind of dtype."""
 
 
 @dataclass(frozen=True)
 class CubeLayout:
-    """Shapes, names and types of one cube."""
+    """The shapes, names and types of the arrays of one cube."""
 
     n_rows: int
     players: tuple[str, ...]
     outputs: tuple[str, ...]
-    """After the link."""
+    """Names of the outputs after the link."""
     tile: int
-    """Rows of a shard: one task writes whole ones."""
+    """Number of rows of a shard; a task writes whole shards."""
     chunk: int
-    """Rows of an inner chunk."""
+    """Number of rows of an inner chunk."""
     dtype: str = "float64"
     units: str = "1"
     n_replicates: int = 0
-    """Jackknife groups; 0: no standard errors."""
+    """Number of jackknife groups; 0 means no standard errors."""
     has_interactions: bool = False
     interaction_errors: str = ""
-    """Why it is not known how far interactions are off; empty where they are exact."""
+    """Why the errors of the interactions are unknown; empty if they are exact."""
     is_adaptive: bool = False
-    """Rows take as many coalitions as their error asks for."""
+    """Whether each row takes as many coalitions as its error requires (`tol`)."""
     link: str = ""
-    """What values are on the scale of; empty: that of the model."""
+    """The scale of the values, such as log-odds; empty if it is the model's own."""
     is_base_by_row: bool = False
-    """The base value differs from row to row."""
+    """Whether the base value differs from row to row."""
     classes: tuple[str, ...] = ()
-    """Of which each row is explained for one; empty where rows do not differ."""
+    """The classes, one of which is explained for each row; empty if all outputs are."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Explained columns that are kept, and their dtypes; empty when they are not."""
+    """Explained column that is kept -> its dtype; empty if none is kept."""
     vocabulary: Vocabulary | None = None
-    """Of rows that are texts: their tokens are kept, and there is no attribution beyond their
-    end."""
+    """The vocabulary of rows that are texts; None for other rows.
+
+    Tokens of texts are kept, and there is no attribution beyond the end of a text.
+    """
     run: Mapping[str, Any] = field(default_factory=dict)
-    """Fingerprint and all that describes the run; stored as one JSON string."""
+    """The fingerprint and everything else that describes the run; stored as one JSON string."""
 
     @property
     def n_blocks(self) -> int:
@@ -107,8 +111,10 @@ class CubeLayout:
 
     @property
     def key_variables(self) -> dict[str, str]:
-        """key column -> its variable: its own name, after `key_` where the cube has another
-        variable of that name."""
+        """key column -> its variable in the cube.
+
+        This is the column's name, with the prefix `key_` if the cube has a variable of that name.
+        """
         names = _variable_names(self.keys)
         if self.vocabulary is None:
             taken = TAKEN
@@ -123,8 +129,7 @@ class CubeLayout:
 
 
 def _variable_names(columns: Iterable[str]) -> dict[str, str]:
-    """column -> a name that Zarr takes as one array, CF as one word and xarray as no dimension; all
-    different."""
+    """column -> a distinct name that is valid in Zarr and CF, and no dimension of the cube."""
     names: dict[str, str] = {}
     for column in columns:
         name = re.sub(r"[^\w.-]", "_", column).strip(".") or "column"
@@ -136,14 +141,14 @@ def _variable_names(columns: Iterable[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What goes wrong inside is said of the store at `path`.
+    """Turn any error inside into one about the store at `path`.
 
     Raises
     ------
     DamagedError
-        The store is one of this program: it was altered.
+        The store was made by dshap: it was altered since.
     InputError
-        It is none, or a file of the user's, which has the name of a package, raised while it was
+        It was not; or a file of the user that has the name of a package raised while it was
         imported.
     """
     try:
@@ -167,7 +172,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def refuse_foreign(path: Path) -> None:
-    """An `InputError` where an array of every cube is missing, or is of another shape or type."""
+    """Raise an `InputError` if an array of every cube is missing, or of another shape or type."""
     sizes: dict[str, int] = {}
     with reading(path):
         root = zarr.open_group(path, mode="r")
@@ -188,12 +193,12 @@ def refuse_foreign(path: Path) -> None:
 
 
 def dims_of(array: zarr.Array[Any]) -> tuple[str | None, ...]:
-    """Names of the dimensions; none of an array that does not tell, as in Zarr 2."""
+    """The names of an array's dimensions; empty for an array without names, as in Zarr 2."""
     return tuple(getattr(array.metadata, "dimension_names", None) or ())
 
 
 def decoded(values: NDArray[Any], array: zarr.Array[Any]) -> NDArray[Any]:
-    """The values of an array, times as times."""
+    """The values of an array, with times as datetime64."""
     if "calendar" not in array.attrs:
         return values
     unit = str(array.attrs["units"]).partition(" ")[0]

@@ -1,4 +1,4 @@
-"""Reading cubes: lazily, while they grow, and single rows of them."""
+"""Reading cubes: lazily, while they grow, and row by row."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 MAX_TOLD = 1_000
-"""Blocks with failed rows whose reasons a status tells."""
+"""Largest number of blocks with failed rows whose reasons a status reports."""
 MAX_INDEXED_ROWS = 10_000_000
 ORDER = (
     "attribution",
@@ -63,11 +63,11 @@ ORDER = (
     "length",
     "token",
 )
-"""Of the variables, whatever order the file system lists them in; others follow."""
+"""The order of the variables of an opened cube; other variables follow."""
 
 
 def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
-    """A cube of no instance: what the rows of a table without any are explained by."""
+    """A cube without instances: the result for a table without rows."""
     sizes = {"instance": 0, "feature": len(players), "output": len(outputs)}
     dims = {
         "attribution": ("instance", "feature", "output"),
@@ -82,7 +82,7 @@ def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
 
 
 def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
-    """The attribution cube at `store`, lazily: attributions are read when they are computed with.
+    """The attribution cube at `store`, opened lazily: attributions are read when they are used.
 
     Parameters
     ----------
@@ -100,7 +100,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     Raises
     ------
     InputError
-        Where there is no cube, with the groups that are cubes; a store of another program.
+        There is no cube at `store` (the message lists the groups that are cubes), or the store was
+        made by another program.
     DamagedError
         Names, units or other metadata are not what was written.
     """
@@ -128,7 +129,7 @@ def _opened(path: Path) -> xr.Dataset:
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     keys = key_names(path)
-    # keys in the order given
+    # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
     cube = cube[
@@ -156,7 +157,7 @@ def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
 
 
 def cube_paths(store: Path) -> list[Path]:
-    """The cubes at or directly below a store."""
+    """The paths of the cubes at a store or directly below it."""
     if read_run(store) is not None:
         return [store]
     if not store.is_dir():
@@ -170,17 +171,17 @@ def cube_paths(store: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class FailedRows:
-    """Rows that have no attribution for one reason."""
+    """The rows that failed for one reason."""
 
     rows: int
     first: str
-    """The first of them, with its key."""
+    """The first of these rows, with its key."""
     reason: str
 
 
 @dataclass(frozen=True)
 class CubeStatus:
-    """How far a cube is."""
+    """The progress of a cube: numbers of rows by status, and of finished blocks."""
 
     path: str
     n_rows: int
@@ -191,7 +192,7 @@ class CubeStatus:
     blocks_done: int
     n_blocks: int
     failures: tuple[FailedRows, ...] = ()
-    """Why rows failed, in the first blocks with such rows."""
+    """The reasons why rows failed, from the first blocks with such rows."""
 
     @property
     def is_complete(self) -> bool:
@@ -199,7 +200,7 @@ class CubeStatus:
 
 
 def cube_status(path: Path) -> CubeStatus:
-    """Rows by status and blocks with a receipt; reads one byte a row."""
+    """Count the rows by status and the blocks with a receipt; reads one byte for each row."""
     refuse_foreign(path)
     with reading(path):
         return _status(path)
@@ -232,7 +233,7 @@ def _status(path: Path) -> CubeStatus:
 
 
 def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
-    """Why rows of these blocks failed, one entry a reason, numbers in it apart."""
+    """The reasons why rows of these blocks failed; those that differ in numbers only are merged."""
     found: dict[str, FailedRows] = {}
     for name in map(block_name, blocks):
         folder = next(
@@ -246,17 +247,16 @@ def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
 
 
 def feature_ranking(path: Path) -> xr.Dataset:
-    """`mean`, `mean_magnitude`, `mean_square` (feature, output) of the attributions, from the block
-    summaries.
+    """Global importance of the features, from the summaries of the finished blocks.
 
-    Over the blocks that are finished, in milliseconds at any number of rows.  Each has its
-    `<name>_std_error`, the error of sampling coalitions: all instances share them, so it comes from
-    the statistics of the jackknife groups, and does not fall with the number of instances.  0 where
-    every coalition counts.  The upward bias of |φ̂| and φ̂² by these errors is taken off
-    (`dshap.cube.summary.estimates`): a player that is worth nothing has about 0.
-    `root_mean_square` has no error of its own: its interval is from root to root of the ends of
-    that of `mean_square`.  `residual` (output) is the largest |Σφ + base value − prediction| of a
-    row.
+    Gives `mean`, `mean_magnitude` and `mean_square` (feature, output) of the attributions, in
+    milliseconds at any number of rows.  Each has a `<name>_std_error`, the error of sampling
+    coalitions.  All instances share the coalitions, so this error comes from the statistics of the
+    jackknife groups and does not fall with the number of instances; it is 0 where all coalitions
+    are evaluated.  The upward bias of |φ̂| and φ̂² by these errors is subtracted
+    (`dshap.cube.summary.estimates`): a player without effect has about 0.  `root_mean_square` has
+    no error of its own: take the square roots of the ends of the interval of `mean_square`.
+    `residual` (output) is the largest |Σφ + base value − prediction| of a row.
     """
     refuse_foreign(path)
     with reading(path):
@@ -283,8 +283,10 @@ def _ranking(path: Path) -> xr.Dataset:
 
 
 def largest_residual(path: Path) -> FloatArray:
-    """(output,): the largest |Σφ + base value − prediction| of a row of the finished blocks; NaN
-    where none is."""
+    """(output,): the largest |Σφ + base value − prediction| over the rows of the finished blocks.
+
+    NaN if no block is finished.
+    """
     with reading(path):
         residual = np.asarray(zarr.open_array(path / "blocks" / "residual", mode="r")[:], float)
         finished = _finished(path, len(residual))
@@ -294,16 +296,18 @@ def largest_residual(path: Path) -> FloatArray:
 
 
 def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
-    """The blocks that have a receipt."""
+    """The indices of the blocks that have a receipt."""
     names = set(receipts_of(path).names())
     return np.flatnonzero([block_name(block) in names for block in range(n_blocks)])
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """name -> what the run found out beside its values: "closed_form", "base_value", "pilot",
-    "background", "additivity", "mse_v"."""
+    """name -> a record that the run wrote beside its values.
+
+    The names are "closed_form", "base_value", "pilot", "background", "additivity" and "mse_v".
+    """
     notes = notes_of(path)
-    found = {}  # those of an earlier version have no seal
+    found = {}  # notes of earlier versions have no seal
     for name in notes.names():
         if notes.damage(name) and has_copy(path):
             warnings.warn(
@@ -316,15 +320,14 @@ def read_notes(path: Path) -> dict[str, Any]:
 
 
 def find_row(path: Path, key: Sequence[str | int]) -> int:
-    """Position of the row with this key (one value a key column); of a cube without keys, the
-    position itself.
+    """The position of the row with this key, which has one value for each key column.
 
-    Reads the keys shard by shard up to the row.
+    In a cube without keys the key is the position.  Keys are read shard by shard up to the row.
 
     Raises
     ------
     InputError
-        No such row.
+        There is no such row.
     """
     refuse_foreign(path)
     with reading(path):
@@ -359,7 +362,7 @@ def _found(path: Path, key: Sequence[str | int]) -> int:
 
 
 def row_key(path: Path, position: int) -> dict[str, str]:
-    """key column -> the key of one row; empty for a cube without keys."""
+    """key column -> the key of one row as text; empty for a cube without keys."""
     with reading(path):
         return {
             name: str(_plain(array, slice(position, position + 1))[0])
@@ -368,13 +371,13 @@ def row_key(path: Path, position: int) -> dict[str, str]:
 
 
 def kept_row(path: Path, position: int) -> dict[str, Any]:
-    """column -> value of one row, where the cube keeps the explained columns."""
+    """column -> value of one row; empty if the cube does not keep the explained columns."""
     with reading(path):
         return {name: _plain_value(array, position) for name, array in kept_arrays(path).items()}
 
 
 def kept_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
-    """Kept column -> its array; empty where the cube keeps none."""
+    """kept column -> its array; empty if the cube keeps none."""
     if not (path / "rows").is_dir():
         return {}
     rows = zarr.open_group(path / "rows", mode="r")
@@ -382,20 +385,19 @@ def kept_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
 
 
 def key_names(path: Path) -> list[str]:
-    """Variables of the key columns, in the order that they were given in."""
+    """The variables of the key columns, in the order of the key."""
     return str(zarr.open_array(path / "attribution", mode="r").attrs.get("coordinates", "")).split()
 
 
 def key_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
-    """key column -> its array, in the order of the cube's keys."""
+    """key column -> its array, in the order of the key."""
     group = zarr.open_group(path, mode="r")
     arrays = [array for array in map(group.get, key_names(path)) if isinstance(array, zarr.Array)]
     return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays}
 
 
 def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
-    """Keys as text: whole numbers, text, times in ISO form (a date alone where the time is
-    midnight)."""
+    """Keys as text (n,); times in ISO form, as a date alone where the time is midnight."""
     values = decoded(np.asarray(array[rows]), array)
     if values.dtype.kind == "M":
         text = np.datetime_as_string(values, unit="s")
@@ -404,7 +406,7 @@ def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
 
 
 def _plain_value(array: zarr.Array[Any], position: int) -> Any:
-    """A kept value as a number or as text; a time in ISO form, empty where it is missing."""
+    """A kept value as a number or text; a time in ISO form, empty where it is missing."""
     value = decoded(np.asarray(array[position : position + 1]), array)[0]
     if value.dtype.kind != "M":
         return value.item()

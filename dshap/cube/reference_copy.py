@@ -1,9 +1,8 @@
-"""The files that a store was created with, kept a second time, and the list of all that a finished
-run left.
+"""The reference copy of the files that a store was created with, and the list of a finished run.
 
-Metadata, names and plan never change, so what they should be is known: their copy is a record of
-bytes under the store's `state`, sealed like any state.  What no block holds and no copy has
-(states, notes) is listed at the end of a run, so that what is lost is missed.
+Metadata, names and plan never change after creation, so the store keeps a copy of them: a record of
+bytes under its `state`, sealed like any state.  States and notes belong to no block and are not in
+the copy; a finished run lists them, so that a lost one is noticed.
 """
 
 from __future__ import annotations
@@ -46,50 +45,52 @@ __all__ = [
 ]
 
 CONTAINER = "state"
-"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no
-chunk."""
+"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
+
+It holds no chunk.
+"""
 COPY = "files"
 FINISHED = "finished"
 PREPARED = "prepared.json"
-"""Describes a prepared value function beside its states."""
+"""The file that describes a prepared value function, beside its states."""
 CHANGES = "base_value/c"
-"""The only chunk of a new cube that is written again."""
+"""The prefix of the only chunk of a new cube that is written again later."""
 SHARED = ("base_value/c/0",)
-"""Files with values that belong to no block."""
+"""Files whose values belong to no block."""
 
 
 def states_of(path: Path) -> StateFolder:
-    """The states of the store at `path`."""
+    """The folder of the states of the store at `path`."""
     return StateFolder(path / CONTAINER)
 
 
 def receipts_of(path: Path) -> ReceiptFolder:
-    """The receipts of the cube at `path`, one for each finished block."""
+    """The folder of the receipts of the cube at `path`, one for each finished block."""
     return ReceiptFolder(path / CONTAINER / "receipts")
 
 
 def failures_of(path: Path) -> ReceiptFolder:
-    """Why blocks of the cube at `path` have no receipt, where their task failed."""
+    """The folder of the failures of the cube at `path`: why a block has no receipt."""
     return ReceiptFolder(path / CONTAINER / "failures")
 
 
 def notes_of(path: Path) -> ReceiptFolder:
-    """Small records beside the cube at `path`: what its run found out."""
+    """The folder of the notes of the cube at `path`: small records that its run wrote."""
     return ReceiptFolder(path / CONTAINER / "notes")
 
 
 def copy_of(path: Path) -> StateFolder:
-    """The folder of the copy of the created files, its one state: `copy_name`."""
+    """The folder of the reference copy, which is its single state, named `copy_name`."""
     return StateFolder(path / CONTAINER / "created")
 
 
 def mark_of(path: Path) -> ReceiptFolder:
-    """The folder of the list that a finished run leaves, under the name `FINISHED`."""
+    """The folder of the list of a finished run, which has the name `FINISHED`."""
     return ReceiptFolder(path / CONTAINER)
 
 
 def keep_copy(path: Path) -> None:
-    """Keep all files of a store that was just created, cubes inside it apart."""
+    """Store the reference copy of a store that was just created, before it holds any cube."""
     files = {
         str(file.relative_to(path)): file for file in sorted(path.rglob("*")) if file.is_file()
     }
@@ -106,36 +107,37 @@ def _digest(file: Path) -> str:
 
 
 def copy_name_of(path: Path) -> str:
-    """The name of a copy of the created files, by the metadata of the store as they are."""
+    """The name of the reference copy, from a digest of the store's root metadata."""
     return f"{COPY}-{_digest(path / 'zarr.json')}"
 
 
 def copy_name(path: Path) -> str | None:
-    """The copy's name tells the store, by its metadata, so that the copy of another is not taken;
-    None without one."""
+    """The name of the stored reference copy, or None if there is none.
+
+    It contains a digest of the store's metadata, so that the copy of another store is not taken.
+    """
     return next(copy_of(path).names(), None)
 
 
 def has_copy(path: Path) -> bool:
-    """The copy is there and whole."""
+    """Whether the reference copy is there and whole."""
     name = copy_name(path)
     return name is not None and copy_of(path).is_whole(name)
 
 
 def altered_files(path: Path) -> list[str]:
-    """Of the created files, those that are missing or not what they were."""
+    """The names of created files that are missing or differ from their copy."""
     kept = ((name, path / name, content) for name, content in copied_files(path).items())
     return [name for name, file, content in kept if read_file(file) != content]
 
 
 def copied_files(path: Path) -> dict[str, bytes]:
-    """name -> what the file was created with.
+    """name of a created file -> its content at creation.
 
     Raises
     ------
     DamagedError
-        The copy is not whole, or names a file outside of the store, which nothing is to be written
-        to.
+        The copy is not whole, or it names a file outside of the store, which must not be written.
     """
     record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
     if outside := [
@@ -150,7 +152,7 @@ def copied_files(path: Path) -> dict[str, bytes]:
 
 
 def restore_files(path: Path, names: Iterable[str]) -> None:
-    """Put these files back from the copy, each in one step."""
+    """Restore these files from the reference copy, each in one step."""
     chosen = list(names)
     kept = copied_files(path) if chosen else {}
     for name in chosen:
@@ -159,8 +161,7 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
 
 
 def renew_copy(path: Path, fresh: Path) -> None:
-    """Take the copy of a store that was just created alike, and its files where those of `path`
-    differ."""
+    """Take over the copy of an equal, newly created store, and restore the files that differ."""
     source = copy_of(fresh)
     target = copy_of(path)
     if not target.path.is_dir():
@@ -173,8 +174,10 @@ def renew_copy(path: Path, fresh: Path) -> None:
 
 
 def refuse_altered(path: Path, *, with_plan: bool = True) -> None:
-    """A `DamagedError` that names the created files that are not what they were; none where no copy
-    can tell."""
+    """Raise a `DamagedError` that names the created files that were altered.
+
+    Without a reference copy nothing can be checked, and nothing is raised.
+    """
     if not has_copy(path):
         return
     names = [
@@ -189,8 +192,10 @@ def refuse_altered(path: Path, *, with_plan: bool = True) -> None:
 
 
 def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
-    """List what a finished run has left: states, notes, and `others`, the cubes of a job; left as
-    it is if the same."""
+    """Write the list of what a finished run has left, unless the same list is there.
+
+    It holds states, notes, and `others`, the cubes of a job.
+    """
     content = {
         "states": list(states_of(path).names()),
         "notes": note_digests(path),
@@ -205,21 +210,22 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
 
 
 def note_digests(path: Path) -> dict[str, str]:
-    """name -> digest of the file of each note."""
+    """note -> digest of its file."""
     notes = notes_of(path)
     return {name: _digest(notes.file(name)) for name in notes.names()}
 
 
 def holds_run(path: Path, digest: str) -> bool:
-    """Receipts are here, and all of them are of the run with this digest, whatever the metadata
-    say."""
+    """Whether there are receipts, and all of them belong to the run with this digest.
+
+    The metadata are not looked at.
+    """
     digests = {receipt["fingerprint"] for _, receipt in receipts_of(path).whole()}
     return digests == {digest}
 
 
 def is_finished(path: Path) -> bool:
-    """A run came to its end here; what it left beside its blocks is there, and the copy of the
-    created files whole."""
+    """Whether a run finished here and still has its reference copy and its files outside blocks."""
     mark = mark_of(path)
     if not mark.is_whole(FINISHED) or not has_copy(path):
         return False

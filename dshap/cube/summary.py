@@ -1,8 +1,8 @@
-"""Sums over the rows of a block, and what they say of all rows: means, mean squares and mean
-magnitudes, with errors.
+"""Sums over the rows of a block, and the global estimates from them, with errors.
 
-|φ̂| and φ̂² of a noisy φ̂ are too large on the average: by se² the square, by 0.8 se the magnitude
-where φ = 0.  No mean over rows takes this away; it is taken off here.
+The estimates are means, mean squares and mean magnitudes.  |φ̂| and φ̂² of a noisy φ̂ are biased
+upward: the square by se², the magnitude by 0.8 se where φ = 0.  A mean over rows does not remove
+this bias; it is subtracted here.
 """
 
 from __future__ import annotations
@@ -25,34 +25,36 @@ STATISTICS = (
     "sum_of_split_magnitudes",
     "sum_of_variances",
 )
-"""What is summed over the rows of a block."""
+"""The statistics that are summed over the rows of a block."""
 
 FAR = 9.0
-"""Standard errors from which on Φ is 1 to the last digit, and the normal density, at most 1e-18,
-adds nothing to it."""
+"""Number of standard errors from which Φ is 1 to the last digit.
+
+The normal density, at most 1e-18 there, adds nothing.
+"""
 MOST = 1e12
-"""Ratio of signal to noise beyond which w is 2/3."""
+"""Ratio of signal to noise above which the weight w is set to its limit 2/3."""
 DOUBT = 0.2
-"""About the share of mean |φ̂| in the mean magnitude: its true value lies 0.1 to 0.3 off where φ is
-not normal."""
+"""The uncertainty of the weight w of mean |φ̂| in the mean magnitude.
+
+The true weight is 0.1 to 0.3 away from w where φ is not normal.
+"""
 
 
 class Estimate(NamedTuple):
-    """A mean over rows (d, k) and its standard error (d, k); NaN where the attributions have
-    none."""
+    """A mean over rows (d, k) and its standard error (d, k), NaN if there are no errors."""
 
     value: FloatArray
     std_error: FloatArray
 
 
 def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """T = |φ̂| (2Φ(u) − 1) − 2 se φ(u), u = |φ̂|/se, and its derivative by φ̂; both of the shape of
-    `phi`.
+    """T = |φ̂| (2Φ(u) − 1) − 2 se φ(u), u = |φ̂|/se, and its derivative by φ̂ (shapes as `phi`).
 
     T is the mean of sign(a)·b where a and b are the estimates from two random halves of the
     coalitions, a = φ̂ + h, b = φ̂ − h, h ~ N(0, se²): their errors are independent, so that its
     expectation is φ·(2Φ(φ/(√2 se)) − 1), which is 0 where φ = 0 and |φ| where |φ| is a few se.
-    |φ̂| where se = 0, NaN where it is NaN.
+    T is |φ̂| where se = 0, and NaN where se is NaN.
     """
     size = np.abs(phi)
     ratio = np.minimum(
@@ -60,18 +62,17 @@ def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray,
     )
     density = np.zeros_like(size)
     inside = np.ones_like(size)
-    is_near = ~(ratio >= FAR)  # or NaN
+    is_near = ~(ratio >= FAR)  # true for NaN too
     density[is_near] = np.exp(-0.5 * np.square(ratio[is_near])) / np.sqrt(2 * np.pi)
     inside[is_near] = 2 * ndtr(ratio[is_near]) - 1
     return size * inside - 2 * std_error * density, np.sign(phi) * (inside + 4 * ratio * density)
 
 
 def block_sums(attribution: Attribution) -> FloatArray:
-    """(1 + R, statistics, d, k): sums over rows, of the estimate and with each jackknife group left
-    out.
+    """Sums over rows (1 + R, statistics, d, k): of the estimate, and of each jackknife replicate.
 
-    The split magnitudes of a group are to first order in what it changes; the variances are those
-    of the estimate.
+    The split magnitudes of a replicate are linearised about the estimate; the variances are those
+    of the estimate throughout.
     """
     phi = attribution.phi
     replicates = attribution.replicates
@@ -107,20 +108,19 @@ def block_sums(attribution: Attribution) -> FloatArray:
 
 
 def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
-    """`mean`, `mean_magnitude` and `mean_square` over rows, of the means (1 + R, d, k) of each of
-    the statistics.
+    """`mean`, `mean_magnitude` and `mean_square` over rows, from means (1 + R, d, k) of statistics.
 
-    With the biases taken off, and none below 0.  The mean square is mean φ̂² − mean se²; its
-    variance is that of the groups' mean squares and 2 (mean se²)², what φ̂² has where φ = 0 and the
-    errors of all rows move together.
+    Biases are subtracted, and no magnitude or square is below 0.  The mean square is mean φ̂² −
+    mean se².  Its variance is the variance of the replicates' mean squares plus 2 (mean se²)²,
+    the variance of φ̂² where φ = 0 and the errors of all rows move together.
 
     The mean magnitude is M = T + w (A − T), A = mean |φ̂|, T the mean of `split_magnitude`: A is
     too large, T too small or right.  With ρ = mean φ²/mean se², both estimated, w = (√ρ − τ)/(√(1 +
     ρ) − τ), τ = ρ/√(2 + ρ), which makes the expectation of M that of |φ| where φ is normal about 0:
-    0 where a player is worth nothing, 2/3 where it is worth much.  Its variance is that of the
-    groups, to first order, and (`DOUBT` (A − T))² for the doubt about w.
+    0 for a player without effect, 2/3 for a player with a large one.  Its variance is the variance
+    of the replicates, to first order, plus (`DOUBT` (A − T))² for the uncertainty of w.
 
-    Without standard errors nothing is known of the bias: plain means, and NaN errors.
+    Without standard errors the bias is unknown: plain means are returned, with NaN errors.
     """
     mean, plain, square, split, variance = (means[name] for name in STATISTICS)
     noise = variance[0]
@@ -143,8 +143,10 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
 
 
 def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
-    """w of `estimates`, without its differences; anything where there is no noise, because A = T
-    there."""
+    """The weight w of `estimates`, in a form without cancellation.
+
+    Where there is no noise any weight will do, because A = T there.
+    """
     ratio = np.minimum(np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0), MOST)
     root = np.sqrt((1 + ratio) * (2 + ratio)) + ratio
     share: FloatArray = (

@@ -1,4 +1,4 @@
-"""Checking all that a store holds against what was written, and removing what does not agree."""
+"""Checking everything in a store against what was written, and removing what does not agree."""
 
 from __future__ import annotations
 
@@ -51,22 +51,21 @@ ANEW = "it stays readable, and the same run computes it anew"
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing of a store that is not what was written."""
+    """One thing in a store that is not what was written."""
 
     place: str
     what: str
     remove: tuple[Path, ...] = ()
-    """Files whose removal lets the same run make it again."""
+    """Files to remove, so that the same run makes them again."""
     is_copied: bool = False
-    """A created file: its copy is put back, and no run is needed."""
+    """Whether it is a created file, which is restored from its copy without a run."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
 
 
 def store_parts(store: Path) -> dict[str, Path]:
-    """name -> folder with a `state` of its own: a cube, or the store of a job and the cubes in
-    it."""
+    """name -> folder with a `state` of its own: a cube, or a job's store and the cubes in it."""
     if not store.is_dir():
         return {}
     if (store / "attribution").is_dir():
@@ -74,26 +73,25 @@ def store_parts(store: Path) -> dict[str, Path]:
     else:
         inside = sorted(store.iterdir())
     names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
-    cubes = [path for path in names if read_job(path) is None]  # a folder of stores is none
+    cubes = [path for path in names if read_job(path) is None]  # a store inside is no cube
     return {path.name: path for path in (store, *cubes) if _is_part(path)}
 
 
 def _is_part(path: Path) -> bool:
-    """It has its `state`, or has lost it."""
+    """Whether this folder is part of a store; its `state` may be lost."""
     return (path / CONTAINER).is_dir() or read_run(path) is not None or read_job(path) is not None
 
 
 def verify_cube(path: Path) -> list[Damage]:
-    """All that is damaged in one part of a store; blocks are read where the created files are
-    whole.
+    """All damage in one part of a store; blocks are checked if the created files are whole.
 
-    Reads everything once.  A block without a receipt is one that is not finished, unless a run came
-    to its end here.
+    Everything is read once.  A block without a receipt counts as unfinished, unless a run has
+    finished here.
 
     Raises
     ------
     UncheckableError
-        Its folder `state` is not there, or nothing in it is sealed: an earlier version wrote it.
+        The folder `state` is missing, or nothing in it is sealed: an earlier version wrote it.
     """
     _refuse_unsealed(path)
     if not (path / CONTAINER).is_dir():
@@ -112,12 +110,11 @@ def verify_cube(path: Path) -> list[Damage]:
 
 
 def repair(path: Path) -> list[Damage]:
-    """Put back or remove what is damaged; gives what was, and after it the same run makes what was
-    removed.
+    """Restore or remove everything damaged, and return the damage found.
 
-    Nothing that is whole is touched but the mark of the finished run, so that the run goes on.
-    What is put back or removed may show more, so it is looked at again until nothing more is found
-    that can be removed.
+    The same run then makes again what was removed.  Nothing that is whole is touched except the
+    list of the finished run, so that the run can continue.  Restoring and removing may uncover more
+    damage, so the check is repeated until it finds nothing more that can be removed.
     """
     _refuse_unsealed(path)
     if not (path / CONTAINER).is_dir():
@@ -140,27 +137,26 @@ def repair(path: Path) -> list[Damage]:
 
 
 def _reparable(path: Path) -> list[Damage]:
-    """All that is damaged; created files that have a copy alone, where there are any: they are put
-    back first.
+    """The damage to mend next: created files that have a copy come first, alone.
 
-    Without a copy blocks are read by the metadata that are there, as far as these can be read.
+    Without a copy, blocks are checked with the existing metadata, as far as these can be read.
     """
     created = list(_created(path))
     copied = [damage for damage in created if damage.is_copied]
     if copied:
         return copied
     found = [*created, *_sealed(path), *_lost(path)]
-    # Zarr raises errors of every kind where metadata are damaged
+    # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
         found += _blocks(path) if (path / "attribution").is_dir() else []
     return found
 
 
 def _unknown(path: Path) -> Iterator[Damage]:
-    """The root metadata, where no copy tells what they were and they do not name the run whose
-    receipts are here.
+    """The root metadata, if they cannot be trusted and there is no copy of them.
 
-    The same run knows its receipts, and makes the metadata again.
+    They are trusted if they name the run whose receipts are here.  The same run knows its receipts
+    and makes the metadata again.
     """
     name = copy_name(path)
     root = path / "zarr.json"
@@ -179,13 +175,12 @@ def _unknown(path: Path) -> Iterator[Damage]:
 
 
 def is_left(damages: list[Damage]) -> bool:
-    """After a repair: a run must make something of this again."""
+    """Whether something is left for a run to make again after a repair."""
     return any(not damage.is_copied for damage in damages)
 
 
 def _refuse_unsealed(path: Path) -> None:
-    """A store of an earlier version, or a folder of somebody else, is left alone: no copy, and
-    nothing is sealed."""
+    """Refuse a store without a copy or any seal: of an earlier version, or of another program."""
     folders = (states_of(path), notes_of(path), receipts_of(path))
     is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
     is_prepared = ReceiptFolder(path).is_whole(Path(PREPARED).stem)
@@ -198,10 +193,10 @@ def _refuse_unsealed(path: Path) -> None:
 
 
 def _created(path: Path) -> Iterator[Damage]:
-    """Metadata, names and plan against their copy."""
+    """Check metadata, names and plan against their copy."""
     copies = copy_of(path)
     if not (path / "zarr.json").exists() and not copies.path.exists():
-        return  # prepared states, which have no metadata
+        return  # prepared states have no metadata
     kept = copy_name(path)
     place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
     if kept is None:
@@ -222,7 +217,7 @@ def _created(path: Path) -> Iterator[Damage]:
 
 
 def _sealed(path: Path) -> Iterator[Damage]:
-    """States, notes, receipts, and the list of a finished run, each by its own seal."""
+    """Check states, notes, receipts and the list of a finished run, each by its own seal."""
     folders: Mapping[str, CreateOnlyFolder] = {
         "state": states_of(path),
         "note": notes_of(path),
@@ -243,7 +238,7 @@ def _sealed(path: Path) -> Iterator[Damage]:
 
 
 def _lost(path: Path) -> Iterator[Damage]:
-    """What a finished run has left, and is not there."""
+    """Find what a finished run has listed but is missing now."""
     mark = mark_of(path)
     receipts = receipts_of(path)
     n_blocks = _n_blocks(path)
@@ -278,13 +273,13 @@ def _lost(path: Path) -> Iterator[Damage]:
 
 
 def _holds_finished(path: Path) -> bool:
-    """The store of a job all of whose explanations have come to their end."""
+    """Whether this is the store of a job all of whose explanations are finished."""
     inside = [part for part in store_parts(path).values() if part != path]
     return bool(inside) and all(map(is_finished, inside))
 
 
 def _n_blocks(path: Path) -> int:
-    """Of a cube, by the copy of its metadata; 0 where there is none."""
+    """The number of blocks of a cube, from the copy of its metadata; 0 without one."""
     if has_copy(path):
         content = copied_files(path).get("blocks/count/zarr.json")
     else:
@@ -295,7 +290,7 @@ def _n_blocks(path: Path) -> int:
 
 
 def _blocks(path: Path) -> Iterator[Damage]:
-    """Stored values against the digests of their receipts; the metadata are whole."""
+    """Check the stored values against the digests in their receipts; needs whole metadata."""
     root = zarr.open_group(path, mode="r")
     run = json.loads(str(root.attrs["dshap_run"]))
     names = _names_along_instance(root)
@@ -330,19 +325,19 @@ def _blocks(path: Path) -> Iterator[Damage]:
 
 
 def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str]:
-    """variable -> digest of its values there; "" for what cannot be read, which no receipt has."""
+    """variable -> digest of its values at `where`; "" for values that cannot be read."""
     return {name: _digest_of(name, array, where) for name, array in arrays.items()}
 
 
 def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
     try:
         return block_digests({name: np.asarray(array[where])})[name]
-    except Exception:  # codecs raise errors of every kind on a damaged chunk; the caller names it
+    except Exception:  # codecs raise many types on a damaged chunk; the caller names it
         return ""
 
 
 def _names_along_instance(root: zarr.Group) -> list[str]:
-    """The arrays along instance, those of the group `rows` too."""
+    """The names of the arrays along `instance`, including those in the group `rows`."""
     groups: list[tuple[str, Any]] = [
         ("", root),
         *([("rows/", root["rows"])] if "rows" in root else []),

@@ -1,4 +1,4 @@
-"""The workspace of a running job: a lock, and room for what is thrown away at its end."""
+"""The workspace of a running job: a lock, and room for temporary files."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["Workspace", "check_place", "is_running"]
 
 LOCK = "lock"
 ATTEMPTS = 100
-"""Times that a workspace is opened anew, where each time the run before was just removing it."""
+"""Number of tries to open a workspace that the previous run is just removing."""
 ROOMS = ("keys", "quality", "rows")
-"""The folders that a workspace may hold: the only names that are ever cleared."""
+"""The folders that a workspace may hold; only folders of these names are ever cleared."""
 CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 
 
 class Workspace:
     """A hidden folder beside the store, locked while a run goes on and removed at its end.
 
-    The lock is the operating system's, so it ends with its process, however that dies; what a
-    killed run left is cleared by the next one.  Nobody else reads the folder, and nothing but what
-    a run put there is removed: the folder is held by its descriptor, never followed where it is a
-    symbolic link, and refused where it is another user's.
+    The lock is the operating system's, so it ends with its process, however that dies; the next run
+    clears what a killed run left.  Only the run reads the folder, and only what a run put there is
+    removed: the folder is held by its descriptor, a symbolic link is not followed, and a folder of
+    another user is refused.
 
     Parameters
     ----------
@@ -48,19 +48,18 @@ class Workspace:
     LockedError
         Another process runs on this store.
     InputError
-        The folder of the store cannot be written; something else stands under the name of the
-        workspace.
+        The folder of the store cannot be written, or something else has the name of the workspace.
     """
 
     def __init__(self, store: Path) -> None:
         self.path = _workspace_of(store)
         self._descriptors: tuple[int, ...] = ()
-        """The folder, and the lock in it."""
+        """The descriptors of the folder and of its lock; empty while it is not locked."""
         self._made = [parent for parent in self.path.parents if not parent.exists()]
         self._number = itertools.count()
 
     def folder(self, name: str) -> Path:
-        """A fresh folder in it, for one of `ROOMS`."""
+        """A new folder in the workspace, for one of `ROOMS`."""
         if name not in ROOMS:
             raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
         path = self.path / f"{name}-{next(self._number)}"
@@ -83,20 +82,20 @@ class Workspace:
         return self
 
     def _lock(self) -> None:
-        """Take the lock, again where the run before us was just removing its workspace."""
+        """Take the lock; try again if the previous run is just removing its workspace."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with _opened(self.path) as folder:
                     self._take(folder)
             except FileNotFoundError:
-                if attempt == ATTEMPTS:  # nothing can be made here, as under /proc
+                if attempt == ATTEMPTS:  # nothing can be created here, as under /proc
                     raise
             if self._descriptors:
                 return
         raise BlockingIOError
 
     def _take(self, folder: int) -> None:
-        """Keep the lock inside a workspace, if both still stand under their names."""
+        """Lock an opened workspace, and keep it if both still stand under their names."""
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
         lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
         try:
@@ -107,14 +106,13 @@ class Workspace:
             os.close(lock)
 
     def _is_there(self, folder: int, lock: int) -> bool:
-        """Whether folder and lock that were opened still stand under their names."""
+        """Whether the opened folder and lock still stand under their names."""
         here = os.lstat(self.path)
         inside = os.stat(LOCK, dir_fd=folder, follow_symlinks=False)
         return os.path.samestat(here, os.fstat(folder)) and os.path.samestat(inside, os.fstat(lock))
 
     def _clear(self) -> None:
-        """Remove the folders of runs; what is none of them stays, and links are removed, not
-        followed."""
+        """Remove the folders of runs; links are removed and not followed, all else stays."""
         folder = self._descriptors[0]
         for name in filter(CLEARED.fullmatch, os.listdir(folder)):
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -138,7 +136,7 @@ class Workspace:
         with contextlib.suppress(OSError):
             os.unlink(LOCK, dir_fd=self._descriptors[0])
             os.rmdir(self.path)
-        for parent in self._made:  # deepest first; those that now hold a store stay
+        for parent in self._made:  # deepest first; a folder that now holds a store stays
             with contextlib.suppress(OSError):
                 parent.rmdir()
         self._release()
@@ -151,8 +149,7 @@ def _workspace_of(store: Path) -> Path:
 
 
 def check_place(store: Path) -> None:
-    """Raise an `InputError` where no store can have this path: by its name, or as a file stands
-    above it."""
+    """Raise an `InputError` if no store can have this path, by its name or a file above it."""
     fault = name_fault(store.name)
     if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
         raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
@@ -163,8 +160,7 @@ def check_place(store: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """The descriptor of the folder of a workspace, made where it is missing, which nobody else
-    reads or writes."""
+    """The descriptor of the folder of a workspace, made if it is missing, private to the user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -172,7 +168,7 @@ def _opened(path: Path) -> Iterator[int]:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         _refuse_foreign(path, os.fstat(folder))
-        with contextlib.suppress(OSError):  # file systems without modes
+        with contextlib.suppress(OSError):  # some file systems have no modes
             os.fchmod(folder, 0o700)
         yield folder
     finally:
@@ -180,7 +176,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _refuse_foreign(path: Path, found: os.stat_result) -> None:
-    """An `InputError` where what stands under this name is no folder of this user."""
+    """Raise an `InputError` if what stands under this name is not a folder of this user."""
     what = ""
     if stat.S_ISLNK(found.st_mode):
         what = "is a symbolic link"
@@ -197,15 +193,16 @@ def _refuse_foreign(path: Path, found: os.stat_result) -> None:
 
 
 def _owner_of_new(folder: Path) -> int:
-    """The owner that the file system gives to what is made here: some give all files the same
-    one."""
+    """The owner of files that are made in this folder: some file systems give all the same one."""
     with tempfile.TemporaryDirectory(prefix=".dshap-", dir=folder) as fresh:
         return os.lstat(fresh).st_uid
 
 
 def is_running(store: Path) -> bool:
-    """A run holds the lock of this store now, or another user's workspace, which cannot be looked
-    into, is there."""
+    """Whether a run holds the lock of this store now.
+
+    A workspace of another user, which cannot be looked into, counts as locked.
+    """
     try:
         lock = os.open(_workspace_of(store) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except PermissionError:

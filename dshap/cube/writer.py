@@ -31,14 +31,14 @@ __all__ = [
 ]
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
-"""Arrays with one entry a block."""
+"""The arrays with one entry for each block."""
 MAX_REASONS = 8
 MAX_REASON = 500
-"""Reasons that a receipt tells why rows failed, and letters of each."""
+"""Limits of a receipt: the reasons it gives for failed rows, and the characters of each reason."""
 
 
 def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """variable -> blake2b over its stored values of a block."""
+    """variable -> blake2b digest of its stored values of a block."""
     return {name: _digest(np.asarray(values)) for name, values in stored.items()}
 
 
@@ -52,9 +52,9 @@ def _digest(values: np.ndarray) -> str:
 
 
 class CubeWriter:
-    """Writes instance tiles of the cube at `path`; picklable, opens its arrays on the worker.
+    """A writer of instance tiles of the cube at `path`; picklable, opens its arrays on the worker.
 
-    Two writers of one block store the same bytes, and the second finds the receipt taken.
+    Two writers of one block store the same bytes, and the second leaves the first receipt.
     """
 
     def __init__(self, path: Path, layout: CubeLayout, fingerprint: str) -> None:
@@ -67,12 +67,12 @@ class CubeWriter:
         return {**self.__dict__, "_arrays": {}}
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Store the rows of a tile, NaN in the place of those that were skipped or failed; its
-        summary; its receipt.
+        """Store the rows of a tile and its summary, then its receipt; return the receipt.
 
-        `attribution` holds the rows of `block` that are ok to explain.  The receipt is made when
-        the files that it names are on disk: what a power cut takes back has none.  A tile with rows
-        that failed is tried again by the same run; a tile without such rows stays as it is.
+        `attribution` holds the rows of `block` that are ok to explain; rows that were skipped or
+        failed are stored as NaN.  The receipt is made once the files that it names are on disk, so
+        that a power cut leaves no receipt without its data.  A tile with failed rows is tried again
+        by the same run; a tile without any stays as it is.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
@@ -82,7 +82,7 @@ class CubeWriter:
         if before is not None and self._is_stored(before):
             if "failed" in before:
                 receipts.remove(mark)
-            elif attribution.reasons:  # another worker has explained all rows meanwhile
+            elif attribution.reasons:  # meanwhile another worker has explained all rows
                 return before
         stored = self._arrays_of(block, attribution)
         for name, values in stored.items():
@@ -106,7 +106,7 @@ class CubeWriter:
         return receipt
 
     def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
-        """variable -> values of the whole block as they are stored; the status comes last."""
+        """variable -> stored values of the whole block; the status comes last."""
         stored = {
             "attribution": self._in_place(block, attribution.phi).astype(
                 self.layout.dtype, copy=False
@@ -148,20 +148,22 @@ class CubeWriter:
         return stored | {"status": status}
 
     def _refuse_other_store(self) -> None:
-        """A worker that outlives its run must not write into the store of the next one."""
+        """Refuse to write if the store belongs to another run by now: workers may outlive a run."""
         if (read_run(self.path) or {}).get("digest") != self.fingerprint:
             raise DshapError(f"{self.path} belongs to another run by now: this one stops writing")
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
         if not receipts.put(name, receipt) and not receipts.holds(name, receipt):
-            # damaged, of files that were lost, or of a run whose worker outlived its store
+            # the old one is damaged, or names lost files, or belongs to an earlier run
             receipts.remove(name)
             receipts.put(name, receipt)
 
     def _store(self, name: str, tile: int, where: Any, values: np.ndarray) -> None:
-        """Write rows of one shard; Zarr looks into the one that is there, which is thrown away
-        where it is damaged."""
+        """Write the rows of one shard.
+
+        Zarr reads the shard that is there; if it is damaged, it is removed first.
+        """
         array = self._array(name)
         try:
             array[where] = values
@@ -170,15 +172,15 @@ class CubeWriter:
             array[where] = values
 
     def _file(self, name: str, tile: int) -> str:
-        """The file of a tile of an array, below the cube."""
+        """The path of a tile of an array, relative to the cube."""
         array = self._array(name)
         return f"{name}/{array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1)))}"
 
     def _synced(self, tile: int, names: Iterable[str]) -> dict[str, int]:
-        """file -> bytes of a tile of these arrays, once all are on disk; 0 of one that holds
-        nothing but fill values.
+        """file -> bytes of a tile of these arrays, once all of them are on disk.
 
-        The folders above a file are synced with it: each may be new.
+        A file of fill values only is not stored and has 0 bytes.  The folders above a file are
+        synced with it, as each may be new.
         """
         files = {self._file(name, tile): self.path / name for name in names}
         there = [
@@ -201,15 +203,14 @@ class CubeWriter:
         self._synced(0, ["base_value"])
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """A small record that `open_cube` shows as the attribute `name`, in the place of an earlier
-        one."""
+        """Store a small record in place of an old one; `open_cube` shows it as an attribute."""
         notes = notes_of(self.path)
         if not notes.put(name, content):
             notes.remove(name)
             notes.put(name, content)
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
-        """Say so in the status of a block that has no attribution, and keep why."""
+        """Mark a block without attributions as failed in `status`, and keep the reason."""
         receipts = receipts_of(self.path)
         name = block_name(tile)
         failures = failures_of(self.path)
@@ -227,8 +228,10 @@ class CubeWriter:
         )
 
     def done(self) -> set[int]:
-        """Blocks with a whole receipt of this run whose files are there, no row of which failed:
-        their values are trusted, not read again."""
+        """The finished blocks: they have a whole receipt of this run and no failed row.
+
+        The files that the receipt names must be there; their values are trusted, not read again.
+        """
         whole = (receipt for _, receipt in receipts_of(self.path).whole())
         return {
             receipt["block"]
@@ -237,13 +240,13 @@ class CubeWriter:
         }
 
     def _is_stored(self, receipt: Mapping[str, Any]) -> bool:
-        """The receipt is of this run, and the files that it names are there."""
+        """Whether the receipt is of this run, and the files that it names are there."""
         is_own = receipt["fingerprint"] == self.fingerprint
         is_span = (receipt["start"], receipt["stop"]) == self._span(receipt["block"])
         return is_own and is_span and not lost_files(self.path, receipt)
 
     def stated(self) -> dict[str, list[float] | float]:
-        """What closed forms stated of the finished blocks: the largest of each number."""
+        """The largest value of each number that closed forms stated, over the finished blocks."""
         blocks = (block for _, block in receipts_of(self.path).whole())
         found = [
             block["stated"]
@@ -272,8 +275,10 @@ class CubeWriter:
         return out
 
     def _aligned(self, tile: int, block: RowBlock) -> tuple[int, int]:
-        """Rows of the block, which must be exactly one shard: anything else loses data without an
-        error."""
+        """The (start, stop) of a block, which must be exactly one shard.
+
+        Any other block would lose data without an error.
+        """
         start, stop = self._span(tile)
         if (block.start, block.stop) != (start, stop):
             raise DshapError(
@@ -283,7 +288,7 @@ class CubeWriter:
         return start, stop
 
     def _span(self, tile: int) -> tuple[int, int]:
-        """First row of a tile, and the row after its last."""
+        """The first row of a tile, and the row after its last."""
         return tile * self.layout.tile, min((tile + 1) * self.layout.tile, self.layout.n_rows)
 
     def _array(self, name: str) -> zarr.Array[Any]:
@@ -295,8 +300,10 @@ class CubeWriter:
 def _of_texts(
     ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Length and tokens of texts whose ids (n, longest) are NaN beyond the end, and no attribution
-    there."""
+    """Lengths and tokens of texts, and their attributions as NaN beyond the end of each.
+
+    `ids` (n, longest) is NaN beyond the end of a text.
+    """
     inside = ~np.isnan(ids)
     of_features = {name: stored[name] for name in ("attribution", "std_error") if name in stored}
     cut = {
@@ -316,10 +323,9 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, Any]]:
-    """Group the rows that failed by their reason, with their number and the first of them, for a
-    receipt.
+    """Group the failed rows by reason, with their number and the first of them, for a receipt.
 
-    Reasons that differ in numbers alone are one, and beyond `MAX_REASONS` all are.
+    Reasons that differ only in numbers are one; beyond `MAX_REASONS` all fall into the last one.
     """
     positions = block.positions[block.is_ok]
     groups: dict[str, dict[str, Any]] = {}
@@ -341,7 +347,7 @@ def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, A
 
 
 def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[str, Any]:
-    """Rows of a block that failed for one reason."""
+    """The record of the rows of a block that failed for one reason."""
     return {"reason": reason[:MAX_REASON], "rows": n_rows, "position": position, "first": where}
 
 
@@ -350,15 +356,19 @@ def block_name(tile: int) -> str:
 
 
 def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
-    """Files of a block that are not there, or not as long as its receipt says; receipts of before
-    name none."""
+    """Files of a block that are missing or not as long as its receipt says.
+
+    Receipts of earlier versions name no files.
+    """
     files: Mapping[str, int] = receipt.get("files", {})
     return [name for name, size in files.items() if size_of(path / name) != size]
 
 
 def drop_lost_blocks(path: Path) -> list[str]:
-    """Remove the receipts of blocks that lost files, so that they are computed again; a line on
-    each."""
+    """Remove the receipts of blocks that lost files; return a line about each.
+
+    These blocks are then computed again.
+    """
     receipts = receipts_of(path)
     lines = []
     for name, receipt in receipts.whole():

@@ -1,5 +1,4 @@
-"""Clients of Dask schedulers: the current one, one at an address, and local clusters of
-processes."""
+"""Dask clients: the current one, one at an address, and local clusters of processes."""
 
 from __future__ import annotations
 
@@ -28,34 +27,42 @@ __all__ = [
 ]
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
-"""A killed worker is our story to tell."""
+"""Environment of local workers: Dask logs errors only, as dshap itself reports lost workers."""
 NO_ROUTES: dict[str, tuple[str, ...]] = {
     "distributed.scheduler.http.routes": (),
     "distributed.worker.http.routes": (),
 }
-"""The pages of the HTTP servers that dask starts beside scheduler and workers: none, until
-`NO_HTTP` ends them."""
+"""Dask settings that leave the HTTP servers of scheduler and workers without pages.
+
+`NO_HTTP` then stops these servers.
+"""
 NO_HTTP = "def dask_setup(server): server.services.pop('dashboard').stop()"
-"""Text of a module that ends the HTTP server of a scheduler or worker, which dask starts in any
-case."""
+"""The source of a Dask preload module that stops the HTTP server of a scheduler or worker.
+
+Dask starts one in any case.
+"""
 NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the
-workers."""
+"""Source of a Dask preload module that makes a worker ignore Ctrl-C.
+
+The terminal sends the interrupt to every process; the client alone answers it and ends the workers.
+"""
 CONNECT_S = 10
 NOTICE_S = 2.0
-"""How long a cluster without workers is waited for in silence."""
+"""Seconds to wait for the first worker before the user is told about the wait."""
 
 
 def checked_client(given: Any) -> Client:
-    """A client as it is, or connected to the scheduler at an address such as "tcp://10.0.0.5:8786".
+    """A client as it is, or a connection to the scheduler at a given address.
+
+    An address looks like "tcp://10.0.0.5:8786".
 
     Raises
     ------
     InputError
-        Neither, or nobody answers there.
+        `given` is neither a client nor an address, or no scheduler answers at the address.
     """
     if isinstance(given, str):
-        if _client_at(given).status != "running":  # its scheduler went, and another may be there
+        if _client_at(given).status != "running":  # a new scheduler may have its address
             _client_at.cache_clear()
         return _client_at(given)
     if not isinstance(given, Client):
@@ -68,12 +75,12 @@ def checked_client(given: Any) -> Client:
 
 @functools.lru_cache(maxsize=8)
 def _client_at(address: str) -> Client:
-    """One connection to an address for all calls of this process."""
+    """The connection to an address, shared by all calls of this process."""
     return connect(address, CONNECT_S, set_as_default=False)
 
 
 def current_client() -> Client | None:
-    """The Dask client of this process, if there is one."""
+    """The default Dask client of this process, or None."""
     try:
         return distributed.default_client()
     except ValueError:
@@ -88,32 +95,32 @@ def local_client(
     set_as_default: bool = True,
     is_open: bool = False,
 ) -> Client:
-    """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close
-    with `shut_down`.
+    """Start a cluster of worker processes on this machine; end it with `shut_down`.
 
-    Whoever may speak to a scheduler runs code as its user, and all users of a machine share its
-    loopback: connections are encrypted, with a certificate that lives in the memory of these
-    processes and is asked of both sides.  No process listens for anything else: the HTTP servers of
-    dask, which ask for no certificate, are ended as they start.
+    The scheduler listens on the loopback interface, without a dashboard.  Whoever can speak to a
+    scheduler can run code as its user, and all users of a machine share its loopback interface.
+    Connections are therefore encrypted, and both sides must show a certificate that exists only in
+    the memory of these processes.  No process listens for anything else: Dask's HTTP servers, which
+    ask for no certificate, are stopped as they start.
 
     Parameters
     ----------
-    workers : number of processes; one a core when None
-    memory_limit : of each worker, like "3GiB"
-    threads : tasks that one worker runs at once
-    set_as_default : make it the current client, which `explain` takes by itself
-    is_open : without certificates, so that other processes, of any user of this machine, can
+    workers : number of processes; one for each core when None
+    memory_limit : memory of each worker, like "3GiB"
+    threads : number of tasks that one worker runs at once
+    set_as_default : make it the current client, which `explain` uses when no client is given
+    is_open : use no certificates, so that other processes, of any user of this machine, can
         connect
 
     Raises
     ------
     InputError
-        The processes do not come up, as where a script starts them without ``if __name__ ==
-        "__main__":``.
+        The processes do not start, for example because a script starts them without
+        ``if __name__ == "__main__":``.
     """
-    # a worker that imports the script that starts it
+    # a worker process has imported the script that starts workers
     if vars(multiprocessing.current_process()).get("_inheriting"):
-        sys.exit(1)  # in silence: the first process tells why, once
+        sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
     with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **NO_ROUTES}):
@@ -127,7 +134,7 @@ def local_client(
                 scheduler_kwargs={"dashboard": False, "preload": [NO_HTTP]},
                 host="127.0.0.1",
                 preload=[NO_SIGINT, NO_HTTP],
-                config=NO_ROUTES,  # of workers that come later too
+                config=NO_ROUTES,  # workers that start later get it too
                 security=None if is_open else Security.temporary(),
             )
         except RuntimeError as error:
@@ -140,7 +147,7 @@ def local_client(
 
 
 def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = True) -> Client:
-    """A client of the scheduler at this address, like tcp://127.0.0.1:8786 or tls://…"""
+    """Connect to the scheduler at an address like tcp://127.0.0.1:8786 or tls://…"""
     try:
         return Client(address, timeout=timeout_s, set_as_default=set_as_default)
     except TypeError as error:
@@ -149,7 +156,7 @@ def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = Tru
             "(distributed.comm.tls), or let a "
             'Python file make the client, [cluster] kind = "python"'
         ) from error
-    # the latter where a scheduler of tls:// is called tcp://
+    # an AssertionError comes from a tls:// scheduler that is called tcp://
     except (OSError, ValueError, AssertionError) as error:
         raise InputError(
             f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
@@ -157,12 +164,14 @@ def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = Tru
 
 
 def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> None:
-    """Wait until a worker is there; `say` so where that takes longer than `NOTICE_S`.
+    """Wait until the cluster has a worker.
+
+    When that takes longer than `NOTICE_S`, `say` is called with a line about the wait.
 
     Raises
     ------
     InputError
-        None has come after `wait_s` seconds.
+        No worker has come after `wait_s` seconds.
     """
     if client.nthreads():
         return

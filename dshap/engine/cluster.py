@@ -1,5 +1,7 @@
-"""The Dask executor: the same reductions as the plain loop, on a cluster; what its workers have
-beside their tasks."""
+"""The Dask executor: runs the reductions of the plain loop on a cluster.
+
+Its worker plugin sends the context of a run to every worker and sets up memory and compiled code.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,18 @@ from dshap.loops import warm_up
 __all__ = ["DaskExecutor", "collect_partitions"]
 
 TASKS_AHEAD = 2
-"""Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of
-the run."""
+"""Number of tasks per thread that are submitted ahead of the running ones.
+
+The window is bounded whatever the size of the run.
+"""
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
-"""Parameters of mallopt(3)."""
+"""The numbers by which mallopt(3) knows its parameters M_MMAP_THRESHOLD and M_TRIM_THRESHOLD."""
 KEPT_BYTES = 64 << 20
-"""Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
+"""Bytes of freed memory that a worker keeps from task to task.
+
+Mapping and zeroing this much memory anew takes some 10 ms.
+"""
 
 WORKER_LOG = logging.getLogger("distributed.worker")
 
@@ -46,8 +53,10 @@ _contexts: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class _Promise:
-    """A sum of `parts`, from the left, that a worker will make: leaves wait for others, up to
-    `FAN_IN`, sums do not."""
+    """A pending sum of `parts` (from left to right) that a worker will compute.
+
+    Leaves are collected until there are `FAN_IN` of them; sums are submitted at once.
+    """
 
     parts: tuple[Future, ...]
     submit: Callable[..., Future]
@@ -62,20 +71,20 @@ class _Promise:
 
     @property
     def future(self) -> Future:
-        """Of the sum; an addition that waits is submitted."""
+        """The future of the sum; an addition that is still collecting parts is submitted."""
         if len(self.parts) == 1:
             return self.parts[0]
         return self.submit(add_parts, *self.parts, step=0.5)
 
 
 class DaskExecutor:
-    """Submits reductions in a bounded window, and collects them as they complete.
+    """An executor that submits reductions in a bounded window and collects them as they complete.
 
     Parameters
     ----------
     client : distributed.Client
-    wait_s : seconds that it may be without a worker
-    say : takes a line about workers that are waited for, and about those that are lost
+    wait_s : seconds to wait for a first worker
+    say : called with each line about workers that are waited for or lost
     """
 
     is_local = False
@@ -104,17 +113,17 @@ class DaskExecutor:
         self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
-        # nobody cancels but a lost connection
+        # dshap cancels nothing here: the connection was lost
         except (FutureCancelledError, FuturesCancelledError) as error:
             raise _gone(error) from error
         except OSError as error:
-            # the scheduler is asked for every result; a client may still call itself running when
+            # every result is asked of the scheduler; a client may still report "running" when
             # that fails
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
         finally:
-            with contextlib.suppress(OSError):  # the scheduler is gone, and the plugin with it
+            with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)
 
     def _send(self, run: str, context: Any) -> None:
@@ -157,7 +166,7 @@ class DaskExecutor:
         def n_tasks() -> int:
             return sum(max(1, len(reduction.leaves)) for reduction in running.values())
 
-        def fill_window() -> None:  # measured anew: workers come and go
+        def fill_window() -> None:  # read anew: workers come and go
             workers = self.client.nthreads()
             self.tell_lost(set(workers))
             window = TASKS_AHEAD * max(1, sum(workers.values())) + 1
@@ -171,7 +180,7 @@ class DaskExecutor:
                 try:
                     result = future.result()
                 except Exception as error:
-                    # a result that was there may be lost with its worker, and fail when it is made
+                    # a finished result may be lost with its worker and fail when it is computed
                     # anew: ask again
                     if on_failed is None or future.status != "error":
                         raise
@@ -185,7 +194,7 @@ class DaskExecutor:
                 self.client.cancel(list(running), force=True)
 
     def tell_lost(self, workers: set[str]) -> None:
-        """Say of each worker that is there no more, once, that it is lost."""
+        """Report each worker that has disappeared, once."""
         for address in sorted(self._workers - workers):
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
@@ -193,7 +202,7 @@ class DaskExecutor:
         self._workers = workers
 
     def _submit(self, run: str, reduction: Reduction, priority: int) -> Future:
-        """Leaves, the fixed tree of their sums, and the finish; only the last future is kept."""
+        """Submit the leaves, the fixed tree of their sums, and the finish; keep the last future."""
 
         def submit(function: Callable[..., Any], *args: Any, step: float) -> Future:
             return self.client.submit(function, *args, priority=priority + step, pure=False)
@@ -210,7 +219,7 @@ class DaskExecutor:
 
     @property
     def memory_limit(self) -> int | None:
-        """The smallest limit of a worker, in bytes; None where none is set."""
+        """The smallest memory limit of any worker, in bytes; None where no worker has one."""
         limits = [
             worker["memory_limit"]
             for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()
@@ -229,10 +238,10 @@ def _gone(error: BaseException) -> InterruptedRunError:
 def collect_partitions(
     parts: Sequence[Any], write: Callable[[Any, int], int], client: Client | None
 ) -> list[int]:
-    """write(partition, index) for every delayed row partition of a Dask collection, where the
-    partition lives.
+    """Run write(partition, index) for every delayed row partition of a Dask collection.
 
-    Gives the row counts; the partitions themselves never pass through the client.
+    It runs on the worker that holds the partition, and returns the row counts: the partitions
+    themselves never pass through the client.
     """
     tasks = [delayed(write)(part, index) for index, part in enumerate(parts)]
     if client is None:
@@ -242,8 +251,10 @@ def collect_partitions(
 
 
 class ContextPlugin(WorkerPlugin):
-    """Gives every worker, restarted and late ones too, the context of a run, and compiles the loops
-    there."""
+    """A worker plugin: gives every worker the context of a run, and compiles the loops there.
+
+    Restarted and late workers get it too.
+    """
 
     def __init__(self, name: str, context: Any) -> None:
         self.name = name
@@ -262,28 +273,26 @@ class ContextPlugin(WorkerPlugin):
 
 
 def _is_no_failed_block(record: logging.LogRecord) -> bool:
-    """False for the traceback that Dask logs of each task of ours that fails: the run tells the
-    reason once."""
+    """False for Dask's log entry about a failed task of dshap: the run reports the reason once."""
     message = record.getMessage()
     return not (message.startswith("Compute Failed") and call_task.__name__ in message)
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc reuse freed arrays of up to 32 MiB, and keep at most `KEPT_BYTES` at the end of its
-    heap.
+    """Let glibc reuse freed arrays of up to 32 MiB and keep `KEPT_BYTES` at the end of its heap.
 
     Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB:
-    every temporary above it is then mapped and zeroed anew, and numpy kernels take twice as long (a
-    fit six times).
+    every temporary array above it is then mapped and zeroed anew, and numpy kernels take twice as
+    long (a fit six times).
     """
-    with contextlib.suppress(OSError, AttributeError):  # no glibc, nothing to set
+    with contextlib.suppress(OSError, AttributeError):  # without glibc nothing is set
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)
         libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 class _Mallinfo(ctypes.Structure):
-    """What mallinfo2(3) tells; `fordblks` are the free bytes of all arenas."""
+    """The struct that mallinfo2(3) returns; `fordblks` counts the free bytes of all arenas."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -295,12 +304,11 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _give_back() -> None:
-    """Give freed memory back to the system where more than `KEPT_BYTES` lies between what is in
-    use.
+    """Return freed memory to the system when glibc holds more than `KEPT_BYTES` of it.
 
-    glibc gives back the end of its heap alone: a worker would grow with the time that it works.
+    glibc by itself returns only the end of its heap, so a worker would grow over its lifetime.
     """
-    with contextlib.suppress(OSError, AttributeError):  # no glibc, or one before 2.33
+    with contextlib.suppress(OSError, AttributeError):  # not glibc, or before 2.33
         libc = ctypes.CDLL(None)
         libc.mallinfo2.restype = _Mallinfo
         if libc.mallinfo2().fordblks > KEPT_BYTES:

@@ -1,4 +1,4 @@
-"""Explaining: an attributor on the tiles of a table, on any executor, written tile by tile."""
+"""Evaluation: an attributor is applied to the tiles of a table, and each tile is written."""
 
 from __future__ import annotations
 
@@ -20,85 +20,85 @@ from dshap.engine.progress import Progress
 __all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "naming"]
 
 ALIKE = 8
-"""Blocks that fail for one reason, before any that does not, after which a run stops."""
+"""Number of failures for one reason, with no success before them, after which a run stops."""
 KILLED = "its task killed the worker again and again (most often: out of memory)"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Rows of an instance tile that have no attribution, and why."""
+    """Rows of an instance tile that have no attribution, and the reason."""
 
     tile: int
     start: int
     stop: int
     n_rows: int
-    """The number of rows from start to stop that failed; all of them where the tile has no
-    attribution at all."""
+    """The number of failed rows from start to stop; all of them if the tile has no attribution."""
     where: str
-    """The first of them."""
+    """The first failed row, or the range of rows, in words."""
     reason: str
 
     @property
     def is_whole(self) -> bool:
-        """The tile has no attribution at all, and no receipt."""
+        """Whether the whole tile failed: it has no attributions and no receipt."""
         return self.n_rows == self.stop - self.start
 
 
 class BlockWriter(Protocol):
-    """Writes whole instance tiles of one cube."""
+    """A writer of whole instance tiles of one cube."""
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Store the tile, then its receipt; gives the receipt, whose `failed` tells of rows without
-        attribution."""
+        """Store a tile and then its receipt, and return the receipt.
+
+        The receipt's `failed` lists the rows without attributions.
+        """
         ...
 
     def write_base(self, base: FloatArray) -> None:
-        """v(empty) (k,), where it is the same for all rows."""
+        """Store v(empty) (k,), where it is the same for all rows."""
         ...
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """A small record beside the cube, which `open_cube` shows as an attribute."""
+        """Store a small record beside the cube, which `open_cube` shows as an attribute."""
         ...
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
-        """Say that a tile has no attribution, and why."""
+        """Record that a tile has no attributions, and the reason."""
         ...
 
     def done(self) -> set[int]:
-        """Tiles that have a receipt, no row of which failed."""
+        """The tiles that have a receipt without failed rows."""
         ...
 
     def stated(self) -> dict[str, list[float] | float]:
-        """The largest of each number of `Attribution.stated`, over these tiles."""
+        """The largest value of each number in `Attribution.stated` over the tiles that are done."""
         ...
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the tasks of an evaluation share."""
+    """Everything that the tasks of an evaluation share."""
 
     attributor: Attributor
     rows: RowReader
     tiles: tuple[tuple[int, int], ...]
     writer: BlockWriter
     store: RecordStore
-    """Where parts of sums are kept, so that a crash loses one part of a tile."""
+    """The store for parts of a tile's sums: a crash costs one part only."""
     run_digest: str
     keep_rows: bool
-    """The writer wants the explained columns in their own dtypes."""
+    """Whether the writer needs the explained columns in their own dtypes."""
 
     def read(self, tile: int) -> RowBlock:
         return self.rows.read(*self.tiles[tile], keys=True, columns=self.keep_rows)
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Write a tile, if its rows still stand in the table that the run began with; gives the
-        receipt."""
+        """Write a tile if its rows are still those that the run began with; return the receipt."""
         check_unchanged(self.rows, *self.tiles[tile])
         return self.writer.write(tile, block, attribution)
 
     @property
     def divided(self) -> Divided:
-        """The attributor, where its coalitions are shared among tasks."""
+        """The attributor, typed as one whose coalitions are shared among tasks."""
         return cast(Divided, self.attributor)
 
     def part_name(self, tile: int, part: int) -> str:
@@ -106,8 +106,10 @@ class Evaluation:
 
 
 def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> list[Failure]:
-    """Attributions of all tiles that are not done; gives the rows that failed, tile by tile (they
-    are marked so)."""
+    """Attribute and write all tiles that are not done; return the failed rows, tile by tile.
+
+    Failed tiles are also marked as failed in the cube.
+    """
     tiles = evaluation.tiles
     done = evaluation.writer.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
@@ -150,7 +152,7 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
 
 
 def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failure:
-    """A tile that has no attribution, marked so."""
+    """Mark a tile as failed, and return the failure."""
     start, stop = evaluation.tiles[tile]
     reason = _reason(error)
     evaluation.writer.mark_failed(tile, start, stop, reason)
@@ -158,7 +160,7 @@ def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failu
 
 
 def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
-    """Read the rows that failed from a receipt: one failure, or none."""
+    """The failed rows that a receipt lists: a list of one failure, or an empty one."""
     groups = receipt.get("failed", [])
     if not groups:
         return []
@@ -179,11 +181,10 @@ def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
 def _again_alone(
     executor: Executor, evaluation: Evaluation, failures: list[Failure], n_parts: int
 ) -> list[Failure]:
-    """The failures that are left, after blocks whose worker was killed have run once more, each
-    with nothing beside it.
+    """Run each block whose worker was killed once more, alone; return the remaining failures.
 
-    Whatever waits on a worker that dies is held to have killed it: only alone is a block told from
-    its neighbours.  `ALIKE` kills in a row end the trials.
+    Dask blames every task that waited on the worker that died: only a block that runs alone is
+    known to have killed it.  After `ALIKE` kills in a row the other blocks are not tried again.
     """
     left = []
     n_killed = 0
@@ -216,7 +217,7 @@ def _reduction(tile: int, n_parts: int) -> Reduction:
 
 
 def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
-    """Attributions of one tile, written to the cube; gives the receipt."""
+    """Attribute one tile and write it to the cube; return the receipt."""
     block = evaluation.read(tile)
     with naming(tile, block):
         try:
@@ -228,15 +229,14 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
 
 
 def _not_all_failed(attribution: Attribution) -> Attribution:
-    """The attributions, or a `PredictError` where no row has one: then the block as such is at
-    fault."""
+    """The attributions, or a `PredictError` if every row failed: the block itself is at fault."""
     if attribution.reasons and not attribution.is_ok.any():
         raise PredictError(next(iter(attribution.reasons.values())))
     return attribution
 
 
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
-    """One part of the sums of one tile, stored; gives its name."""
+    """Compute and store one part of the sums of one tile; return its name in a tuple."""
     name = evaluation.part_name(tile, part)
     if not evaluation.store.has(name):
         block = evaluation.read(tile)
@@ -247,10 +247,9 @@ def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
 
 
 def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> dict[str, Any]:
-    """Attributions of one tile from the stored parts of its sums, written to the cube; gives the
-    receipt.
+    """Attribute one tile from the stored parts of its sums and write it; return the receipt.
 
-    Parts with rows that failed are not kept: the same run again is to try these rows again.
+    Parts in which rows failed are removed, so that the same run tries these rows again.
     """
     block = evaluation.read(tile)
     partial = []
@@ -273,7 +272,7 @@ def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> di
 
 @contextmanager
 def naming(tile: int, block: RowBlock) -> Iterator[None]:
-    """A model that fails inside is reported with this block of rows and its first key."""
+    """Report an error of the model together with this block's rows and its first key."""
     try:
         yield
     except PredictError as error:
@@ -286,13 +285,12 @@ def naming(tile: int, block: RowBlock) -> Iterator[None]:
 
 
 def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
-    """Raise where all these blocks failed for one reason, numbers apart: the others would do the
-    same.
+    """Stop the run if all these blocks failed for the same reason (numbers in it ignored).
 
     Raises
     ------
     FailedBlocksError
-        With the reason.
+        All reasons are alike; the message gives the reason.
     """
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
     if len(reasons) == 1:

@@ -1,5 +1,7 @@
-"""The shape of all work, reductions over leaves, and the plain-loop executor: the specification of
-the Dask one."""
+"""Reductions over leaves, the shape of all work, and the executor that runs them in a plain loop.
+
+The plain loop is the specification of the Dask executor.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ __all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction"
 
 @dataclass(frozen=True)
 class Call:
-    """function(context, *inputs, *args), with the context of the process that runs it."""
+    """A call function(context, *inputs, *args), with the context of the process that runs it."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -23,10 +25,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Reduction:
-    """finish(context, sum of the leaves), the sum as `tree_sum` adds them; without leaves
-    finish(context, None).
+    """A call finish(context, total), where total is the sum of the leaves as `tree_sum` adds them.
 
-    Leaves that are records of arrays are added, leaves that are tuples are joined in order.
+    Leaves that are records of arrays are added, leaves that are tuples are joined in order; without
+    leaves the total is None.
     """
 
     name: str
@@ -39,7 +41,7 @@ OnFailed = Callable[[Reduction, Exception], None]
 
 
 class Executor(Protocol):
-    """Runs reductions against a context; calls back in the order of completion."""
+    """An executor of reductions: it has a context for them and calls back as each completes."""
 
     def run(
         self,
@@ -48,27 +50,27 @@ class Executor(Protocol):
         on_done: OnDone,
         on_failed: OnFailed | None = None,
     ) -> None:
-        """Without `on_failed` the first error ends the run."""
+        """Run the reductions; without `on_failed` the first error ends the run."""
         ...
 
     @property
     def n_threads(self) -> int:
-        """Tasks that run at once in one process."""
+        """The number of tasks that run at once in one process."""
         ...
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes that the smallest worker may take; None when it is not known."""
+        """The memory limit of the smallest worker, in bytes; None where it is not known."""
         ...
 
     @property
     def is_local(self) -> bool:
-        """True where tasks run in this process and can see its arrays."""
+        """Whether tasks run in this process and can see its arrays."""
         ...
 
 
 class LoopExecutor:
-    """Runs everything in this process, one task after the other."""
+    """An executor that runs everything in this process, one task after the other."""
 
     n_threads = 1
     memory_limit: int | None = None

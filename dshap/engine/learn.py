@@ -1,5 +1,4 @@
-"""Learning: passes over the rows of a table, on any executor; what is there is not computed
-again."""
+"""Learning: passes over the rows of a table, on any executor."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Predictions:
-    """f of the rows of a table, span by span; kept as records where several passes want them."""
+    """Predictions f(x) of a table, span by span; kept as records where several passes need them."""
 
     predict: Callable[[FloatArray], FloatArray]
     store: RecordStore
@@ -29,7 +28,7 @@ class Predictions:
     is_kept: bool
 
     def of(self, block: RowBlock) -> FloatArray:
-        """(good rows, k)"""
+        """Predictions (good rows, k) of a block."""
         if not self.is_kept:
             return self.predict(block.good)
         name = self.name_of(block.start)
@@ -39,7 +38,7 @@ class Predictions:
         return kept
 
     def name_of(self, start: int) -> str:
-        """Record of the span that begins here."""
+        """The name of the record of the span that begins at `start`."""
         return f"{self.name}-{start:012d}"
 
     def are_there(self, spans: Sequence[Span]) -> bool:
@@ -52,11 +51,11 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Learning:
-    """What the tasks of passes over one table share."""
+    """Everything that the tasks of passes over one table share."""
 
     passes: Sequence[Pass]
     names: Sequence[str]
-    """Record that each is kept under."""
+    """For each pass the name of the record that holds its result."""
     store: RecordStore
     reader: RowReader
     predictions: Predictions | None = None
@@ -69,7 +68,7 @@ def learn(
     todo: Sequence[int],
     on_done: Callable[[], None],
 ) -> None:
-    """Carry out these of the passes over the spans of the table, and keep what they give."""
+    """Run the passes with the indices `todo` over the spans of the table, and store the results."""
 
     def reduction(index: int) -> Reduction:
         leaves = tuple(Call(_partial, (index, *span)) for span in spans)
@@ -104,8 +103,10 @@ def run_pass(
     on_done: Callable[[], None] = lambda: None,
     n_passes: int | None = None,
 ) -> Any:
-    """What a pass over these spans gives; of passes that follow from it the last one's, or that of
-    the n-th."""
+    """Run a pass over these spans, and each pass that follows from it; return the last result.
+
+    `n_passes` bounds the number of passes.
+    """
     found: Any = one
     leaves = tuple(Call(_leaf, span) for span in spans)
     while isinstance(found, Pass) and n_passes != 0:
@@ -131,13 +132,16 @@ def run_pass(
 
 
 def learn_from(executor: Executor, one: Pass, reader: RowReader) -> Any:
-    """What a pass over all rows of a table gives; of one span here: no cluster starts for it."""
+    """Run a pass over all rows of a table, and return its result.
+
+    A table of a single span is read in this process, so that no cluster has to start for it.
+    """
     local = LoopExecutor() if reader.n_rows <= SPAN_ROWS else executor
     return run_pass(local, one, reader, spans(0, reader.n_rows))
 
 
 def on_a_worker(executor: Executor, function: Callable[[Any], Any], context: Any) -> Any:
-    """function(context), where the files that it reads lie near."""
+    """Run function(context) as a task of the executor, near the files that it reads."""
     return _only(executor, context, Reduction("call", (), Call(_call, (function,))))
 
 

@@ -1,5 +1,4 @@
-"""Progress below the cell of a notebook: one output that is rewritten, so that what is stored is
-its last state."""
+"""Progress below a notebook cell: one output that is rewritten, so that its last state is saved."""
 
 from __future__ import annotations
 
@@ -12,23 +11,20 @@ from dshap.engine.progress import LineProgress
 __all__ = ["NotebookProgress", "is_notebook"]
 
 INTERVAL_S = 0.5
-"""Time between two states of the line, each of which is a message to the browser."""
+"""Seconds between two updates of the line; each update is a message to the browser."""
 
 
 def is_notebook() -> bool:
-    """Tell whether this process is the kernel of a notebook; IPython is not imported to find
-    out."""
+    """Whether this process is the kernel of a notebook; IPython is not imported to find out."""
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookProgress(LineProgress):
-    """Shows the stage that goes on in one line, which the next one replaces; what is said stays
-    above it.
+    """Progress in a notebook: the current stage in one line that is replaced, messages above it.
 
-    It needs no widgets: the output has a name of its own, and each state of it takes the place of
-    the last one.
+    It needs no widgets: the output has an id of its own, and each update replaces the last state.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
-"""The plan of a run: tiles on both axes, stages, bytes and cost.  A value that is printed, checked
-and stored.
+"""The plan of a run: tiles on both axes, stages, bytes and cost, as one frozen record.
 
-It follows from shapes, options and seed alone, never from the number or memory of workers: these
-can only refuse it.
+The plan is printed, checked and stored.  It follows from shapes, options and seed alone, never from
+the number or the memory of workers: these can only refuse it.
 """
 
 from __future__ import annotations
@@ -39,83 +38,83 @@ __all__ = [
 ]
 
 OPERATIONS_PER_SECOND = 1.5e10
-"""What one core does on the small matrix products of this program; only steers tile sizes and the
-printed cost."""
+"""The assumed speed of one core on small matrix products.
+
+It steers only the sizes of tiles and the printed cost.
+"""
 PREDICTION_SECONDS = 1e-6
-"""Seconds that a black box is held to take for a row: linear models take less, trees and networks
-more."""
+"""The assumed seconds per row of a black box; linear models are faster, networks slower."""
 OVERHEAD_BYTES = 8 << 20
-"""Messages, codecs and the allocator's rounding in a worker at work."""
+"""Bytes of a busy worker for messages, codecs and the rounding of its allocator."""
 STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
-"""The option that lowers a stage's bytes."""
+"""The option that lowers the bytes of a stage, by the name of the stage."""
 PILOT_ROWS = 16
-"""Rows that a pilot sees, at most."""
+"""The largest number of rows of a pilot."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the run: many tasks of one kind."""
+    """One step of a run: many tasks of one kind."""
 
     name: str
     n_tasks: int
     task_bytes: int
-    """Peak bytes of one task."""
+    """The peak bytes of one task."""
     operations: float
     """Floating-point operations of the whole stage; infinity where a black box hides them."""
     reads: str
     makes: str
     grain: str
-    """What a resumed run does not compute again."""
+    """The unit of finished work that a resumed run does not compute again."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that the executors need to know about the cutting of a run."""
+    """How a run is cut into tiles and stages: all that the executors need to know."""
 
     n_rows: int
     data_rows: int
     n_players: int
-    """Of the design: those whose columns vary."""
+    """Number of players of the design; players whose columns are constant are left out."""
     n_outputs: int
-    """After the link."""
+    """Number of outputs after the link."""
     n_replicates: int
-    """Jackknife groups of the design; those of the model's noise where the design has none."""
+    """Number of jackknife groups; if there are none, of replicates for the noise of the model."""
     n_coalitions: int
     pilot_rows: int
-    """Rows that the design chooses from before the evaluation."""
+    """Number of rows whose values the design sees before the evaluation, to settle its choices."""
     pilot_coalitions: int
-    """Coalitions that it asks for first."""
+    """Number of coalitions whose values the design asks for first."""
     instance_tile: int
     chunk_rows: int
-    """Rows of an inner chunk of the cube; an instance tile is one shard."""
+    """Number of rows of an inner chunk of the cube; an instance tile is one shard."""
     micro_rows: int
     coalition_tile: int
     coalition_groups: int
     join_tiles: int
-    """Coalition tiles whose states are evaluated as one."""
+    """Number of coalition tiles whose states are evaluated together as one."""
     row_span: int
     cache_bytes: int
-    """Bytes of prepared states that a worker keeps."""
+    """Bytes of prepared states that a worker keeps in memory."""
     tol: float | None
-    """Rounds end for a row at this error; None: all coalitions for every row."""
+    """The error at which rounds end for a row; None: all coalitions are evaluated for every row."""
     stage_coalitions: tuple[int, ...]
-    """Coalitions after each round."""
+    """The total number of coalitions after each round."""
     stochastic: bool
-    """Everything is asked twice."""
+    """Whether the model is stochastic: every prediction is then made twice."""
     interactions: bool
-    """Of pairs of players, beside the attributions."""
+    """Whether interactions of pairs of players are computed beside the attributions."""
     is_closed_form: bool
-    """No coalition is listed: the value function gives attributions itself."""
+    """Whether a closed form gives the attributions, without a list of coalitions."""
     stages: tuple[Stage, ...]
     reasons: tuple[tuple[str, str], ...]
-    """(choice, why) of each "auto"."""
+    """(choice, reason) of each option that was "auto"."""
     learns_range: bool = False
-    """The range of the predictions of the rows is learned first: errors of sampling have a floor by
-    it."""
+    """Whether the range of the rows' predictions is learned first, as a floor of errors."""
 
     @property
     def n_instance_tiles(self) -> int:
-        """Blocks of the cube."""
+        """The number of blocks of the cube."""
         return math.ceil(self.n_rows / self.instance_tile)
 
     @property
@@ -124,8 +123,10 @@ class Plan:
 
     @property
     def coalition_spans(self) -> list[tuple[int, int]]:
-        """Tiles of the proper coalitions; the two ends of a design are in none.  A closed form has
-        one empty tile."""
+        """(start, stop) of the tiles of proper coalitions, without the empty and the full one.
+
+        A closed form has one empty tile.
+        """
         if self.is_closed_form:
             return [(N_ENDS, N_ENDS)]
         edges = sorted({N_ENDS, *self.stage_coalitions, self.pilot_coalitions or N_ENDS})
@@ -135,21 +136,23 @@ class Plan:
 
     @property
     def round_tiles(self) -> list[list[int]]:
-        """Coalition tiles that each round adds."""
+        """The indices of the coalition tiles that each round adds."""
         ends = [stop for _, stop in self.coalition_spans]
         cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
 
     def pilot_positions(self, n_coalitions: int) -> list[int]:
-        """Rows, evenly spaced, that a pilot of the first coalitions sees: as many more as they are
-        fewer."""
+        """Evenly spaced positions of the rows that a pilot of the first `n_coalitions` sees.
+
+        The fewer coalitions it asks for, the more rows it sees, up to `PILOT_ROWS`.
+        """
         n = min(PILOT_ROWS, self.n_rows, self.pilot_rows * (self.n_coalitions // n_coalitions))
         positions: list[int] = np.linspace(0, self.n_rows - 1, n).round().astype(int).tolist()
         return positions
 
     @property
     def groups(self) -> list[list[int]]:
-        """Indices of the coalition tiles of each group, as even as can be."""
+        """The indices of the coalition tiles in each group; groups are as even as possible."""
         n_tiles = len(self.coalition_spans)
         cuts = [n_tiles * g // self.coalition_groups for g in range(self.coalition_groups + 1)]
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
@@ -160,12 +163,12 @@ class Plan:
 
     @property
     def range_spans(self) -> list[tuple[int, int]]:
-        """Rows to explain whose predictions a task of the range sees."""
+        """(start, stop) of the rows to explain whose predictions one task of "range" sees."""
         return spans(0, self.n_rows, self.row_span)
 
     @property
     def process_bytes(self) -> int:
-        """Peak bytes of a worker that runs one task at a time, beyond what it takes idle."""
+        """The peak bytes of a worker that runs one task at a time, beyond its idle size."""
         return max(stage.task_bytes for stage in self.stages) + self.cache_bytes + OVERHEAD_BYTES
 
     @property
@@ -173,12 +176,12 @@ class Plan:
         return sum(stage.n_tasks for stage in self.stages)
 
     def check(self, memory_limit: int | None, threads: int = 1, idle_bytes: int = 0) -> None:
-        """Refuse the plan where a worker with this limit cannot hold it.
+        """Refuse the plan if a worker with this memory limit (bytes) cannot run it.
 
         Raises
         ------
         DoesNotFitError
-            With the numbers and the option to change.
+            The plan does not fit; the message gives the bytes and the option to change.
         """
         largest = max(self.stages, key=lambda stage: stage.task_bytes)
         option = STAGE_OPTIONS.get(largest.name, "row_span")
@@ -206,7 +209,7 @@ class Plan:
         return f"Plan({str(self).splitlines()[0]})"
 
     def __str__(self) -> str:
-        """A table of the stages, then the tiles, then why each choice was made."""
+        """A table of the stages, then the tiles, then the reason of each choice."""
         lines = [
             f"{self.n_rows:,} rows × {self.n_players} players × {self.n_outputs} outputs, "
             f"{self.n_coalitions:,} coalitions, {self.n_tasks:,} tasks, "
@@ -230,7 +233,7 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     model : KernelModel
     reader : RowReader
     n_outputs : int
-        Columns of the target, or its classes.
+        The number of columns of the target, or of its classes.
     """
     span = min(SPAN_ROWS, reader.n_rows)
     n_columns = len(reader.feature_names)
@@ -268,7 +271,7 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
 def check_fit(
     model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int
 ) -> None:
-    """Refuse a fit that a worker with this limit cannot hold: a `DoesNotFitError`."""
+    """Raise a `DoesNotFitError` if a worker with this memory limit (bytes) cannot run the fit."""
     remedy = "ask for fewer landmarks or features, merge classes"
     if model.shapley is not None:
         remedy += ", give the ShapleyPenalty fewer n_coalitions or a smaller embedding"
@@ -280,8 +283,10 @@ def check_fit(
 def check_stages(
     stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str
 ) -> None:
-    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change,
-    where one helps."""
+    """Raise a `DoesNotFitError` if a worker with this memory limit cannot run these stages.
+
+    `remedy` is the part of the message that names the option to change.
+    """
     if memory_limit is None:
         return
     largest = max(stages, key=lambda stage: stage.task_bytes)
@@ -305,7 +310,7 @@ def check_stages(
 
 
 def stage_lines(stages: Sequence[Stage]) -> list[str]:
-    """The stages as a table with a heading."""
+    """The lines of a table of stages, with a heading."""
     return [
         f"{'stage':<12}{'tasks':>8}{'bytes/task':>12}{'one core':>12}  {'makes':<28}resumes by",
         *(
@@ -317,7 +322,7 @@ def stage_lines(stages: Sequence[Stage]) -> list[str]:
 
 
 def format_bytes(n: float) -> str:
-    """1.5 GiB and the like."""
+    """A number of bytes as text, such as "1.5 GiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(n) < 1024:
             if unit == "B":

@@ -1,5 +1,4 @@
-"""`make_plan`: tiles, then the stages of a run with their bytes and operations, as sums of what its
-parts cost."""
+"""`make_plan`: cuts the tiles, then sums the bytes and operations of each stage of a run."""
 
 from __future__ import annotations
 
@@ -19,13 +18,15 @@ __all__ = ["make_plan"]
 
 PILOT_SHARE = 16
 LEAST_PILOT = 3
-"""A pilot takes one row in so many, at most `PILOT_ROWS` of them and three at least, where there
-are three (two of six different rows leave a third more error than all six, and at times a
-multiple); four times as many where it asks for a quarter of the coalitions."""
+"""A pilot takes one row in `PILOT_SHARE`, but at least `LEAST_PILOT` and at most `PILOT_ROWS` rows.
+
+Two of six different rows gave errors a third larger than all six, and at times several times as
+large.  A pilot that asks for a quarter of the coalitions sees four times as many rows.
+"""
 TUNE_BYTES = 32 << 20
-"""What a design takes to choose from a pilot."""
+"""Bytes that a design needs to make its choices from a pilot."""
 GROUP_ARRAYS = 6
-"""Arrays of the size of the sums of all jackknife groups that a task holds."""
+"""Number of arrays that a task holds, each as large as the sums of all jackknife groups."""
 
 
 def make_plan(
@@ -38,10 +39,10 @@ def make_plan(
     data_rows: int = 0,
     noise_replicates: int = 0,
 ) -> Plan:
-    """The plan of explaining `rows` by what is learned from `data`; None: from `data_rows` rows,
-    before.
+    """The plan of explaining `rows` with what is learned from `data`.
 
-    `noise_replicates` are those of a model's noise, where the design has none.
+    When `data` is None it has been learned already, from `data_rows` rows.  `noise_replicates` is
+    the number of replicates for the noise of a stochastic model, where the design has none.
     """
     value = work.value
     info = work.info
@@ -104,14 +105,14 @@ def _pilot_rows(n_rows: int) -> int:
 
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
-    """The census: a task holds one span, a mark for each of its values, and a column twice."""
+    """The census stage: a task holds one span, a flag for each value, and one column twice."""
     span = min(plan.n_rows, SPAN_ROWS)
     task_bytes = rows.read_bytes(span) + (8 + 1) * span * len(rows.feature_names) + 2 * 8 * span
     return Stage("census", len(spans(0, plan.n_rows)), task_bytes, 0.0, "rows", "digests", "none")
 
 
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
-    """The choice from a sample, the base value, and the moments of all coalition tiles."""
+    """The learning stages: landmarks from a sample, the base value, moments of coalition tiles."""
     read = _data_bytes(plan, work, data)
     n_spans = len(plan.data_spans)
     predicted = work.value.model.predict_bytes(min(plan.row_span, plan.data_rows))
@@ -126,8 +127,11 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
 
 
 def _moments(plan: Plan, work: Work, read: int) -> Stage:
-    """Of a task that sums over a span of the data, or that prepares a tile; sums of other tiles and
-    of a tree beside it, and the file's bytes beside the state."""
+    """The moments stage: a task sums over a span of the data, or prepares a coalition tile.
+
+    Beside that it holds sums of other tiles and of the tree, and the state twice: as arrays and as
+    the bytes of its file.
+    """
     proper = plan.n_coalitions - N_ENDS
     n_spans = len(plan.data_spans)
     tile = work.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
@@ -143,7 +147,7 @@ def _moments(plan: Plan, work: Work, read: int) -> Stage:
 
 
 def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:
-    """The least and the largest predictions of the rows, a tile of them at a time."""
+    """The range stage: the smallest and the largest prediction, one tile of rows at a time."""
     span = min(plan.row_span, plan.n_rows)
     predicted = work.value.model.predict_bytes(min(plan.instance_tile, span))
     task_bytes = rows.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns + predicted
@@ -180,15 +184,18 @@ def _evaluation(
 
 
 def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptions) -> int:
-    """Rows twice, sums and their finish (four arrays of attributions), what is written, one state,
-    one micro-block."""
+    """Peak bytes of an evaluation task.
+
+    They are the rows twice, the sums and their finish (four arrays of attributions), what is
+    written, one state and one micro-block.
+    """
     n = min(plan.instance_tile, plan.n_rows)
     micro = min(plan.micro_rows, n)
     m = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
     block = work.cost(m, micro)
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
-    if plan.n_replicates:  # values of one group
+    if plan.n_replicates:  # values of one jackknife group
         chosen = 8 * micro * m * plan.n_outputs
     else:
         chosen = 0
@@ -209,7 +216,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         held = work.held_coalitions
     return int(
         rows.read_bytes(n)
-        # rounds: the rows that are left too
+        # with rounds also the rows that are left
         + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns
         + work.cost(m, n).row_bytes
         + 4 * 8 * n * cell
@@ -219,12 +226,12 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         + pairs
         + 3 * 8 * n * held * plan.n_outputs
         + stored
-        + block.state_bytes  # beside the states that are kept: their parts, while they are joined
+        + block.state_bytes  # parts of a state while they are joined
         + max(work.value.model.predict_bytes(n), block.task_bytes + linked)
     )
 
 
 def _data_bytes(plan: Plan, work: Work, data: RowReader) -> int:
-    """Of reading one span of the data."""
+    """Bytes of reading one span of the data."""
     span = min(plan.row_span, plan.data_rows)
     return data.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns

@@ -1,5 +1,4 @@
-"""How a run goes: progress with rate and time left, and the peak memory of its processes, stage by
-stage."""
+"""Progress of a run, with its rate and time left, and the peak memory of its processes by stage."""
 
 from __future__ import annotations
 
@@ -26,16 +25,16 @@ __all__ = [
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
-"""What proc(5) wants written to `clear_refs`: the peak begins anew at what is resident now."""
+"""The value that, written to `clear_refs` (proc(5)), resets the peak to what is resident now."""
 
 Answer = TypeVar("Answer")
 
 
 class Progress(Protocol):
-    """What the engine tells as it goes."""
+    """A display of what the engine reports as a run goes on."""
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        """A stage of `total` units starts, `done` of them kept from an earlier run."""
+        """Start a stage of `total` units, `done` of which are kept from an earlier run."""
         ...
 
     def advance(self, amount: int = 1) -> None: ...
@@ -44,7 +43,7 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """Says nothing."""
+    """A display that shows nothing."""
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None: ...
     def advance(self, amount: int = 1) -> None: ...
@@ -53,12 +52,13 @@ class SilentProgress:
 
 
 class LineProgress:
-    """Lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``, after the time where
-    the stream is no terminal.
+    """A display of lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``.
+
+    On a stream that is no terminal each line begins with the time.
 
     Parameters
     ----------
-    stream : where to; standard error by default
+    stream : where the lines go; standard error by default
     interval : seconds between lines where the stream is no terminal
     """
 
@@ -103,7 +103,7 @@ class LineProgress:
         self._write(text)
 
     def line(self, now: float) -> str:
-        """Done, rate over this run, and the time left at that rate."""
+        """A line with what is done, the rate over this run, and the time left at that rate."""
         rate = (self._done - self._kept) / max(now - self._started, 1e-9)
         if rate > 0:
             left = f"{(self._total - self._done) / rate:,.0f} s left"
@@ -125,7 +125,7 @@ class LineProgress:
 
 
 def reset_peak() -> bool:
-    """Begin a new peak of this process at what is resident now; False where that cannot be done."""
+    """Reset the peak of this process to what is resident now; False where that is not possible."""
     try:
         CLEAR.write_text(RESET_PEAK)
     except OSError:
@@ -134,8 +134,7 @@ def reset_peak() -> bool:
 
 
 def peak_bytes() -> int | None:
-    """Largest resident memory of this process since its start or its last reset, as Linux counts
-    it; None elsewhere."""
+    """Largest resident bytes of this process since its start or last reset; None if not Linux."""
     try:
         status = STATUS.read_text()
     except OSError:
@@ -147,10 +146,10 @@ def peak_bytes() -> int | None:
 
 
 def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> list[Answer]:
-    """function() of every process that runs tasks of this executor: its workers, or this process;
-    none of None.
+    """The results of function() in every process that runs tasks of this executor.
 
-    A worker that has just died does not answer, and where the scheduler has died, none does.
+    These are the workers of a cluster, or this process; there is no result without an executor, or
+    from a worker or scheduler that has just died.
     """
     client: Any = getattr(executor, "client", None)
     if client is None:
@@ -164,25 +163,24 @@ def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> lis
 
 
 class PeakMeter:
-    """Peaks since the last `reset`, of this process and of the largest worker."""
+    """The peak memory since the last `reset`, of this process and of the largest worker."""
 
     def __init__(self) -> None:
         self._is_reset = self._are_reset = False
 
     def reset(self, executor: Executor | None) -> None:
-        """Begin new peaks; workers that come later begin with their own start."""
+        """Reset all peaks; workers that join later count from their own start."""
         self._is_reset = reset_peak()
         self._are_reset = all(on_workers(executor, reset_peak))
 
     def client(self) -> int | None:
-        """Bytes; None where the system does not tell."""
+        """Peak bytes of this process; None where the system does not tell."""
         if self._is_reset:
             return peak_bytes()
         return None
 
     def worker(self, executor: Executor | None) -> int | None:
-        """Bytes of the largest worker that is there now; None where there is none, or the system
-        does not tell."""
+        """Peak bytes of the largest worker; None without workers, or where one cannot tell."""
         if self._are_reset:
             peaks = on_workers(executor, peak_bytes)
         else:

@@ -1,4 +1,4 @@
-"""How rows and coalitions are cut into tiles, by options and by what a value function costs."""
+"""How rows and coalitions are cut into tiles, by the options and the cost of a value function."""
 
 from __future__ import annotations
 
@@ -15,50 +15,60 @@ from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 __all__ = ["cut_tiles"]
 
 TASK_SECONDS = 2.0
-"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling, and some 25 ms of
-writing a block, are then nothing.  A black box that takes 30 times `PREDICTION_SECONDS` makes a
-minute of it, which a crash loses."""
+"""Target length of an evaluation task.
+
+Beside it 2.4 to 3.4 ms of scheduling and some 25 ms of writing a block are negligible.  With a
+black box that takes 30 times `PREDICTION_SECONDS` a row, a task lasts a minute; a crash loses it.
+"""
 SHORT_TASK_SECONDS = 0.25
 MAX_INSTANCE_TILE = 32_768
 MIN_INSTANCE_TILE = 256
 SMALLEST_TILE = 64
 MOST_BLOCKS = 1 << 20
-"""Blocks of a table, where a tile has the memory to grow.  See "Blocks" in docs/performance.md for
-what more cost."""
+"""Largest number of blocks of a table, as long as a tile can grow within its memory.
+
+See "Blocks" in docs/performance.md for the cost of more of them.
+"""
 WANTED_TASKS = 32
-"""Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
+"""Number of evaluation tasks of a small table that keep a small cluster busy to the end."""
 MAX_CHUNK = 4_096
 MOMENT_TILE_BYTES = 32 << 20
 SCORE_BYTES = 64 << 20
-"""Scores of the coalitions of a black box's tile, those of their groups counted, at most."""
+"""Upper bound of the bytes of a black box's scores for one tile, jackknife groups included."""
 MAX_COALITION_TILE = 512
 MAX_BLACK_BOX_TILE = 8_192
 BLACK_BOX_TILE = 16
 BLACK_BOX_TASKS = 8
-"""Rows of an instance tile of a black box at least, and tasks below which its coalitions are cut
-into groups."""
+"""Tile of a black box: at least `BLACK_BOX_TILE` rows.
+
+Its coalitions are cut into groups where there would be fewer than `BLACK_BOX_TASKS` tasks.
+"""
 WANTED_LEAVES = 4
-"""Tasks of the moments that share the work, where the data are few spans."""
+"""Number of tasks that share the work of the moments, where the data have few spans."""
 MOMENT_TILE_SECONDS = 240.0
-"""Of one core, at most, for the moments of one coalition tile: what a crash loses."""
+"""Upper bound of the core seconds of one coalition tile's moments: a crash loses as much."""
 MICRO_BYTES = 8 << 20
-"""Kernel factors of a micro-block stay near the cache."""
+"""Bytes of the kernel factors of a micro-block, small enough to stay near the cache."""
 MICRO_STATE_BYTES = 64 << 20
-"""Of a micro-block, at most, where the state is larger than the cache: every micro-block reads it
-anew."""
+"""Upper bound of a micro-block's bytes where the state is larger than the cache.
+
+Every micro-block reads the whole state again, so larger ones read it less often.
+"""
 VALUE_BYTES = 64 << 20
-"""Values of all coalitions of an instance tile, at most, where rounds keep them."""
+"""Upper bound of the bytes of all coalition values of an instance tile, where they are kept."""
 GROUP_BYTES = 16 << 20
-"""Sums of all jackknife groups of an instance tile, at most."""
+"""Upper bound of the bytes of the sums of all jackknife groups of an instance tile."""
 CACHE_BYTES = 256 << 20
-"""States of a run are kept in the worker's memory where all of them fit in this."""
+"""The states of a run stay in a worker's memory if all of them together fit in so many bytes."""
 
 
 def cut_tiles(
     work: Work, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions
 ) -> dict[str, Any]:
-    """The tiles of explaining n_rows by what is learned from data_rows: sizes by their names in
-    `Plan`."""
+    """The tiles of explaining n_rows rows with what is learned from data_rows rows.
+
+    Returns the fields of `Plan` that hold tile sizes, by name.
+    """
     proper = work.info.n_coalitions - N_ENDS
     row = work.cost(proper)
     wanted = _wanted_tasks(work.cost(proper, n_rows))
@@ -103,8 +113,11 @@ def cut_tiles(
 
 
 def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
-    """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or
-    pairs."""
+    """The share that one row takes of an instance tile's memory.
+
+    It is the largest share among sums of jackknife groups, coalition values and pairs, each of its
+    own bound.
+    """
     n_outputs = len(work.value.link.outputs(work.value.model.output_names))
     if options.tol:
         held = work.info.n_coalitions
@@ -120,8 +133,7 @@ def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
 
 
 def _wanted_tasks(cost: Cost) -> int:
-    """Evaluation tasks that keep workers busy to the end: many, but none of less than
-    `SHORT_TASK_SECONDS`."""
+    """Number of evaluation tasks: at most `WANTED_TASKS`, and none below `SHORT_TASK_SECONDS`."""
     seconds = cost.operations / OPERATIONS_PER_SECOND
     if not math.isfinite(seconds):
         return WANTED_TASKS
@@ -129,8 +141,7 @@ def _wanted_tasks(cost: Cost) -> int:
 
 
 def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int:
-    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the
-    table allows."""
+    """Rows of an evaluation task: some `TASK_SECONDS` of one core, and enough tasks to share."""
     is_known = math.isfinite(row.operations)
     seconds = _seconds(row)
     if seconds > 0:
@@ -150,20 +161,21 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
 
 
 def _seconds(cost: Cost) -> float:
-    """Seconds of a core that this is held to take: operations, or predictions of a black box; 0
-    where neither is known."""
+    """Estimated seconds of one core, from operations or predictions; 0 where neither is known."""
     if math.isfinite(cost.operations):
         return cost.operations / OPERATIONS_PER_SECOND
     return cost.predictions * PREDICTION_SECONDS
 
 
 def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
-    """Coalitions prepared together: moments and state within a bound, and enough tiles to share
-    among workers."""
+    """Number of coalitions prepared together.
+
+    Moments and state stay within a bound, and there are enough tiles to share among workers.
+    """
     pair = work.cost(2)
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
-    if work.learns:  # every tile computes the kernel anew: no more of them than there is work for
+    if work.learns:  # each tile computes the kernel again: few tiles
         seconds = work.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
         shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / SPAN_ROWS)
         n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
@@ -171,7 +183,10 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
 
 
 def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
-    """As many coalitions as can be together: rows that several of them need are predicted once."""
+    """Number of coalitions of a black box's tile: as many as memory allows.
+
+    Rows that several coalitions of a tile need are predicted once.
+    """
     scores = (work.info.block_bytes(proper) - work.info.block_bytes(0)) / max(proper, 1)
     fits = int(
         min(
@@ -182,14 +197,14 @@ def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
 
 
 def _in_pairs(tile: int) -> int:
-    """An even tile: pairs of complements stay together."""
+    """The tile size made even, so that a coalition and its complement stay together."""
     if tile > 1:
         return tile - tile % 2
     return 1
 
 
 def _state_bytes(work: Work, proper: int, tile: int) -> int:
-    """Of the states of all tiles; a closed form has one, of no coalition."""
+    """Bytes of the states of all tiles; a closed form has one state, of no coalition."""
     whole, rest = divmod(proper, tile)
     if rest or not whole:
         last = work.cost(rest).state_bytes
@@ -199,13 +214,16 @@ def _state_bytes(work: Work, proper: int, tile: int) -> int:
 
 
 def _chunk_rows(tile: int) -> int:
-    """The largest divisor of a tile that is no more than `MAX_CHUNK`: whole chunks fill a shard."""
+    """The largest divisor of a tile that is at most `MAX_CHUNK`: whole chunks fill a shard."""
     return next(rows for rows in range(min(tile, MAX_CHUNK), 0, -1) if tile % rows == 0)
 
 
 def _micro_rows(work: Work, tile: int, instance_tile: int, interactions: bool) -> int:
-    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its
-    state's bytes; of one to 1,024 where a closed form gives interactions."""
+    """Rows of a micro-block: halved from at most 1,024 until its evaluation stays near the cache.
+
+    There are at least 64 rows, unless the interactions of a closed form need fewer.  A state larger
+    than the cache raises the bound, up to `MICRO_STATE_BYTES`.
+    """
     bound = max(MICRO_BYTES, min(work.cost(tile).state_bytes, MICRO_STATE_BYTES))
     rows = min(1_024, instance_tile)
     while rows > 64 and work.cost(tile, rows).task_bytes > bound:

@@ -1,5 +1,4 @@
-"""Tables as the tasks read them: the opener, readers, their census, their categories, backgrounds
-chosen from them."""
+"""Tables: one opener, readers for each kind of rows, the census, categories and backgrounds."""
 
 from dshap.core.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, from_pandas

@@ -1,4 +1,4 @@
-"""Rows in memory: numpy arrays and pandas frames behind the contract of a source."""
+"""Sources of rows in memory: numpy arrays and pandas data frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
 
 
 class ArraySource(LaidOut):
-    """A table in memory, as the tasks of one process read it.  It pickles with its data.
+    """A table in memory, which is pickled with its data.
 
     Parameters
     ----------
@@ -44,18 +44,19 @@ class ArraySource(LaidOut):
     keys : mapping, optional
         key column -> (n,) integers, text or times, as in `ParquetSource`.
     target : (n,) or (n, k) array, optional
-        A missing target is NaN and leaves `is_ok` alone.
+        A missing target is NaN and does not change `is_ok`.
     missing : "refuse", "skip" or "pass"
-        What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
+        What to do with rows that hold NaN or infinity; "pass" takes every row as ok.
     columns : mapping, optional
         feature -> (n,) in the dtype that the cube keeps; by default the columns of x in its dtype.
     categories : mapping, optional
-        feature -> its categories, where x holds their positions.
+        feature -> its categories, if x holds their positions.
 
     Raises
     ------
     InputError
-        Text, a wrong shape, no rows, unequal lengths, a row without a key.
+        The table holds text, has a wrong shape or no rows, its parts differ in length, or a row has
+        no key.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class ArraySource(LaidOut):
     def with_categories(
         self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
     ) -> ArraySource:
-        """The same rows, its columns coded by these lists."""
+        """A source of the same rows, with columns coded by these lists of categories."""
         other = super().with_categories(categories, others_are_missing=others_are_missing)
         other._x = self._x.copy()
         for name, values in categories.items():
@@ -131,8 +132,10 @@ class ArraySource(LaidOut):
         target: bool = False,
         columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.core.blocks.RowBlock`.  The target of a source without one
-        is None."""
+        """Rows start..stop as a `dshap.core.blocks.RowBlock`.
+
+        The target of a source without one is None.
+        """
         check_span(start, stop, self.n_rows)
         x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
         is_ok = np.ones(len(x), dtype=bool)
@@ -173,7 +176,7 @@ class ArraySource(LaidOut):
 
 
 def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
-    """The values (n,) of a key column, and their name in `Layout.key_dtypes`."""
+    """The values (n,) of a key column, and their name in `KEY_DTYPES`."""
     if not isinstance(values, pa.Array) and np.ndim(values) != 1:
         raise InputError(f"key {name!r} is {shown(values)}: give one value for each row, (n,)")
     if isinstance(values, pa.Array):
@@ -190,7 +193,7 @@ def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
 
 
 def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
-    """The values as an array of bools, integers or floats; masked ones as NaN."""
+    """The values as an array of bools, integers or floats; masked values are NaN."""
     if isinstance(values, np.ma.MaskedArray):
         refuse_rounded(values.compressed(), name)
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -238,16 +241,15 @@ def from_pandas(
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> ArraySource:
-    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is
-    not read.
+    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`.
 
-    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of
-    numbers is numbers, unless its categories are given.
+    Its index is not read.  Nullable, Arrow and categorical columns are taken by the values they
+    hold: a categorical of numbers is numbers, unless its categories are given.
     """
     named = as_names(features) + as_names(key) + as_names(target)
     _refuse_index(frame, named)
     arrays = _arrow_columns(frame, named, is_all=features is None)
-    for name in categories or {}:  # nothing but missing values has no kind
+    for name in categories or {}:  # an all-missing column has no kind
         if name in arrays and arrays[name].null_count == len(frame):
             arrays[name] = pa.nulls(len(frame))
     fields = [
@@ -281,12 +283,12 @@ def from_pandas(
 
 
 def frame_of_arrow(data: Any) -> pd.DataFrame:
-    """What speaks Arrow, by its C stream or array protocol, as a data frame of Arrow columns."""
+    """An object with Arrow's C stream or array protocol as a data frame of Arrow columns."""
     return pa.table(data).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:
-    """Raise where a column is asked for that is the frame's index."""
+    """Raise if one of the named columns is the index of the frame."""
     names = list(map(str, frame.columns))
     index = {str(level) for level in frame.index.names if level is not None}
     for name in named:
@@ -299,7 +301,7 @@ def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:
 
 
 def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str, pa.Array]:
-    """The named columns, and with `is_all` every other one that Arrow can hold."""
+    """The named columns as Arrow arrays; with `is_all` also all others that Arrow can hold."""
     arrays = {}
     for position, name in enumerate(map(str, frame.columns)):
         if is_all or name in named:

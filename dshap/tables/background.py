@@ -1,8 +1,7 @@
-"""Few background rows, with weights, that stand for a whole table: four ways to choose them, and
-how far off they are.
+"""Backgrounds: few rows with weights that stand for a whole table, chosen by one of four methods.
 
-Candidates are a sample of the rows; what they stand for is summed over all rows, in passes over the
-spans of the table.
+The candidates are a sample of the rows; what they stand for is summed over all rows, in passes over
+the spans of the table.  The result states how far it is from the table.
 """
 
 from __future__ import annotations
@@ -30,35 +29,37 @@ from dshap.values.background import Background, herd
 __all__ = ["METHODS", "background_of"]
 
 CANDIDATES = 10_000
-"""Rows of a sample that a background is chosen from."""
+"""Number of sampled rows among which a background is chosen."""
 FREQUENCIES = 256
 FRESH_FREQUENCIES = 512
-"""Of the random Fourier features that herding makes alike, and of others that the discrepancy is
-measured in: in those that rows were chosen by it is up to 2.8 times too small."""
+"""Numbers of random Fourier features: `FREQUENCIES` to choose rows by, and others to measure by.
+
+In the features that rows were chosen by, the discrepancy is up to 2.8 times too small.
+"""
 FRESH_SEED = 1
 SOBOL_COLUMNS = 100
 SUM_ROWS = 4_096
 SAMPLE_ROUNDS = 30
 TABLE_ROUNDS = 3
-"""Of Lloyd's algorithm, on the candidates and then on all rows."""
+"""Iterations of Lloyd's algorithm: first on the candidates, then on all rows."""
 
 Features = Callable[[FloatArray], NDArray[np.complex128]]
-"""rows (n, columns) -> features (n, q)."""
+"""A function from rows (n, columns) to features (n, q)."""
 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The pass that collects the rows that are chosen among."""
+    """The pass that collects the candidates, a sample of the rows."""
 
     positions: NDArray[np.int64]
-    """In the table, sorted."""
+    """Positions of the candidates in the table, sorted."""
     wants = ()
 
     def partial(self, block: RowBlock) -> Stacked:
         return chosen_rows(block, self.positions)
 
     def finish(self, total: Stacked) -> FloatArray:
-        """(c, columns)"""
+        """The candidates (c, columns)."""
         return total["x"]
 
 
@@ -77,22 +78,23 @@ class _Sums:
 
 
 def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed: int) -> Background:
-    """`size` rows (fewer where rows repeat) of a table that is open, which stand for all its rows;
-    see `dshap.choose_background`.
+    """Choose `size` rows of an open table that stand for all its rows, with weights.
+
+    There are fewer where rows repeat; see `dshap.choose_background`.
 
     Raises
     ------
     InputError
-        An unknown method, or fewer candidates than `size`.
+        The method is unknown, or there are fewer candidates than `size`.
 
     Notes
     -----
     "thinning": greedy herding towards the mean, over all rows, of 256 random Fourier features;
     equal weights (Chen, Welling & Smola, Super-samples from kernel herding, 2010).  "kmeans":
-    Lloyd's algorithm from k-means++ seeds, on the candidates and then on all rows, columns scaled;
-    the candidate nearest to each centre, with the share of all rows nearest to it.  "stratified":
-    cells of equal numbers of candidates, by halving along the widest column; one candidate of each,
-    drawn, with the share of all rows in its cell.  "random": equal weights.
+    Lloyd's algorithm from k-means++ seeds, on the candidates and then on all rows, with columns
+    scaled; takes the candidate nearest to each centre, with the share of all rows nearest to it.
+    "stratified": cells of equal numbers of candidates, by halving along the widest column; draws
+    one candidate of each, with the share of all rows in its cell.  "random": equal weights.
     """
     method = checks.Choice(tuple(METHODS))("method", method)
     (seed,) = checks.checked(seed=seed)
@@ -132,20 +134,20 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
 
 @dataclass(frozen=True)
 class _Task:
-    """What a method sees."""
+    """The input of each method."""
 
     sample: FloatArray
     total: Callable[[Callable[[FloatArray], Moments]], Moments]
-    """Of a function of rows (n, columns), over all rows of the table."""
+    """The sum of a function of rows (n, columns) over all rows of the table."""
     features: Features
     mean: NDArray[np.complex128]
-    """(q,): of the features, over all rows."""
+    """(q,): the mean of the features over all rows."""
     size: int
     seed: int
 
     @property
     def scaling(self) -> _Scaling:
-        """By the standard deviations, about the means."""
+        """The scaling by means and standard deviations of the candidates."""
         is_constant = np.ptp(self.sample, axis=0) == 0.0
         deviation = self.sample.std(axis=0)
         return _Scaling(
@@ -154,18 +156,18 @@ class _Task:
 
 
 class _Scaling(NamedTuple):
-    """Columns to one unit; centred, so that distances lose no digits."""
+    """Centres columns and scales them to one unit; centring keeps the digits of distances."""
 
     mean: FloatArray
     deviation: FloatArray
-    """(columns,): 1 where a column does not vary."""
+    """(columns,): standard deviations, and 1 for a column that does not vary."""
 
     def of(self, rows: FloatArray) -> FloatArray:
         return (rows - self.mean) / self.deviation
 
 
 Choice = tuple[NDArray[np.intp], FloatArray]
-"""Positions among the candidates, and weights."""
+"""Positions among the candidates (b,), and their weights (b,)."""
 
 
 def _thinning(task: _Task) -> Choice:
@@ -200,7 +202,7 @@ def _stratified(task: _Task) -> Choice:
     rng = np.random.default_rng(task.seed)
     scaled = scaling.of(task.sample)
     cells = [np.arange(len(scaled))]
-    # (cell that is halved, column, bound); the new cell is last
+    # (cell that is halved, column, bound); the upper half becomes the last cell
     splits: list[tuple[int, int, float]] = []
     while len(cells) < task.size:
         sizes = [len(inside) if np.ptp(scaled[inside], axis=0).any() else 0 for inside in cells]
@@ -229,14 +231,16 @@ METHODS: Mapping[str, Callable[[_Task], Choice]] = {
     "stratified": _stratified,
     "random": _random,
 }
-"""How rows are chosen -> function(task)."""
+"""Name of a method -> its function."""
 
 
 def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
-    """(q, columns) of the random Fourier features of an RBF kernel with median length-scales: to
-    choose by, and others to measure in, which fill the space of their first columns evenly
-    (scrambled Sobol points)."""
-    from scipy.stats import qmc  # half a second, which no worker needs
+    """Frequencies (q, columns) of random Fourier features of an RBF kernel, two sets of them.
+
+    Rows are chosen by the first set and measured by the second, which fills the space of the first
+    columns evenly (scrambled Sobol points).  The length-scales are medians.
+    """
+    from scipy.stats import qmc  # takes half a second, and no worker needs it
 
     kernel = RBF("median").bind(sample.shape[1], sample)
     columns = sample.shape[1]
@@ -249,14 +253,16 @@ def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]
 
 
 def _features(frequencies: FloatArray, rows: FloatArray) -> NDArray[np.complex128]:
-    """e^{iω·x}/√q (n, q): real parts of their products are cos ω·(x − z), whose mean is the
-    kernel."""
+    """The features e^{iω·x}/√q (n, q).
+
+    The real parts of their products are cos ω·(x − z), whose mean is the kernel.
+    """
     angle = rows @ frequencies.T
     return (np.cos(angle) + 1j * np.sin(angle)) / np.sqrt(len(frequencies))
 
 
 def _feature_sums(towards: Features, fresh: Features, rows: FloatArray) -> Moments:
-    """Sums of both kinds of features over these rows, and how many there are."""
+    """Sums of both kinds of features over these rows, and the number of rows."""
     parts = [
         [
             np.sum(features(rows[start : start + SUM_ROWS]), axis=0)
@@ -285,7 +291,7 @@ def _cell_sums(centres: FloatArray, scaling: _Scaling, rows: FloatArray) -> Mome
 
 
 def _moved(centres: FloatArray, sums: Moments) -> FloatArray:
-    """The means of their cells; a centre without rows stays."""
+    """The means of the cells (b, columns); a centre without rows stays where it is."""
     count = sums["count"][:, None]
     return np.asarray(np.divide(sums["sum"], count, out=centres.copy(), where=count > 0))
 
@@ -293,7 +299,7 @@ def _moved(centres: FloatArray, sums: Moments) -> FloatArray:
 def _cell_counts(
     splits: list[tuple[int, int, float]], scaling: _Scaling, rows: FloatArray
 ) -> Moments:
-    """Rows in each cell: every split moves those above its bound to a new cell."""
+    """The number of rows in each cell: each split moves rows above its bound to a new cell."""
     cell = np.zeros(len(rows), dtype=np.intp)
     scaled = scaling.of(rows)
     for new, (old, column, bound) in enumerate(splits, start=1):

@@ -1,5 +1,4 @@
-"""The lists of categories of rows: longer than those of the data, without what the model does not
-take."""
+"""Lists of categories: extended by those of the rows to explain, reduced to what a model takes."""
 
 from __future__ import annotations
 
@@ -22,26 +21,27 @@ __all__ = ["refuse_unknown_categories", "with_all_categories"]
 
 MAX_CATEGORIES = 65_536
 SHOWN = 5
-"""Categories that a message names."""
+"""Largest number of categories that a message names."""
 REASON_CHARACTERS = 160
 
 Found = Mapping[str, Counter[Any]]
-"""column -> how many rows hold each of the values that are in no list."""
+"""column -> for each value that is in no list, the number of rows that hold it."""
 
 
 def with_all_categories(
     value: Explained, reader: CodedReader, site: Site
 ) -> tuple[Explained, RowReader]:
-    """Both with the categories of the rows behind those that the value function knows, in order;
-    one pass over them.
+    """Add the categories of the rows to those of the value function, in one pass over the rows.
 
-    A category that the model does not take is a fault of the rows that hold it: with missing =
-    "skip" they are left out, like rows with a missing value.
+    They follow the known ones, in order; both the value function and the reader get them.  A
+    category that the model does not take is a fault of its rows: with missing = "skip" they are
+    left out, like rows with a missing value.
 
     Raises
     ------
     InputError
-        Too many categories; or some that the model does not take, unless their rows are skipped.
+        There are too many categories, or some that the model does not take, unless their rows are
+        skipped.
     """
     known = value.model.categories
     found = site.learn(_NewCategories.of(reader), reader)
@@ -71,7 +71,7 @@ def with_all_categories(
 
 
 def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
-    """Raise where rows to learn from hold categories that the value function's data lack."""
+    """Raise if rows to learn from hold categories that the value function's data lack."""
     if not categories_of(reader):
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():
@@ -83,11 +83,13 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
 
 
 def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dict[Any, str]]:
-    """column -> the new categories that the model does not take, and why; tried on a row that it
-    does take."""
+    """column -> the new categories that the model refuses, with its reason for each.
+
+    They are tried in the place of a category in a row that the model takes.
+    """
     row = _row_of_known(reader, [*model.categories])
     if row is None or _objection(model, row):
-        return {}  # it is not about categories
+        return {}  # the model's objection is not about categories
     refused = {}
     for name in model.categories.keys() & found.keys():
         trial = _Trial(model, row, name, reader.feature_names.index(name))
@@ -97,8 +99,7 @@ def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dic
 
 
 def _row_of_known(reader: RowReader, coded: Sequence[str]) -> FloatArray | None:
-    """(1, columns): the first complete row whose categories are all known, of those of the first
-    span."""
+    """The first complete row (1, columns) of the first span whose categories are all known."""
     x = reader.read(0, min(SPAN_ROWS, reader.n_rows)).x
     is_known = np.isfinite(x).all(axis=1)
     for name in coded:
@@ -111,16 +112,16 @@ def _row_of_known(reader: RowReader, coded: Sequence[str]) -> FloatArray | None:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A model that is asked for a row with new categories in one of its columns."""
+    """A trial of new categories in one column of a row, to see whether the model takes them."""
 
     model: Predictor
     row: FloatArray
-    """(1, columns), which the model takes."""
+    """A row (1, columns) that the model takes."""
     name: str
     place: int
 
     def refused(self, values: Sequence[Any]) -> dict[Any, str]:
-        """Those that the model does not take, and why: all are tried at once, then halves."""
+        """The values that the model refuses, with reasons: all are tried at once, then halves."""
         reason = self._objection(values)
         if not reason:
             return {}
@@ -141,7 +142,7 @@ class _Trial:
 
 
 def _objection(model: Predictor, rows: FloatArray) -> str:
-    """Why the model does not take these rows; empty where it does."""
+    """The reason why the model refuses these rows; empty if it takes them."""
     try:
         if model.check is not None:
             model.check(rows)
@@ -152,7 +153,7 @@ def _objection(model: Predictor, rows: FloatArray) -> str:
 
 
 def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
-    """The sentence for rows whose categories the model does not take."""
+    """The message about rows whose categories the model does not take."""
     held = []
     for name, reasons in refused.items():
         shown = [f"{value!r} in {_rows(found[name][value])}" for value in list(reasons)[:SHOWN]]
@@ -178,11 +179,10 @@ def _rows(count: int) -> str:
 
 @dataclass(frozen=True)
 class _NewCategories:
-    """The pass that finds the values that are in no list of categories: column -> these, where
-    there are any."""
+    """The pass that finds the values that are in no list of categories, by column."""
 
     places: Mapping[str, int]
-    """column that has categories -> its place among the features."""
+    """column that has categories -> its position among the features."""
     wants = ("columns",)
 
     @classmethod

@@ -1,9 +1,8 @@
-"""The census: one pass over the rows, before anything is planned; and what a look at a few of them
-tells.
+"""The census: one pass over the rows before planning, which counts and digests them.
 
-The pass counts, finds the values that cannot be explained, and digests the used columns in spans of
-fixed size, so that the data's fingerprint depends on the rows and their order alone, never on
-files, row groups or blocks.
+The pass finds the values that cannot be explained.  It digests the used columns in spans of fixed
+size, so that the fingerprint of the data depends on the rows and their order alone, never on files,
+row groups or blocks.  `missing_values` looks at few rows only, for a printed plan.
 """
 
 from __future__ import annotations
@@ -43,47 +42,49 @@ __all__ = [
 
 
 SHOWN_COLUMNS = 8
-"""Columns that a message names."""
+"""Largest number of columns that a message names."""
 SHOWN_ROWS = 5
-"""Repeated rows whose positions are reported."""
+"""Largest number of repeated rows whose positions are reported."""
 LOOKS = 4
-"""Batches of rows that are looked at before a plan, evenly spread: some 10 ms."""
+"""Number of batches that are looked at before a plan, evenly spread; they take some 10 ms."""
 
 
 @dataclass(frozen=True)
 class Census:
-    """What the rows of a table hold, or of one span of it."""
+    """Counts, ranges and a digest of the rows of a table or of one span."""
 
     n_rows: int
     n_bad: int
     """Rows with NaN or infinity in a feature, whatever `missing` says."""
     n_bad_targets: int
-    """Rows whose target is NaN or infinite: explained, but not fitted on."""
+    """Rows whose target is NaN or infinite; they are explained, but not fitted on."""
     bad: Mapping[str, int]
-    """feature -> values that are NaN or infinite, where there are any."""
+    """feature -> number of values that are NaN or infinite; only features that have some."""
     null_keys: Mapping[str, int]
-    """key column -> rows without a key, where there are any."""
+    """key column -> number of rows without a key; only columns that have some."""
     low: tuple[float, ...]
-    """(columns,) smallest finite value, infinity where there is none."""
+    """(columns,) smallest finite value; infinity if there is none."""
     high: tuple[float, ...]
-    """(columns,) largest finite value, minus infinity where there is none."""
+    """(columns,) largest finite value; minus infinity if there is none."""
     fingerprint: str
-    """blake2b over those of the spans, in order; of a span its bounds and the digest of its
-    rows."""
+    """blake2b over the fingerprints of the spans, in order.
+
+    The fingerprint of a span is its bounds and the digest of its rows.
+    """
 
     def constant_columns(self, reader: RowReader) -> tuple[str, ...]:
-        """The features that hold one finite value in every row."""
+        """The features that have the same finite value in every row."""
         spans = zip(reader.feature_names, self.low, self.high, strict=True)
         return tuple(name for name, low, high in spans if low == high and name not in self.bad)
 
     def raise_on_bad(self, reader: RowReader, takes_nan: bool = True) -> None:
-        """Raise where the rows cannot be explained under the policy of their reader.
+        """Raise if the rows cannot be explained under the `missing` policy of their reader.
 
         Raises
         ------
         InputError
-            A row without a key; with "refuse" a row that holds NaN or infinity; with "skip" no row
-            without.
+            A row has no key; with "refuse", a row holds NaN or infinity; with "skip", every row
+            does.
         """
         if self.null_keys:
             raise InputError(null_key_refusal(self.null_keys))
@@ -110,7 +111,7 @@ def _rows(count: int, one: str = "holds", several: str = "hold") -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    """ "temp 9, hum 3", the largest first."""
+    """Counts as text, the largest first: "temp 9, hum 3"."""
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {count}" for name, count in ordered[:SHOWN_COLUMNS])
     return shown + (
@@ -124,11 +125,11 @@ class CensusPass:
 
     feature_names: tuple[str, ...]
     keys: Path | None = None
-    """Folder where the hashes of the keys are left for `repeated_keys`."""
+    """The folder where the hashes of the keys are left for `repeated_keys`."""
     wants = ("keys", "target")
 
     def partial(self, block: RowBlock) -> tuple[Census]:
-        """Of one span."""
+        """The census of one span, in a tuple."""
         is_finite = np.isfinite(block.x)  # (n, columns)
         if self.keys is not None:
             with (
@@ -156,7 +157,7 @@ class CensusPass:
         return (census,)
 
     def finish(self, total: tuple[Census, ...]) -> Census:
-        """Of the table, from those of its spans in order."""
+        """The census of the table, from those of its spans in order."""
         return Census(
             n_rows=sum(span.n_rows for span in total),
             n_bad=sum(span.n_bad for span in total),
@@ -180,7 +181,7 @@ def _bad_targets(target: FloatArray | None) -> int:
 
 
 def _hashed(pieces: Iterable[bytes]) -> str:
-    """blake2b of the pieces, one after the other."""
+    """The blake2b digest of the pieces, one after the other."""
     hasher = hashlib.blake2b(digest_size=16)
     for piece in pieces:
         hasher.update(piece)
@@ -188,10 +189,9 @@ def _hashed(pieces: Iterable[bytes]) -> str:
 
 
 def _pieces(block: RowBlock) -> Iterator[bytes]:
-    """Every column as little-endian values, one after the other, each part under its shape:
-    features, target and keys.
+    """The bytes of features, target and keys, column by column in little-endian order.
 
-    Every NaN counts as one value.
+    Features and target begin with their shapes.  All NaN values count as one.
     """
     if block.target is None:
         target = np.empty((len(block.x), 0))
@@ -206,8 +206,10 @@ def _pieces(block: RowBlock) -> Iterator[bytes]:
 
 
 def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
-    """One key column in a form that no other column has: its kind, then integers, or lengths and
-    text."""
+    """The bytes of a key column, distinct for each column: its kind, then integers, or text.
+
+    Text comes as its lengths and its characters.
+    """
     if values.dtype.kind == "T":
         text = "".join(values.tolist()).encode()
         return b"text:", np.strings.str_len(values).astype("<i8").tobytes(), text
@@ -215,7 +217,7 @@ def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
 
 
 def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """A hash (n,) of each row's tuple of keys, the same in every process.
+    """A hash (n,) of the tuple of keys of each row, the same in every process.
 
     Exact for one column of integers or times; otherwise two of N different keys share a hash with
     probability N^2 / 2^65, 1e-7 at two million rows.
@@ -232,14 +234,18 @@ def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
 
 
 def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """A hash (n,) of each row's values, the same for the columns of a table and for those that a
-    cube keeps of it."""
+    """A hash (n,) of the values of each row.
+
+    It is the same for the columns of a table and for those that a cube keeps of it.
+    """
     return hash_keys({name: _hashable(values) for name, values in columns.items()})
 
 
 def _hashable(values: NDArray[Any]) -> NDArray[Any]:
-    """Text without missing values, which a cube keeps as ""; times as they are; numbers, every NaN
-    one value."""
+    """A column in the form that is hashed.
+
+    Missing text is "", as in a cube; times stay as they are; numbers are float64, with one NaN.
+    """
     if values.dtype.kind == "T":
         return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
     if values.dtype.kind == "M":
@@ -249,9 +255,9 @@ def _hashable(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def repeated_keys(folder: Path) -> tuple[int, list[int]]:
-    """How many rows repeat the key of an earlier row, and the positions of the first few of them.
+    """The number of rows that repeat the key of an earlier row, and the first such positions.
 
-    By the hashes that `CensusPass` left in the folder, in two arrays of 8 bytes a row.
+    Uses the hashes that `CensusPass` left in the folder: two arrays of 8 bytes for each row.
     """
     hashes = np.concatenate([np.load(path) for path in sorted(folder.glob("*.npy"))])  # (n,)
     in_order = np.sort(hashes)
@@ -262,15 +268,15 @@ def repeated_keys(folder: Path) -> tuple[int, list[int]]:
 
 
 def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:
-    """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and
-    repeated keys.
+    """Take the census in one pass over the rows; refuse bad values and repeated keys.
 
-    Where nothing `takes_nan`, the refusal does not propose to let it pass.
+    Bad values are refused by the reader's `missing` policy.  With `takes_nan` False the message
+    does not propose to pass NaN to the model.
 
     Raises
     ------
     InputError
-        What is bad, how much of it, and what to do.
+        States what is bad, how much of it, and what to do.
     """
     if reader.key_names:
         keys = site.folder("keys")
@@ -299,7 +305,7 @@ def _examples(reader: RowReader, positions: Sequence[int]) -> str:
 
 
 def check_targets(census: Census, missing: str) -> None:
-    """Refuse rows that cannot be fitted on, unless they are to be skipped."""
+    """Refuse rows without a finite target, unless `missing` is not "refuse"."""
     if missing == "refuse" and census.n_bad_targets:
         raise InputError(
             f"{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "
@@ -309,19 +315,18 @@ def check_targets(census: Census, missing: str) -> None:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """What `missing_values` found."""
+    """The missing values of a table, as far as files and a few rows tell."""
 
     n_rows: int
     nulls: Mapping[str, int]
-    """column -> nulls of the whole table, by the statistics of its files, where there are any."""
+    """column -> nulls in the whole table, by the statistics of its files; columns that have any."""
     uncounted: tuple[str, ...]
     """Columns whose nulls the files do not count."""
     seen: Mapping[str, int]
-    """Other column -> values in the rows looked at that are null, NaN or infinite, where there are
-    any."""
+    """Other column -> values that are null, NaN or infinite in the rows that were looked at."""
     rows_seen: int
     missing: str
-    """What becomes of such rows."""
+    """The `missing` policy of the reader: what happens to such rows."""
 
     def __str__(self) -> str:
         if self.rows_seen == self.n_rows:
@@ -354,10 +359,9 @@ class MissingValues:
 
 
 def missing_values(reader: BatchReader) -> MissingValues:
-    """Nulls by the statistics of the files, which cover all rows; NaN, which they do not count, in
-    a few batches.
+    """Count nulls by the statistics of the files, and NaN in a few batches of rows.
 
-    Small tables are looked at as a whole.
+    The statistics cover all rows but do not count NaN.  Small tables are looked at as a whole.
     """
     nulls = {name: count for name, count in reader.null_counts.items() if count}
     seen: Counter[str] = Counter()
@@ -372,7 +376,7 @@ def missing_values(reader: BatchReader) -> MissingValues:
 
 
 def _not_finite(reader: BatchReader, start: int, stop: int) -> dict[str, int]:
-    """column -> values that are null, NaN or infinite in these rows, of features and target."""
+    """column -> number of null, NaN or infinite values in these rows, of features and target."""
     block = reader.read(start, stop, target=reader.has_target)
     parts = [(reader.feature_names, block.x)]
     if block.target is not None:
@@ -385,6 +389,6 @@ def _not_finite(reader: BatchReader, start: int, stop: int) -> dict[str, int]:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """ "age 861,412, hum 3", the most first."""
+    """Counts as text, the largest first: "age 861,412, hum 3"."""
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     return ", ".join(f"{name} {count:,}" for name, count in ordered)

@@ -1,5 +1,4 @@
-"""The columns of a table: their Arrow types, their values as numpy arrays, and their roles, checked
-by its schema."""
+"""The columns of a table: Arrow types, conversion to numpy, and roles checked by the schema."""
 
 from __future__ import annotations
 
@@ -44,11 +43,11 @@ __all__ = [
 ]
 
 TEXT = np.dtypes.StringDType(na_object=None)
-"""Of text columns that are features."""
+"""The dtype of text columns that are features."""
 TIME = np.dtype("datetime64[us]")
-"""The dtype that keeps columns of times; in UTC where they have a zone."""
+"""The dtype that keeps columns of times; in UTC if they have a zone."""
 UNKNOWN = -1.0
-"""Code of a category that is not in the list."""
+"""The code of a category that is not in the list."""
 
 KEY_DTYPES: Mapping[str, np.dtype[Any]] = {
     "int64": np.dtype(np.int64),
@@ -57,19 +56,21 @@ KEY_DTYPES: Mapping[str, np.dtype[Any]] = {
 }
 KEY_ARROW = {"int64": pa.int64(), "string": pa.large_string()}
 KEY_FILL = {"int64": -1, "string": ""}
-"""What stands for a missing key until the census refuses it; a missing time is NaT already."""
+"""Values that stand for a missing key until the census refuses it; a missing time is NaT."""
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, where they are stored as a dictionary (a categorical)."""
+    """The type of the values of a column that is stored as a dictionary (a categorical)."""
     if pa.types.is_dictionary(kind):
         return kind.value_type
     return kind
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """True for what becomes float64: integers, floats, bools, decimals, and a column that holds
-    nothing at all."""
+    """Whether a column becomes float64.
+
+    True for integers, floats, bools, decimals and columns without any value.
+    """
     kind = _plain(kind)
     known = pa.types
     tests = (known.is_integer, known.is_floating, known.is_boolean, known.is_decimal, known.is_null)
@@ -77,7 +78,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """True for strings, plain or as a dictionary."""
+    """Whether a column holds strings, plain or as a dictionary."""
     kind = _plain(kind)
     return any(
         test(kind)
@@ -86,7 +87,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def key_dtype(kind: pa.DataType) -> str | None:
-    """The name in `KEY_DTYPES` that a key of this type becomes, None where it cannot be a key."""
+    """The name in `KEY_DTYPES` for a key of this type; None if it cannot be a key."""
     plain = _plain(kind)
     if pa.types.is_integer(plain):
         return "int64"
@@ -98,8 +99,10 @@ def key_dtype(kind: pa.DataType) -> str | None:
 
 
 def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
-    """The numpy dtype that keeps a column as it is; float64 for decimals, and for integers with
-    nulls."""
+    """The numpy dtype that keeps a column as it is.
+
+    It is float64 for decimals, and for integers with nulls.
+    """
     if is_text(kind):
         return TEXT
     kind = _plain(kind)
@@ -112,8 +115,10 @@ def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
 
 
 def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Array:
-    """One Arrow array of numpy or pandas values; bits are kept, unless `from_pandas` makes NaN a
-    null."""
+    """One Arrow array of numpy or pandas values.
+
+    Bits are kept; with `from_pandas` NaN becomes null.
+    """
     if isinstance(values, np.ndarray):
         values = _arrow_ready(values)
     try:
@@ -131,7 +136,7 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
 
 
 def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
-    """The same values in a numpy dtype that Arrow takes."""
+    """These values in a numpy dtype that Arrow takes."""
     if values.dtype.kind == "T":
         return values.astype(object)
     if values.dtype.kind == "M":
@@ -142,7 +147,7 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def number_array(column: pa.Array, name: str) -> FloatArray:
-    """The column as float64 (n,), null as NaN; integers beyond ±2^53 are refused."""
+    """The column as float64 (n,), with null as NaN; integers beyond ±2^53 are refused."""
     plain = column.cast(_plain(column.type))
     if pa.types.is_int64(plain.type) or pa.types.is_uint64(plain.type):
         for extreme in pc.min_max(plain).as_py().values():
@@ -152,10 +157,12 @@ def number_array(column: pa.Array, name: str) -> FloatArray:
 
 
 def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNKNOWN) -> FloatArray:
-    """Positions (n,) of the values in the list of categories as float64: `unknown` where absent,
-    NaN where null."""
+    """Positions (n,) of the values in the list of categories, as float64.
+
+    `unknown` stands for a value that is not in the list, NaN for null.
+    """
     plain = column.cast(_plain(column.type))
-    if pa.types.is_null(plain.type):  # nothing but missing values
+    if pa.types.is_null(plain.type):  # only missing values
         return np.full(len(plain), np.nan)
     if is_text(plain.type):
         plain = plain.cast(pa.large_string())
@@ -171,16 +178,17 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
 
 
 def time_array(column: pa.Array, name: str) -> FloatArray:
-    """Microseconds since 1970 (n,) of a column of times or dates as float64, NaN where null; see
-    `microseconds`."""
-    if pa.types.is_null(column.type):  # nothing but missing values
+    """A column of times or dates as microseconds since 1970 (n,) in float64, NaN for null.
+
+    See `microseconds`.
+    """
+    if pa.types.is_null(column.type):  # only missing values
         return np.full(len(column), np.nan)
     return microseconds(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), name)
 
 
 def spooled_times(values: NDArray[Any], kind: str) -> pa.Array:
-    """Times (n,) in the dtype `TIME` as Arrow times of this kind, so that they are read back by its
-    rules."""
+    """Times (n,) in the dtype `TIME` as Arrow times of this kind, to be read back by its rules."""
     if kind == DATE:
         return pa.array(values.astype("datetime64[D]"))
     return pa.array(values, pa.timestamp("us", tz=zone_of(kind) or None))
@@ -198,7 +206,7 @@ def kept_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any
 
 
 def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], BoolArray | None]:
-    """The key (n,) in `KEY_DTYPES[dtype]` and where it is null (n,), None where it never is."""
+    """The key (n,) in `KEY_DTYPES[dtype]` and its null flags (n,), None if it has no null."""
     plain = column.cast(_plain(column.type))
     kind = KEY_ARROW.get(dtype) or pa.timestamp("ns", tz=getattr(plain.type, "tz", None))
     try:
@@ -218,40 +226,46 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 Names = str | Iterable[str] | None
 Times = Mapping[str, str] | Names
-"""Columns of times, or column -> the kind that a model takes, empty for any; see
-`dshap.predictors.times`."""
+"""Names of columns of times, or column -> the kind of times that the model takes, "" for any.
+
+See `dshap.predictors.times`.
+"""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table play which role."""
+    """The roles of the columns of a table."""
 
     features: tuple[str, ...]
     key_dtypes: Mapping[str, str]
     targets: tuple[str, ...]
     is_single_target: bool
-    """True where the target was given as one name: it is read as (n,), else as (n, k)."""
+    """Whether the target was given as one name: it is then read as (n,), else as (n, k)."""
     missing: str
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """feature -> its categories: it is read as their positions, -1 for others, NaN where null."""
+    """feature -> its categories: it is read as their positions, -1 for others, NaN for null."""
     times: Mapping[str, str] = field(default_factory=dict)
-    """feature -> the kind of times that the model takes: it is read as microseconds since 1970, NaN
-    where null."""
+    """feature -> the kind of times that the model takes.
+
+    Such a feature is read as microseconds since 1970, NaN for null.
+    """
     others_are_missing: bool = False
-    """Values outside of these lists are read as NaN: the model does not take them."""
+    """Whether values outside of the lists of categories are read as NaN, not as -1."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """column that no role was given to, since it holds no numbers -> what it holds; where features
-    are not named."""
+    """column without a role, as it holds no numbers -> its type.
+
+    Empty if features were named.
+    """
 
     @property
     def unknown_code(self) -> float:
-        """The number in the place of a value that is in no list of categories."""
+        """The code of a value that is in no list of categories."""
         if self.others_are_missing:
             return np.nan
         return UNKNOWN
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:
-        """The columns to read, each once."""
+        """The names of the columns to read, each once."""
         wanted = (
             self.features
             + (tuple(self.key_dtypes) if keys else ())
@@ -266,7 +280,10 @@ class Layout:
         return kept_dtype(kind, has_nulls)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that changes what is read; without times as it was before there were any."""
+        """Everything that changes what is read.
+
+        Without times it has no entry for them, so that earlier fingerprints stay valid.
+        """
         roles: dict[str, Any] = {
             "features": list(self.features),
             "keys": dict(self.key_dtypes),
@@ -310,17 +327,17 @@ def layout_of(
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> Layout:
-    """Give every column its role; `features=None` takes every number column that is neither key nor
-    target, and those that `times` names.
+    """Give every column its role.
 
-    Features that have `categories` hold text or numbers, and are read as codes; of those that
-    `times` names times and dates are read as microseconds.
+    `features=None` takes every number column that is neither key nor target, and the columns in
+    `times`.  Features in `categories` hold text or numbers and are read as codes; features in
+    `times` hold times or dates and are read as microseconds.
 
     Raises
     ------
     InputError
-        An unknown or repeated column, a target that is also a feature or a key, a feature or target
-        that holds no numbers, a key that is neither integer, text nor time.
+        A column is unknown or repeated, a target is also a feature or a key, a feature or target
+        holds no numbers, or a key is neither integer, text nor time.
     """
     check_missing(missing)
     keys = as_names(key)
@@ -356,7 +373,7 @@ def layout_of(
 
 
 def as_times(given: Times) -> dict[str, str]:
-    """The columns that may hold times -> the kind that is wanted, empty where any is."""
+    """column that may hold times -> the kind that is wanted, "" for any."""
     match given:
         case Mapping():
             return dict(given)
@@ -364,8 +381,7 @@ def as_times(given: Times) -> dict[str, str]:
 
 
 def _numbers(schema: pa.Schema, taken: tuple[str, ...], times: Collection[str]) -> tuple[str, ...]:
-    """Every number column that has no role yet, and the columns of times, in the order of the
-    schema."""
+    """Number columns without a role, and the columns of times, in the order of the schema."""
     return tuple(
         entry.name
         for entry in schema
@@ -374,13 +390,13 @@ def _numbers(schema: pa.Schema, taken: tuple[str, ...], times: Collection[str]) 
 
 
 def _no_numbers(schema: pa.Schema, taken: tuple[str, ...]) -> dict[str, str]:
-    """The columns that hold something else, and what."""
+    """column without a role that does not hold numbers -> its type."""
     others = [entry for entry in schema if not is_number(entry.type) and entry.name not in taken]
     return {entry.name: "text" if is_text(entry.type) else str(entry.type) for entry in others}
 
 
 def said_left_out(left_out: Mapping[str, str]) -> str:
-    """ "city (text), when (timestamp[ns])", eight at most."""
+    """These columns as text: "city (text), when (timestamp[ns])", eight at most."""
     shown = [f"{name} ({kind})" for name, kind in left_out.items()]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
 
@@ -388,7 +404,7 @@ def said_left_out(left_out: Mapping[str, str]) -> str:
 def _check_roles(
     features: tuple[str, ...], keys: tuple[str, ...], targets: tuple[str, ...]
 ) -> None:
-    """Raise where a column is named twice, or is target and something else too."""
+    """Raise if a column is named twice, or is both target and something else."""
     if not features:
         raise InputError(
             "no feature column: the table has no number column besides key and target; name "
@@ -409,7 +425,7 @@ def _check_roles(
 
 
 def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
-    """The type of a column that must be there, once."""
+    """The type of a column, which must exist exactly once."""
     positions = schema.get_all_field_indices(name)
     if not positions:
         raise InputError(unknown_name(kind, name, schema.names))
@@ -423,10 +439,10 @@ def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
 def _require_number(
     schema: pa.Schema, name: str, option: str, categories: tuple[Any, ...] | None
 ) -> None:
-    """Raise unless a column holds numbers, or values of the kind of its categories."""
+    """Raise unless a column holds numbers, or values of the same kind as its categories."""
     kind = _require(schema, name)
     if categories is not None:
-        is_empty = pa.types.is_null(kind)  # nothing but missing values
+        is_empty = pa.types.is_null(kind)  # only missing values
         has_text = any(isinstance(value, str) for value in categories[:1])
         if categories and not is_empty and is_text(kind) != has_text:
             if has_text:
@@ -461,8 +477,10 @@ def _require_number(
 
 
 def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
-    """The kind of times that a column is read as, empty where it holds none; refused where it is
-    not what is wanted."""
+    """The kind of times that a column is read as, "" if it holds none.
+
+    Raises an `InputError` if the column does not fit the kind that is wanted.
+    """
     kind = _require(schema, name)
     own = time_kind(_plain(kind))
     if not wanted or pa.types.is_null(kind):
@@ -486,11 +504,11 @@ def _require_key(schema: pa.Schema, name: str) -> str:
 
 
 def key_refusal(name: str, kind: pa.DataType) -> str:
-    """The sentence for a column that cannot be a key."""
+    """The message about a column that cannot be a key."""
     return f"key {name!r} holds {kind}, but a key is integer, text, date or timestamp: cast it, or name another column"
 
 
 def null_key_refusal(null_keys: Mapping[str, int]) -> str:
-    """The sentence for rows without a key: key column -> how many."""
+    """The message about rows without a key: key column -> number of rows."""
     counts = ", ".join(f"{name} {count}" for name, count in null_keys.items())
     return f"rows hold no key ({counts}): fill them, drop these rows, or take the column out of key"

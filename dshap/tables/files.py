@@ -1,7 +1,6 @@
-"""The files of a Parquet table: finding them, what tells that they changed, and columns in the
-names of their folders.
+"""The files of a Parquet table: finding them, noticing changes, and columns in folder names.
 
-Such columns, table/year=2012/month=5/part.parquet, are Hive's partitions.
+A path like table/year=2012/month=5/part.parquet holds the columns year and month (Hive partitions).
 """
 
 from __future__ import annotations
@@ -42,15 +41,19 @@ Paths = str | Path | Sequence[str | Path]
 TICK_NS = 20_000_000
 COARSE_NS = 1_000_000_000
 COARSE_TICK_NS = 2_000_000_000
-"""File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds,
-or two."""
+"""The resolution of file times: `TICK_NS` covers the system's ticks of 1 to 10 ms.
+
+Times that are whole seconds (`COARSE_NS`) count in steps of two seconds.
+"""
 FOOTER_END = 8
 MAGIC = b"PAR1"
-"""Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these
-letters."""
+"""The last 8 bytes of a Parquet file are the length of its footer and the letters `MAGIC`.
+
+The length takes four bytes, little-endian.
+"""
 NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
-"""Of int32."""
+"""The largest int32."""
 _PUT_BACK = (
     "rows of two tables must not stand in one cube; put this file back and run the same again, or "
     "start anew, into "
@@ -60,8 +63,10 @@ _PUT_BACK = (
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A private name to write under, in a folder that is made where it does not exist; renamed once
-    all is written."""
+    """A private path to write to, renamed to `path` once everything is written.
+
+    The folder is made if it does not exist.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -72,8 +77,10 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
-    """(absolute folder, file names below it) of a file, a folder or a glob, sorted; of a list in
-    the order given."""
+    """(absolute folder, file names below it) of a file, a folder, a glob or a list of these.
+
+    Names are sorted, except that a list keeps its order.
+    """
     if not isinstance(path, str | Path):
         found = [
             os.path.join(root, name) for root, names in map(find_files, path) for name in names
@@ -102,32 +109,32 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class FileStamp:
-    """By what a file is taken for unchanged without reading its rows; see `stamp_file`."""
+    """The properties by which a file counts as unchanged, without its rows; see `stamp_file`."""
 
     path: str
     size: int
     written_ns: int
-    """Time of its content, which programs can set (touch -r, cp -p, rsync -t)."""
+    """Time of the last change of the content, which programs can set (touch -r, cp -p)."""
     changed_ns: int
-    """Time of its entry, which the system sets whenever content, times or name change."""
+    """Time of the last change of content, times or name, which only the system sets."""
     inode: int
     footer: str
-    """Digest of its last bytes, the footer: offsets, sizes, and bounds of every column."""
+    """Digest of the footer at the end of the file: offsets, sizes, and bounds of every column."""
 
     @property
     def tick_ns(self) -> int:
-        """Changes that lie closer together may have one time."""
+        """Two changes within so many nanoseconds may have the same time."""
         if self.changed_ns % COARSE_NS == 0:
             return COARSE_TICK_NS
         return TICK_NS
 
 
 def stamp_file(root: str, name: str) -> FileStamp:
-    """The stamp of one file, taken before it is opened.
+    """The stamp of one file, taken before the file is opened.
 
-    A file of the same stamp is trusted to hold the same rows.  What would deceive it: pages altered
-    below the file system, or a clock set back by whoever writes the file, to the nanosecond, with
-    the same footer.
+    A file with the same stamp is trusted to hold the same rows.  Only two things could deceive it:
+    pages altered below the file system, or a writer that sets the clock back, to the nanosecond,
+    and leaves the same footer.
     """
     path = os.path.join(root, name)
     told = os.stat(path)
@@ -144,16 +151,15 @@ def stamp_file(root: str, name: str) -> FileStamp:
 
 
 def check_same_file(stamp: FileStamp, host: str) -> None:
-    """Refuse a file that is not the one that was stamped on `host`: by its size, the time of its
-    content, its inode.
+    """Raise if a file is not the one that was stamped on `host`, by size, content time and inode.
 
-    Network file systems may number their inodes on each host by itself: elsewhere than on `host` a
-    file that differs in this number alone is known by its footer.
+    Network file systems may number their inodes on each host separately: on another host a file
+    that differs only in its inode is compared by its footer.
 
     Raises
     ------
     InputError
-        Which file, what of it differs, and what to do.
+        States which file, what differs, and what to do.
     """
     try:
         told = os.stat(stamp.path)
@@ -176,7 +182,7 @@ def check_same_file(stamp: FileStamp, host: str) -> None:
 
 
 def _has_same_footer(stamp: FileStamp, host: str) -> bool:
-    """True on another host than the one that stamped the file, where the footer is what it was."""
+    """Whether this is another host than `host` and the file has the stamped footer."""
     if platform.node() == host:
         return False
     return stamp_file(*os.path.split(stamp.path)).footer == stamp.footer
@@ -190,11 +196,10 @@ def _said_time(time_ns: int) -> str:
 def table_stamp(
     files: Sequence[FileStamp], opened_ns: int, roles: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """What a source of these files and roles is known by: one of the same stamp gives the same
-    rows.
+    """The stamp of a source with these files and roles: the same stamp means the same rows.
 
-    None where a file was changed so shortly before it was opened that its times would not tell a
-    further change.
+    None if a file was changed so shortly before it was opened that a further change would leave the
+    same times.
     """
     if any(opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in files):
         return None
@@ -203,26 +208,26 @@ def table_stamp(
 
 @dataclass(frozen=True)
 class Partitions:
-    """The columns in the names of a table's folders, and their value in each file."""
+    """The columns in the folder names of a table, with their value in each file."""
 
     fields: tuple[pa.Field, ...] = ()
     values: tuple[Mapping[str, Any], ...] = ()
-    """Of each file: column -> its value, None for __HIVE_DEFAULT_PARTITION__."""
+    """One mapping for each file: column -> value, None for __HIVE_DEFAULT_PARTITION__."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 
     def schema(self, inside: pa.Schema) -> pa.Schema:
-        """The columns of a file and those of its folders."""
+        """The schema of a file's columns followed by those of its folders."""
         return pa.schema([*inside, *self.fields])
 
     def nulls(self, index: int, n_rows: int) -> dict[str, int | None]:
-        """column -> its nulls in a file of so many rows."""
+        """column -> number of nulls in a file of so many rows."""
         return {name: n_rows if self.values[index][name] is None else 0 for name in self.names}
 
     def batch(self, index: int, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """Rows of a file with those of these columns that its folders hold."""
+        """The rows of a file, with the columns in `names` that its folders hold appended."""
         for field in self.fields:
             if field.name in names:
                 value = pa.scalar(self.values[index][field.name], field.type)
@@ -231,17 +236,16 @@ class Partitions:
 
 
 def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Partitions:
-    """The partitions of files (paths below `root`), without those that are columns `inside` the
-    files.
+    """The partition columns of files (paths below `root`), except those `inside` the files.
 
-    A folder "key=value" counts from the first folder of the table on, whichever part of it `root`
-    is.  As in pyarrow's datasets a column is int32 where all its values are such numbers, else
-    text; %-escapes are resolved, and ``__HIVE_DEFAULT_PARTITION__`` is null.
+    Every folder "key=value" below the folder of the table counts, whichever part of the table
+    `root` is.  As in pyarrow's datasets a column is int32 where all its values are such numbers,
+    else text; %-escapes are resolved, and ``__HIVE_DEFAULT_PARTITION__`` is null.
 
     Raises
     ------
     InputError
-        Files below other keys than the first one, or values that are no text.
+        Files lie below other keys than the first one, or a value is not valid text.
     """
     base = _base(root)
     paths = [os.path.join(root, name) for name in files]
@@ -259,7 +263,7 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
 
 
 def _typed(values: Sequence[str | None]) -> pa.Array:
-    """The values of one key: int32 where all are, else text; null where there is none."""
+    """The values of one key as an array: int32 if all values are, else text; None is null."""
     known = [value for value in values if value is not None]
     if known and all(
         re.fullmatch(r"-?[0-9]+", text) and -LARGEST <= int(text) + 1 <= LARGEST + 1
@@ -270,14 +274,14 @@ def _typed(values: Sequence[str | None]) -> pa.Array:
 
 
 def _base(root: str) -> str:
-    """The folder of the table: above the partitions that `root` lies in."""
+    """The folder of the table, above the partitions that `root` lies in."""
     while "=" in os.path.basename(root):
         root = os.path.dirname(root)
     return root
 
 
 def _parts(path: str, base: str) -> list[tuple[str, str | None]]:
-    """(key, value) of the folders of a path below `base`, from above."""
+    """(key, value) of each partition folder of a path below `base`, outermost first."""
     folders = [
         part.partition("=")
         for part in os.path.relpath(path, base).split(os.sep)[:-1]

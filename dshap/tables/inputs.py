@@ -1,5 +1,4 @@
-"""The rows to explain and the rows that a value function learns from: opened, counted, in one list
-of categories."""
+"""The rows to explain and the rows to learn from: opened, counted, with common categories."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ __all__ = ["Inputs", "open_for", "times_of_data"]
 def open_for(
     value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse"
 ) -> RowReader:
-    """`open_rows` with the columns and the categories of a value function; texts by their own
-    opener."""
+    """Open rows with the columns and categories of a value function, or open texts."""
     if is_of_texts(value):
         return open_texts(rows, site, value, key=key)
     return open_rows(
@@ -47,11 +45,11 @@ class Inputs:
     """The rows to explain and the rows that a value function learns from."""
 
     value: Explained
-    """With the categories of all these rows."""
+    """The value function, with the categories of all these rows."""
     rows: RowReader
     census: Census
     data: RowReader | None
-    """None where nothing is learned from them, or not any more."""
+    """The rows to learn from; None if nothing is learned from them, or nothing more."""
     data_census: Census | None
 
     @classmethod
@@ -67,10 +65,11 @@ class Inputs:
         learns: bool = False,
         reads_data: bool = True,
     ) -> Inputs:
-        """One reader and one census where both are the same table; `census` where it was taken
-        before.
+        """Open the rows and the data, and take a census of each.
 
-        `learns`: sums over all rows of the data are wanted, which must be numbers then.
+        If both are the same table, there is one reader and one census.  `census` is that of the
+        rows, if it was taken before.  `learns` states that sums over all rows of the data are
+        needed; they must then be numbers.
         """
         reader = open_for(value, rows, site, key=key, missing=missing)
         if is_of_texts(value):
@@ -93,21 +92,21 @@ class Inputs:
 
     @property
     def readers(self) -> list[RowReader]:
-        """Of the rows, and of the data where they are read."""
+        """The reader of the rows, and that of the data if they are read."""
         if self.data is None:
             return [self.rows]
         return [self.rows, self.data]
 
     def check_rows(self, site: Site) -> None:
-        """Refuse rows, of the data too, that the model is not for."""
+        """Refuse rows, of the data too, that the model does not take."""
         if self.value.model.check is not None:
             for reader in [self.rows] if self.data is self.rows else self.readers:
                 site.learn(_Checked(self.value.model), reader)
 
     def active_players(self) -> BoolArray:
-        """(d,): players with a column that varies over rows and data; the others are worth nothing.
+        """(d,): the players with a column that varies over rows and data; the others are worth 0.
 
-        Where nothing varies, the first player is kept: a game needs one.
+        If nothing varies, the first player is kept, because a game needs one.
         """
         counted = [census for census in (self.census, self.data_census) if census is not None]
         low = np.min([census.low for census in counted], axis=0)
@@ -120,13 +119,12 @@ class Inputs:
 
 
 def _is_same(data: Any, rows: Any) -> bool:
-    """The value function learns from the very rows that are explained."""
+    """Whether the value function learns from the same table that is explained."""
     return data is rows or (kind_of(data) == kind_of(rows) == "path" and str(data) == str(rows))
 
 
 def times_of_data(value: Explained) -> Mapping[str, str]:
-    """Column -> its kind, of the columns of times that the data are read with; an array holds
-    numbers already."""
+    """column of times -> the kind that the data are read with; empty for arrays of numbers."""
     if kind_of(value.data) == "array":
         return {}
     return times_of(value.model)
@@ -135,10 +133,13 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 def _open_data(
     value: Explained, rows: RowReader, site: Site, learns: bool
 ) -> tuple[RowReader, Census]:
-    """What the value function learns from; by the names of the rows where it knows none itself."""
+    """Open the data that the value function learns from, and take their census.
+
+    The columns are those of the rows if the value function knows no names.
+    """
     is_named = kind_of(value.data) != "array"
     features = value.model.feature_names or (rows.feature_names if is_named else None)
-    is_read = learns or streams_data(value)  # row by row, so that bad ones can be skipped
+    is_read = learns or streams_data(value)  # read row by row: bad rows can be skipped
     if rows.missing == "refuse" and not is_read:
         missing = "skip"
     else:
@@ -163,7 +164,7 @@ def _open_data(
 
 @dataclass(frozen=True)
 class _Checked:
-    """The pass that asks a model whether it is for these rows."""
+    """The pass that asks a model whether it takes these rows."""
 
     model: Predictor
     wants = ()

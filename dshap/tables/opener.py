@@ -1,5 +1,4 @@
-"""The one opener: whatever holds rows becomes a `RowReader`, by the first entry of `KINDS` that
-knows it."""
+"""The one opener of tables: the first entry of `KINDS` that knows the rows makes a `RowReader`."""
 
 from __future__ import annotations
 
@@ -24,28 +23,30 @@ from dshap.tables.spool import TARGET, spool_source, write_partition
 __all__ = ["CodedReader", "Learn", "Site", "categories_of", "kind_of", "open_rows", "open_source"]
 
 Learn = Callable[[Pass, RowReader], Any]
-"""What a pass over all rows of a table gives."""
+"""A function that runs a pass over all rows of a table and returns its result."""
 
 
 class Site(Protocol):
-    """Where the tables of a run are read and spooled: its executor and its workspace."""
+    """The place where the tables of a run are read and spooled: its executor and workspace."""
 
     @property
     def is_local(self) -> bool:
-        """True where tasks run in this process and can see its arrays."""
+        """Whether tasks run in this process and can see its arrays."""
         ...
 
     def folder(self, name: str) -> Path:
-        """An empty folder that all tasks reach, as long as the run goes."""
+        """An empty folder that all tasks can reach until the run ends."""
         ...
 
     def learn(self, one: Pass, reader: RowReader) -> Any:
-        """What a pass over all rows of a table gives."""
+        """Run a pass over all rows of a table, and return its result."""
         ...
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of delayed row partitions of a Dask collection, where they live,
-        in order."""
+        """Run write(partition, index) for delayed partitions of a Dask collection.
+
+        It runs where the partitions are; the row counts are returned in their order.
+        """
         ...
 
 
@@ -60,13 +61,13 @@ class CodedReader(RowReader, Protocol):
     ) -> CodedReader:
         """A reader of the same rows, coded by these lists.
 
-        Values outside of them are NaN where `others_are_missing`, else -1.
+        Values outside of the lists are NaN with `others_are_missing`, else -1.
         """
         ...
 
 
 def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
-    """feature -> its categories, where it is read as their positions."""
+    """feature -> its categories, if it is read as their positions."""
     if isinstance(reader, CodedReader):
         return reader.categories
     return {}
@@ -74,7 +75,7 @@ def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Asked:
-    """Rows, and what is asked of them; see `open_rows`."""
+    """Rows, and the options of opening them; see `open_rows`."""
 
     rows: Any
     site: Site | None = None
@@ -88,7 +89,7 @@ class Asked:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The columns and their roles, as readers of columns with names take them."""
+        """The options that readers of named columns take."""
         if isinstance(self.key, Mapping):
             raise InputError(
                 f"key is a mapping with values for {', '.join(map(repr, self.key))}, which goes "
@@ -117,16 +118,16 @@ def open_rows(
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
-    """A reader that the tasks of a run can use.
+    """Open rows as a reader that the tasks of a run can use.
 
     Parameters
     ----------
-    rows : path or list of paths, numpy array, data frame, what speaks Arrow (pyarrow, polars,
-        DuckDB), Dask array or dataframe, xarray Dataset or DataArray, or a source
-    site : of the run; rows in the memory of this process are spooled to Parquet for other
-        processes, and Dask collections are, by the workers, for any
-    features : columns to take, by name; where None all number columns but key and target
-    n_columns : how many there must be
+    rows : path or list of paths, numpy array, data frame, object with Arrow's protocol (pyarrow,
+        polars, DuckDB), Dask array or dataframe, xarray Dataset or DataArray, or a source
+    site : site of the run; rows in the memory of this process are spooled to Parquet for other
+        processes; Dask collections are always spooled, by the workers
+    features : names of the columns to take; None takes all number columns but key and target
+    n_columns : number of columns that there must be
     target : column names; for an array or a data frame also the values, (n,) or (n, k)
     key : column names; for an array a mapping of key column -> values (n,)
     missing : "refuse", "skip" or "pass"
@@ -138,7 +139,7 @@ def open_rows(
     Raises
     ------
     InputError
-        A table of the wrong columns, kind or size.
+        The table has the wrong columns, kind or size.
     """
     (features,) = checked(features=features)
     asked = Asked(
@@ -153,7 +154,7 @@ def open_rows(
         as_times(times),
     )
     reader = _opened(asked)
-    # a table, and no names to take from it
+    # possible only where the model names no columns
     if n_columns is not None and len(reader.feature_names) != n_columns:
         held = f"{len(reader.feature_names)} columns of numbers{_in_brackets(reader.feature_names)}"
         raise InputError(f"the rows have {held}, the {_made_for(asked)}")
@@ -172,7 +173,7 @@ def open_source(
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
-    """The reader of a table without a run; what only a run can spool is refused.
+    """Open a table without a run; tables that only a run can spool are refused.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def open_source(
     Raises
     ------
     InputError
-        A kind of table that is not known, or one that does not fit the options.
+        The kind of table is not known, or the table does not fit the options.
     """
     if features is None:
         names = None
@@ -212,7 +213,7 @@ def _opened(asked: Asked) -> RowReader:
 
 
 def kind_of(rows: Any) -> str | None:
-    """The first of `KINDS` that knows these rows; None where none does."""
+    """The name of the first entry of `KINDS` that knows these rows; None if none does."""
     return next((name for name, kind in KINDS.items() if kind.knows(rows)), None)
 
 
@@ -221,7 +222,7 @@ def _unknown(rows: Any) -> InputError:
 
 
 def _remedy(rows: Any) -> str:
-    """Say what makes a table of these rows."""
+    """A phrase that says how to make a table of these rows."""
     match rows:
         case pd.Series():
             return "a data frame, such as series.to_frame().T where it is one row, series.to_frame() where one column"
@@ -231,7 +232,7 @@ def _remedy(rows: Any) -> str:
 
 
 def _checked_key(given: Any) -> Any:
-    """A name, names, or a mapping from names to values."""
+    """The key, checked to be a name, names, or a mapping from names to values."""
     match given:
         case None | []:
             return ()
@@ -246,7 +247,7 @@ def _checked_key(given: Any) -> Any:
 
 
 def _names_in(given: Any) -> list[str]:
-    """Column names out of one name or a list of them; none out of values and mappings."""
+    """The column names in a single name or a list of names; empty for values and mappings."""
     match given:
         case str():
             return [given]
@@ -270,8 +271,10 @@ def _open_list(asked: Asked) -> RowReader:
 
 
 def _open_dataset(asked: Asked) -> RowReader:
-    """An xarray Dataset: its variables are features, those taken as key or target apart;
-    coordinates are not."""
+    """Open an xarray Dataset: its variables are features, except those named as key or target.
+
+    Coordinates are no features.
+    """
     rows = asked.rows
     taken = [*_names_in(asked.target), *_names_in(asked.key)]
     if len(rows.sizes) != 1:
@@ -288,8 +291,7 @@ def _open_dataset(asked: Asked) -> RowReader:
 
 
 def _open_data_array(asked: Asked) -> RowReader:
-    """An xarray DataArray (instance, feature): the array that it holds, its columns by their
-    labels."""
+    """Open an xarray DataArray (instance, feature); columns are named by their labels."""
     rows = asked.rows
     features = asked.features
     if rows.ndim != 2:
@@ -328,8 +330,10 @@ def _open_dask_frame(asked: Asked) -> RowReader:
 def _spooled(
     asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str] | None = None
 ) -> RowReader:
-    """Every partition of a Dask collection written where it lives, as one part; read back in
-    order."""
+    """Write every partition of a Dask collection as one Parquet part, and open the parts in order.
+
+    Each partition is written by the worker that holds it.
+    """
     folder = site.folder("rows")
     if not sum(site.each_partition(parts, partial(write_partition, folder, names))):
         raise EmptyTableError("the Dask collection has no rows")
@@ -337,7 +341,7 @@ def _spooled(
 
 
 def _open_reader(asked: Asked) -> RowReader:
-    """A source as it was opened: what belongs to it is not said again with another meaning."""
+    """Return a source as it was opened; refuse options that contradict it."""
     reader = asked.rows
     features = asked.features
     has_roles = asked.target is not None or len(asked.key)
@@ -374,7 +378,7 @@ def _open_reader(asked: Asked) -> RowReader:
 
 
 def _check_times(asked: Asked) -> None:
-    """Refuse a source whose columns of times are not those of the model, by their kinds too."""
+    """Refuse a source whose columns of times, or their kinds, are not those of the model."""
     held = times_of(asked.rows)
     for name, wanted in asked.times.items():
         if wanted and name not in held:
@@ -422,7 +426,7 @@ def _open_array(asked: Asked) -> RowReader:
 
 
 def _open_frame(asked: Asked) -> RowReader:
-    """A data frame, with its target in it or beside it."""
+    """Open a data frame, with its target in it or beside it."""
     _check_columns(asked, [str(name) for name in asked.rows.columns])
     if asked.target is not None and not _names_in(asked.target):
         asked = replace(
@@ -440,8 +444,10 @@ def _open_arrow(asked: Asked) -> RowReader:
 
 
 class Kind(NamedTuple):
-    """A kind of rows: by its types, or by what all of its kind have, since other libraries are not
-    imported here."""
+    """A kind of rows, known by its types or by members that all of its kind have.
+
+    Members are used for libraries that are not imported here.
+    """
 
     open: Callable[[Asked], RowReader]
     types: tuple[type, ...] = ()
@@ -467,12 +473,14 @@ KINDS: Mapping[str, Kind] = {
     "arrow stream": Kind(_open_arrow, members=("__arrow_c_stream__",)),
     "arrow array": Kind(_open_arrow, members=("__arrow_c_array__",)),
 }
-"""The first that knows the rows opens them."""
+"""Name -> kind of rows; the first kind that knows the rows opens them."""
 
 
 def _check_columns(asked: Asked, held: Sequence[str]) -> None:
-    """Refuse an array, or a table of the columns `held`, that lacks some of the value function,
-    before it is read."""
+    """Refuse a table that lacks columns of the value function, before it is read.
+
+    `held` are the names of its columns, empty for an array.
+    """
     if asked.n_columns is None:
         return
     if not held and asked.rows.ndim == 2 and asked.rows.shape[1] != asked.n_columns:
@@ -490,7 +498,7 @@ def _made_for(asked: Asked) -> str:
 
 
 def _in_brackets(names: Sequence[str]) -> str:
-    """The first eight in brackets, a space before them; nothing where there are none."""
+    """The first eight names in brackets after a space; empty without names."""
     if len(names):
         return f" ({', '.join(names[:8])}{', …' if len(names) > 8 else ''})"
     return ""

@@ -32,7 +32,7 @@ from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 __all__ = ["ParquetFiles", "ParquetSource"]
 
 OPEN_FILES = 4
-"""Files kept open per thread."""
+"""Number of files that each thread keeps open."""
 _CSV = "read it first, rows=pandas.read_csv(path), or write it once with pandas.read_csv(path).to_parquet(...)"
 AS_PARQUET: Mapping[str, str] = {
     ".csv": _CSV,
@@ -43,19 +43,18 @@ AS_PARQUET: Mapping[str, str] = {
     ".feather": _CSV.replace("read_csv", "read_feather"),
     ".arrow": _CSV.replace("read_csv", "read_feather"),
 }
-"""End of a file's name -> what to do with such a file."""
+"""End of a file's name -> advice on how to read such a file."""
 
 
 class ParquetFiles:
-    """The files of a table: their rows in order, as Arrow batches of the columns that are asked
-    for.
+    """The files of a table, read in row order as Arrow batches of chosen columns.
 
-    It pickles, and opens its files anew where it is unpickled.  Every read checks by their stamps
-    that the files are still those that were opened first: what it gives is of one table.
+    It can be pickled, and opens its files again where it is unpickled.  Every read checks by their
+    stamps that the files are still those that were first opened, so that all rows are of one table.
     """
 
     batch_rows = BATCH_ROWS
-    """Rows of a batch at most."""
+    """Largest number of rows of a batch."""
     _starts: NDArray[np.int64]
     """(files + 1,): the first row of each file, and the number of rows."""
 
@@ -78,18 +77,22 @@ class ParquetFiles:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, in the order of their rows."""
+        """The paths of the files, in row order."""
         return tuple(os.path.join(self._root, name) for name in self._names)
 
     def check_unchanged(self, start: int, stop: int) -> None:
-        """Refuse the files of rows start..stop that were written again, replaced or removed; see
-        `check_same_file`."""
+        """Raise if a file of rows start..stop was rewritten, replaced or removed.
+
+        See `check_same_file`.
+        """
         for index, _, _ in self._parts(start, stop):
             check_same_file(self._stamps[index], self._host)
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """(file, first row, last row + 1) of the files that hold rows start..stop, the rows counted
-        inside each."""
+        """(file, first row, last row + 1) of each file with rows start..stop.
+
+        Rows are counted from the start of each file.
+        """
         index = int(np.searchsorted(self._starts, start, side="right")) - 1
         while start < stop:
             low, high = self._starts[index : index + 2].tolist()
@@ -99,21 +102,23 @@ class ParquetFiles:
             index += 1
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows start..stop in order, file by file; the last step refuses a file that changed
-        while it was read."""
+        """The rows start..stop in order, file by file.
+
+        After each file it raises if the file changed while it was read.
+        """
         inside = [name for name in names if name not in self._partitions.names]
         for index, low, high in self._parts(start, stop):
             try:
                 for batch in read_rows(self._open(index), low, high, inside, self.batch_rows):
                     yield self._partitions.batch(index, batch, names)
-            # a changed file reads like a damaged one
+            # reading a changed file fails like reading a damaged one
             except (OSError, ValueError, pa.ArrowException):
                 check_same_file(self._stamps[index], self._host)
                 raise
             check_same_file(self._stamps[index], self._host)
 
     def _open(self, index: int) -> pq.ParquetFile:
-        """A file, kept open per thread (Arrow's handles are not shared between threads)."""
+        """A file, kept open per thread (threads cannot share Arrow's handles)."""
         files = self._local.__dict__.setdefault("files", OrderedDict())
         if index not in files:
             opened = open_file(self._root, self._names[index])
@@ -126,12 +131,12 @@ class ParquetFiles:
 
 
 class ParquetSource(ParquetFiles, BatchReader):
-    """A table in Parquet files, as the tasks read it.
+    """A table in Parquet files.
 
-    Opening reads the footers only and checks every column that is asked for.  A read touches the
-    row groups that overlap, in batches, so memory does not grow with the size of a row group; time
-    does (every read decodes its row group up to the last row that it needs), so row groups of up to
-    a million rows are good.
+    Opening reads the footers only and checks every column that is asked for.  A read decodes, in
+    batches, the row groups that overlap its rows, so memory does not grow with the size of a row
+    group.  Time does, as every read decodes its row group up to the last row that it needs: row
+    groups of up to a million rows are good.
 
     Parameters
     ----------
@@ -143,13 +148,13 @@ class ParquetSource(ParquetFiles, BatchReader):
         Columns to explain; by default every number column that is neither key nor target, in the
         first file's order.
     target : name or names, optional
-        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN and leaves
-        `is_ok` alone: such a row can be explained, and `fit` skips it.
+        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN and does
+        not change `is_ok`: such a row can be explained, and `fit` skips it.
     key : name or names
         Integers become int64, text StringDType, dates and timestamps datetime64[ns] (in UTC where
         they have a zone).  A key may be a feature too.
     missing : "refuse", "skip" or "pass"
-        What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
+        What to do with rows that hold NaN or infinity; "pass" takes every row as ok.
     categories : mapping, optional
         feature -> the categories of a text column, or of numbers: it is read as their positions.
     times : names or mapping, optional
@@ -160,7 +165,7 @@ class ParquetSource(ParquetFiles, BatchReader):
     Raises
     ------
     InputError
-        No file, a file that is not Parquet, no rows, or columns that do not fit their role.
+        There is no file, a file is not Parquet or has no rows, or columns do not fit their role.
     """
 
     def __init__(
@@ -186,7 +191,7 @@ class ParquetSource(ParquetFiles, BatchReader):
             read_footer(self._root, name, self._layout, self._partitions, index)
             for index, name in enumerate(self._names)
         ]
-        # (files + 1,)
+        # (files + 1,): first row of each file, and the number of rows
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
         self.n_rows = int(self._starts[-1])
         # one dtype for the whole table: integers with nulls anywhere are float64
@@ -202,7 +207,7 @@ class ParquetSource(ParquetFiles, BatchReader):
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
-        """Roles and files: see `table_stamp` (as far as `stamp_file` can tell)."""
+        """The stamp of roles and files, which identifies the table; see `table_stamp`."""
         return table_stamp(self._stamps, self._opened_ns, self._layout.to_dict())
 
     def describe(self) -> str:
@@ -220,7 +225,7 @@ class ParquetSource(ParquetFiles, BatchReader):
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
-    """None where one is None."""
+    """The sum of counts; None if one of them is None."""
     known = list(counts)
     if None in known:
         return None
@@ -228,7 +233,7 @@ def _total(counts: Iterable[int | None]) -> int | None:
 
 
 def open_file(root: str, name: str) -> pq.ParquetFile:
-    """The file, its footer read, set to stream its columns."""
+    """Open a file and read its footer; its columns are streamed."""
     path = os.path.join(root, name)
     try:
         return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
@@ -261,19 +266,23 @@ def read_rows(
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of one file tells, without reading a row."""
+    """The facts in the footer of one file, for which no row is read."""
 
     n_rows: int
     dtypes: Mapping[str, np.dtype[Any]]
-    """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold
-    some."""
+    """feature -> the numpy dtype that keeps it.
+
+    A column whose nulls are not counted is taken to have some.
+    """
     nulls: Mapping[str, int | None]
-    """feature, key or target -> its nulls; None where they are not counted."""
+    """feature, key or target -> number of nulls; None if the file does not count them."""
 
 
 def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
-    """The footer of one file; raises where its columns, those of its folders too, do not fit the
-    layout."""
+    """Read the footer of one file; raise if its columns do not fit the layout.
+
+    `partitions` adds the columns of its folders.
+    """
     with open_file(root, name) as file:
         schema = partitions.schema(file.schema_arrow)
         n_rows = file.metadata.num_rows
@@ -323,7 +332,7 @@ def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
 
 
 def _nulls(chunks: list[Any]) -> int | None:
-    """Nulls of one column; None where a row group does not count them."""
+    """The number of nulls of one column; None if a row group does not count them."""
     statistics = [chunk.statistics for chunk in chunks]
     is_counted = all(each is not None and each.has_null_count for each in statistics)
     if is_counted:

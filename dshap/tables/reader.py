@@ -1,4 +1,4 @@
-"""What readers share: the columns by their roles, and blocks that are filled batch by batch."""
+"""Base classes of readers: columns by their roles, and blocks that are filled batch by batch."""
 
 from __future__ import annotations
 
@@ -30,26 +30,38 @@ __all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "BlockBuilder", "LaidOut
 BATCH_ROWS = 16_384
 """Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
 COLUMNS_AT_ONCE = 64
-"""Columns that are decoded beside one another: a wide table is read in as many passes over the rows
-of a block, each of which opens the pages of its own columns alone."""
+"""Number of columns that are decoded at once.
+
+A wide table is read in several passes over the rows of a block; each opens only the pages of its
+own columns.
+"""
 STREAM_BYTES = 65_536
-"""Read-ahead per column.  One row group of 1e6 rows and 20 columns: 47 MB so, 211 MB with Arrow's
-pre_buffer."""
+"""Bytes of read-ahead per column.
+
+A row group of 1e6 rows and 20 columns takes 47 MB so, and 211 MB with Arrow's pre_buffer.
+"""
 PAGE_BYTES = 1 << 20
-"""Largest page that writers make by default."""
+"""Bytes of the largest page that writers make by default."""
 NUMBER_BYTES = 8
 NUMBER_PAGES = 2
-"""A number or a time, decoded; its pages are held compressed and decoded."""
+"""Bytes of a decoded number or time, and pages in memory: one compressed and one decoded."""
 TEXT_BYTES = 64
 TEXT_PAGES = 5
-"""A text counts as 64 bytes: the schema does not tell.  Its dictionary and the buffers that grow
-while it is decoded took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
+"""A text counts as 64 bytes, because the schema does not give its length.
+
+Its dictionary and the buffers that grow while it is decoded took 5 pages at 64 characters (pyarrow
+26, 300,000 different texts).
+"""
 COLUMN_BYTES = 8_192
-"""The footer of a column and its description, as Python objects in every part that speaks of
-columns.  At 2,000 columns without it a task takes 16 MiB more than was planned."""
+"""Bytes of the footer of a column and its description, as Python objects in several places.
+
+Without them a task with 2,000 columns takes 16 MiB more than was planned.
+"""
 TEXT_ROW_BYTES = 150
-"""Of a text, for each of two batches: 294 were measured, its characters nearly four times and a
-Python string."""
+"""Bytes of a text in each of two batches.
+
+Measured were 294 for both: nearly four times its characters, and a Python string.
+"""
 
 
 def check_span(start: int, stop: int, n_rows: int) -> None:
@@ -62,7 +74,7 @@ def check_span(start: int, stop: int, n_rows: int) -> None:
 
 
 class BlockBuilder:
-    """The arrays of a block, filled batch by batch, and group by group of its columns."""
+    """A builder of a block: fills its arrays batch by batch, one group of columns after another."""
 
     def __init__(
         self,
@@ -88,7 +100,7 @@ class BlockBuilder:
         self._positions = {name: j for j, name in enumerate(layout.features)}
 
     def rewind(self) -> None:
-        """Begin with other columns of the same rows."""
+        """Go back to the first row, for another group of columns."""
         self.at = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -110,8 +122,7 @@ class BlockBuilder:
         self.at = rows.stop
 
     def _add_feature(self, name: str, rows: slice, column: pa.Array) -> None:
-        """Take a column where it is a feature; a value that is no number makes its row a bad
-        one."""
+        """Take a column if it is a feature; values that are not finite make their rows bad."""
         j = self._positions.get(name)
         categories = self.layout.categories.get(name)
         if j is None:
@@ -147,7 +158,7 @@ class BlockBuilder:
 
 
 class LaidOut:
-    """What a reader says of its columns, by their layout."""
+    """The column properties of a reader, from its layout."""
 
     _layout: Layout
     n_rows: int
@@ -169,7 +180,7 @@ class LaidOut:
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is no target."""
+        """The names of the target columns; empty without a target."""
         return self._layout.targets
 
     @property
@@ -182,19 +193,23 @@ class LaidOut:
 
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]:
-        """feature -> its categories, where it is read as their positions."""
+        """feature -> its categories, if it is read as their positions."""
         return self._layout.categories
 
     @property
     def times(self) -> Mapping[str, str]:
-        """feature -> the kind of times that the model takes, where it is read as microseconds since
-        1970."""
+        """feature -> the kind of times that the model takes.
+
+        Such a feature is read as microseconds since 1970.
+        """
         return self._layout.times
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """column that is not read, since it holds no numbers -> what it holds; where features are
-        not named."""
+        """column that is not read, as it holds no numbers -> its type.
+
+        Empty if features were named.
+        """
         return self._layout.left_out
 
     def with_categories(
@@ -202,7 +217,7 @@ class LaidOut:
     ) -> Self:
         """A reader of the same rows, coded by these lists.
 
-        Values outside of them are NaN where `others_are_missing`, else -1.
+        Values outside of the lists are NaN with `others_are_missing`, else -1.
         """
         other = copy.copy(self)
         other._layout = replace(
@@ -211,11 +226,11 @@ class LaidOut:
         return other
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block, from shapes alone: the same for
-        any files and source.
+        """Peak bytes of reading n_rows rows beyond the block, from shapes alone.
 
-        Of each column that is decoded at once two decoded batches, the open pages and the
-        read-ahead; of each row one mark; of every column its footer.
+        They are the same for any files and any source: two decoded batches, the open pages and the
+        read-ahead of each column that is decoded at once, one flag for each row, and the footer of
+        every column.
         """
         features = set(self.feature_names)
         dtypes = self.column_dtypes
@@ -250,11 +265,10 @@ class LaidOut:
 
 
 class BatchReader(LaidOut, ABC):
-    """A reader of Arrow batches, which `_batches` gives."""
+    """A reader of Arrow batches, which its method `_batches` gives."""
 
     null_counts: Mapping[str, int | None]
-    """feature, key or target -> its nulls in the whole table; None where that takes reading
-    rows."""
+    """feature, key or target -> nulls in the whole table; None if counting needs the rows."""
 
     def read(
         self,
@@ -265,7 +279,7 @@ class BatchReader(LaidOut, ABC):
         target: bool = False,
         columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.core.blocks.RowBlock`.
+        """Rows start..stop as a `dshap.core.blocks.RowBlock`.
 
         Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without
         one is None.
@@ -286,4 +300,4 @@ class BatchReader(LaidOut, ABC):
 
     @abstractmethod
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of rows start..stop, in order."""
+        """Batches of these columns of the rows start..stop, in order."""

@@ -1,5 +1,7 @@
-"""Rows in memory turned into Parquet parts, so that workers read them by path; every float64 comes
-back bit for bit."""
+"""Spooling: rows in memory are written as Parquet parts, which workers read by path.
+
+Every float64 comes back bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,22 @@ from dshap.tables.parquet import ParquetSource
 __all__ = ["ROW_GROUP_ROWS", "TARGET", "spool_source", "write_part", "write_partition"]
 
 ROW_GROUP_ROWS = 65_536
-"""One span of the census, two evaluation tiles."""
+"""Rows of a row group: one span of the census, two evaluation tiles."""
 SPOOL_ROWS = 1_048_576
 """Rows of one part."""
 TARGET = "dshap target "
-"""Name of a spooled target that had none."""
+"""The column name of a spooled target, which had no name."""
 
 
 def write_partition(folder: Path, names: Sequence[str] | None, partition: Any, index: int) -> int:
-    """Rows of a partition, after `write_part`; empty ones leave no part."""
+    """Write a partition as a part, unless it is empty; return its number of rows."""
     if len(partition):
         write_part(folder, index, partition, names=names)
     return len(partition)
 
 
 def spool_source(source: ArraySource, folder: Path) -> RowReader:
-    """Rows of this process's memory as Parquet parts with the same values, keys and target."""
+    """Write rows in memory as Parquet parts, and open these with the same keys and target."""
     targets: list[str] = []
     for index, start in enumerate(range(0, source.n_rows, SPOOL_ROWS)):
         block = source.read(
@@ -68,19 +70,19 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     Parameters
     ----------
     directory : path
-        Made where it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order
-        of their index.
+        Made if it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of
+        their index.
     index : int
         0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
     table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
         A frame's index is not written.
     names : names, optional
-        The columns of an array; needed there, refused elsewhere.
+        The columns of an array; required there, refused for other tables.
 
     Returns
     -------
     Path
-        The part.
+        The path of the part.
     """
     table = _arrow_table(table_like, names)
     part = Path(directory) / f"part-{index:06d}.parquet"
@@ -128,8 +130,10 @@ def _by_name(x: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
 
 
 def _frame_columns(frame: Any) -> dict[str, Any]:
-    """The columns of a pandas DataFrame, plain numpy ones as numpy arrays: Arrow would turn their
-    NaN into nulls."""
+    """The columns of a pandas DataFrame by name.
+
+    Plain numpy columns are numpy arrays, because Arrow would turn their NaN into nulls.
+    """
     names = [str(name) for name in frame.columns]
     if twice := repeats(names):
         raise InputError(

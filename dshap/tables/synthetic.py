@@ -1,5 +1,4 @@
-"""Made-up tables of any size, computed where they are read: nothing is stored, sent or
-downloaded."""
+"""Synthetic tables of any size, computed where they are read: nothing is stored or sent."""
 
 from __future__ import annotations
 
@@ -21,20 +20,24 @@ __all__ = ["MAX_ROWS", "SYNTHETIC_TABLES", "SyntheticTable"]
 Columns = Mapping[str, NDArray[Any]]
 
 SPAN_COLUMNS = 52
-"""Columns of float64 that making one span takes at most, those that are kept counted (46 were
-measured)."""
+"""Largest number of float64 columns in memory while a span is made, kept ones included.
+
+46 were measured.
+"""
 
 
 MAX_ROWS = 10**11
-"""More rows than a run ends in a year: of so many every sample and every plan still takes a pass
-over row numbers."""
+"""Largest number of rows; more than a run explains in a year.
+
+Every sample and every plan still takes a pass over the row numbers.
+"""
 
 
 class SyntheticTable(BatchReader):
-    """A made-up table, as the tasks read it.
+    """A synthetic table.
 
-    Every span of 65,536 rows follows from the seed and its number alone, so that any read gives the
-    same rows, on any worker, and a longer table begins with a shorter one.
+    Every span of 65,536 rows depends only on the seed and the number of the span.  Any read
+    therefore gives the same rows, on any worker, and a longer table begins with a shorter one.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ class SyntheticTable(BatchReader):
     Raises
     ------
     InputError
-        An unknown table or column, or no rows.
+        The table or a column is unknown, or there are no rows.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class SyntheticTable(BatchReader):
 
     @property
     def stamp(self) -> Mapping[str, Any]:
-        """A table of the same stamp has the same rows."""
+        """The stamp of the table: the same stamp means the same rows."""
         made = {"name": self.name, "rows": self.n_rows, "seed": self.seed}
         return {"synthetic": made, "roles": self._layout.to_dict()}
 
@@ -102,8 +105,10 @@ class SyntheticTable(BatchReader):
             yield pa.record_batch({name: made[name][inside] for name in names})
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block: a span is made whole, and the last
-        one is kept."""
+        """Peak bytes of reading n_rows rows beyond the block.
+
+        A span is made as a whole, and the last one is kept.
+        """
         return super().read_bytes(n_rows) + 8 * SPAN_ROWS * SPAN_COLUMNS
 
     def describe(self) -> str:
@@ -124,7 +129,7 @@ class SyntheticTable(BatchReader):
 
 
 YEARS = np.array([1980, 2001, 2011, 2014, 2017, 2020, 2023, 2025])
-"""Bounds of seven bands of years; the tables below have a row for each band."""
+"""Bounds of seven bands of years; the next two arrays have an entry or a row for each band."""
 YEAR_SHARE = np.array([0.032, 0.090, 0.091, 0.185, 0.250, 0.202, 0.150])
 EQUIPMENT_SHARE = np.array(
     [
@@ -137,40 +142,52 @@ EQUIPMENT_SHARE = np.array(
         [0.656, 0.073, 0.029, 0.004, 0.238],
     ]
 )
-"""Raw, wraps, single-ply, multi-ply, unlimited."""
+"""Share of raw, wraps, single-ply, multi-ply and unlimited equipment, for each band of years."""
 MALE_SHARE = np.array([0.67, 0.74, 0.72, 0.85, 0.42])
-"""Of each equipment."""
+"""Share of men, for each equipment."""
 OPEN = [0.048, 0.080, 0.107, 0.109, 0.084, 0.091, 0.064, 0.058, 0.072, 0.091, 0.103, 0.093]
 SCHOOL = [0.291, 0.311, 0.107, 0.055, 0.046, 0.024, 0.020, 0.016, 0.023, 0.034, 0.040, 0.033]
 WINTER = [0.444, 0.445, 0.105, 0.001, 0.001, 0.001, 0.001, 0.000, 0.000, 0.001, 0.001, 0.000]
 MONTH_SHARE = np.array([OPEN, OPEN, SCHOOL, OPEN, WINTER])
-"""Of each equipment: single-ply and unlimited meets are those of the school season."""
+"""Share of the months, for each equipment.
+
+Single-ply and unlimited meets follow the school season.
+"""
 EQUIPMENT_EFFECT = {
     "squat": np.array([0.0, 0.06, 0.19, 0.30, 0.18]),
     "bench": np.array([0.0, 0.03, 0.16, 0.26, 0.21]),
     "deadlift": np.array([0.0, 0.01, 0.03, 0.05, 0.02]),
 }
-"""On the logarithm of each lift: a suit adds to the squat, and little to the deadlift."""
+"""Effects of the equipment on the logarithm of each lift.
+
+A suit adds to the squat, and little to the deadlift.
+"""
 LIFTS = {
     "squat": (4.796, 0.421, -0.526, 0.388, 0.396, -0.005, 0.045, -0.18),
     "bench": (4.234, 0.414, -0.590, 0.555, 0.461, -0.022, 0.038, -0.27),
     "deadlift": (4.984, 0.279, -0.568, 0.381, 0.347, -0.029, 0.029, -0.18),
 }
-"""Effects on the logarithm: 1, body weight, its square, sex, body weight of men, ten years,
-entrants, school meets."""
+"""Effects on the logarithm of each lift.
+
+They belong to: a constant, body weight, its square, sex, body weight of men, ten years, entrants,
+school meets.
+"""
 SQUAT_SPREAD = 0.25
 BENCH_SPREAD = 0.16
 DEADLIFT_SPREAD = 0.095
 SQUAT_TO_BENCH = 0.78
 SQUAT_TO_DEADLIFT = 0.66
 BENCH_TO_DEADLIFT = 0.18
-"""A lifter who squats more than expected also benches and pulls more: effects of the residuals."""
+"""Standard deviations of the residuals, and effects of one residual on another lift.
+
+A lifter who squats more than expected also benches and pulls more.
+"""
 SUITED_SQUAT = np.array([0.0, 0.0, -0.05, -0.2, -0.05])
-"""How much less of it a squat tells about the deadlift, for each equipment."""
+"""The change of `SQUAT_TO_DEADLIFT`, for each equipment."""
 
 
 def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
-    """One span of results of powerlifting meets, a lifter's three lifts a row.
+    """One span of results of powerlifting meets; a row holds the three lifts of a lifter.
 
     Margins and dependence follow the public results of OpenPowerlifting: shares by year, equipment,
     sex and month, and log-linear regressions of each lift on what is known before it.
@@ -221,14 +238,14 @@ def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
 def _drawn(
     rng: np.random.Generator, share: FloatArray, row: NDArray[np.integer]
 ) -> NDArray[np.intp]:
-    """(n,): a column of `share` (rows, columns), with the chances in the row of each."""
+    """Draw (n,) columns of `share` (rows, columns) with the probabilities in the given rows."""
     limits = np.cumsum(share, axis=1)
     chance = rng.random(len(row)) * limits[row, -1]
     return np.asarray((chance[:, None] >= limits[row, :-1]).sum(axis=1))
 
 
 def _kilograms(logarithm: FloatArray) -> FloatArray:
-    """Plates come in steps of 2.5 kg."""
+    """Weights in steps of 2.5 kg, as plates come, from their logarithms."""
     return np.asarray(np.clip(2.5 * np.round(np.exp(logarithm) / 2.5), 20.0, 500.0))
 
 
@@ -247,4 +264,4 @@ POWERLIFTING = {
 SYNTHETIC_TABLES: Mapping[
     str, tuple[Callable[[np.random.Generator, int], Columns], Mapping[str, str]]
 ] = {"powerlifting": (_powerlifting, POWERLIFTING)}
-"""name -> (one span from its generator and first row, column -> dtype)."""
+"""name -> (function of a generator and a first row that makes a span, column -> dtype)."""

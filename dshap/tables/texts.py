@@ -39,21 +39,23 @@ from dshap.tables.spool import write_part
 __all__ = ["ANY_IDS", "TextFiles", "TextSource", "open_texts"]
 
 EXACT_IN_FLOAT32 = 1 << 24
-"""Ids below this are kept in four bytes."""
+"""Token ids below this are exact in float32 and kept in four bytes."""
 BATCH_TEXTS = 1_024
-"""Texts decoded at once."""
+"""Number of texts decoded at once."""
 ANY_IDS = Vocabulary(padding=-1)
-"""Of texts that are as long as their lists, whatever ids they hold."""
+"""The vocabulary of texts that are as long as their lists, whatever ids they hold."""
 TOKENS = "dshap tokens "
 PART_ROWS = 8_192
-"""Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last
-that it needs."""
+"""The column name of spooled texts, and the number of texts in a part.
+
+A read decodes a part up to the last text that it needs.
+"""
 NO_TEXTS = ("there are no texts", "give one at least")
-"""The words of an `EmptyTableError`."""
+"""The words of an `EmptyTableError` about texts."""
 
 
 class TextSource(ArraySource):
-    """Texts in memory (n, longest): token ids, NaN beyond the end of each.
+    """Texts in memory: token ids (n, longest), NaN beyond the end of each text.
 
     Parameters
     ----------
@@ -73,21 +75,20 @@ class TextSource(ArraySource):
 
     @property
     def keys(self) -> dict[str, NDArray[Any]]:
-        """key column -> (n,)"""
+        """key column -> its values (n,)."""
         return dict(self._keys)
 
     def read_bytes(self, n_rows: int) -> int:
-        """See `text_bytes`."""
+        """Peak bytes of reading; see `text_bytes`."""
         return text_bytes(self)
 
 
 class TextFiles(ParquetFiles, LaidOut):
-    """Texts of a column of Parquet files, read by the block and cut into tokens where they are
-    wanted.
+    """Texts in a column of Parquet files, read block by block and then cut into tokens.
 
-    Opening takes a pass over all texts, which finds the longest and what is no text.  Kept are 4
-    bytes a text, by which it is known again: a tokenizer that cuts it differently the next time, or
-    on a worker, is refused.
+    Opening takes a pass over all texts, which finds the longest one and any invalid one.  A
+    checksum of 4 bytes is kept for each text: a tokenizer that cuts a text differently the next
+    time, or on a worker, is refused.
 
     Parameters
     ----------
@@ -96,14 +97,14 @@ class TextFiles(ParquetFiles, LaidOut):
         texts
     key : name or names
     vocabulary : Vocabulary
-        By which texts are checked, with the tokenizer of strings; both go to the workers.
+        Checks the texts, with the tokenizer of strings; both go to the workers.
     longest : int, optional
-        Tokens that a text may have.
+        Largest number of tokens of a text.
 
     Raises
     ------
     InputError
-        A column that is missing, or a text that is none, with its row.
+        A column is missing, or a text is invalid; the message names its row.
     """
 
     batch_rows = BATCH_TEXTS
@@ -138,13 +139,13 @@ class TextFiles(ParquetFiles, LaidOut):
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
-        """See `table_stamp`."""
+        """The stamp of files and columns; see `table_stamp`."""
         return table_stamp(
             self._stamps, self._opened_ns, {"tokens": self.column, "keys": list(self.key_names)}
         )
 
     def of(self, value: OfTexts) -> TextFiles:
-        """The same texts for a value function, by its tokenizer where they were opened without."""
+        """Open these texts for a value function, with its tokenizer if they had none."""
         vocabulary = replace(
             value.vocabulary, tokenizer=self.vocabulary.tokenizer or value.vocabulary.tokenizer
         )
@@ -157,8 +158,10 @@ class TextFiles(ParquetFiles, LaidOut):
         )
 
     def texts(self, positions: NDArray[np.int64]) -> list[Ids]:
-        """The token ids of some texts, by their rows in rising order; one pass over the rows
-        between them."""
+        """The token ids of the texts at these rows, which must be sorted.
+
+        Takes one pass over the rows between them.
+        """
         if not len(positions):
             return []
         first = int(positions[0])
@@ -176,7 +179,7 @@ class TextFiles(ParquetFiles, LaidOut):
         target: bool = False,
         columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.core.blocks.RowBlock`."""
+        """Rows start..stop as a `dshap.core.blocks.RowBlock`."""
         check_span(start, stop, self.n_rows)
         names = self.feature_names
         x = np.full((stop - start, len(self.feature_names)), np.nan)
@@ -194,7 +197,7 @@ class TextFiles(ParquetFiles, LaidOut):
         return replace(builder.block(), x=x, columns=kept)
 
     def read_bytes(self, n_rows: int) -> int:
-        """See `text_bytes`."""
+        """Peak bytes of reading; see `text_bytes`."""
         return text_bytes(self)
 
     def describe(self) -> str:
@@ -207,7 +210,7 @@ class TextFiles(ParquetFiles, LaidOut):
         return _checked(row, text, self.vocabulary, self.longest)
 
     def _same_ids(self, row: int, text: Any) -> Ids:
-        """Those of the first pass, or an InputError."""
+        """The token ids of a text; an InputError if they differ from those of the first pass."""
         ids = self._ids(row, text)
         if crc32(ids.tobytes()) != self._known[row]:
             raise InputError(
@@ -218,7 +221,7 @@ class TextFiles(ParquetFiles, LaidOut):
         return ids
 
     def _first_pass(self) -> tuple[NDArray[np.uint32], int]:
-        """(n,): what each text is known by; and the tokens of the longest."""
+        """The checksums (n,) of the texts, and the number of tokens of the longest text."""
         if not self.n_rows:
             raise EmptyTableError(*NO_TEXTS)
         known = np.empty(self.n_rows, np.uint32)
@@ -232,11 +235,10 @@ class TextFiles(ParquetFiles, LaidOut):
 
 
 def text_bytes(reader: RowReader) -> int:
-    """Peak bytes of reading beyond the block, from shapes alone: the same for files and for texts
-    in memory.
+    """Peak bytes of reading texts beyond the block, from shapes alone.
 
-    Two batches of the longest texts, as Arrow has them and as ids, and of each column the open
-    pages.
+    They are the same for files and for texts in memory: two batches of the longest texts, as Arrow
+    holds them and as ids, and the open pages of each column.
     """
     n = min(BATCH_TEXTS, reader.n_rows)
     longest = len(reader.feature_names)
@@ -245,7 +247,7 @@ def text_bytes(reader: RowReader) -> int:
 
 
 def padded(ids: Sequence[Ids]) -> FloatArray:
-    """(n, longest): NaN beyond the end of each text."""
+    """Token ids (n, longest), NaN beyond the end of each text."""
     if not len(ids):
         raise EmptyTableError(*NO_TEXTS)
     dtype = np.float32 if max(int(each.max()) for each in ids) < EXACT_IN_FLOAT32 else np.float64
@@ -256,20 +258,20 @@ def padded(ids: Sequence[Ids]) -> FloatArray:
 
 
 def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowReader:
-    """A reader of texts that the tasks of a run can use.
+    """Open texts as a reader that the tasks of a run can use.
 
     Parameters
     ----------
     rows : list of texts, each a list of token ids, of words, or a string for the value function's
         tokenizer; an array (n, columns) of ids, padded at the end; a table (pandas, pyarrow,
         polars) or the path of Parquet files with a column of such texts
-    site : of the run; rows are spooled to Parquet for other processes
+    site : site of the run; rows are spooled to Parquet for other processes
     key : column names; for a list or an array a mapping of key column -> values (n,)
 
     Raises
     ------
     InputError
-        A text that cannot be explained, with its row.
+        A text cannot be explained; the message names its row.
     """
     texts: Iterable[Any]
     match rows:
@@ -292,7 +294,7 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
 
 
 def _spooled(source: TextSource, folder: Path) -> TextFiles:
-    """Texts in memory as lists in Parquet parts, which other processes read by path."""
+    """Write texts in memory as lists in Parquet parts, and open these for other processes."""
     texts = source.texts
     keys = source.keys
     for index, (start, stop) in enumerate(spans(0, len(texts), PART_ROWS)):
@@ -302,7 +304,7 @@ def _spooled(source: TextSource, folder: Path) -> TextFiles:
 
 
 def _checked(row: int, text: Any, vocabulary: Vocabulary, longest: int | None) -> Ids:
-    """The ids of a text, or an InputError that names its row."""
+    """The token ids of a text, or an InputError that names its row."""
     ids = vocabulary.ids_of(f"row {row}", text)
     if longest is not None and len(ids) > longest:
         raise InputError(
@@ -313,7 +315,7 @@ def _checked(row: int, text: Any, vocabulary: Vocabulary, longest: int | None) -
 
 
 def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[Any], Any]:
-    """The texts of any rows, and the values of their key columns."""
+    """The texts of any kind of rows, and the values of their key columns."""
     match kind_of(rows):
         case "list" | "array" | "column":
             if key and not isinstance(key, Mapping):
@@ -331,7 +333,7 @@ def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[A
 
 
 def _table_of(rows: Any) -> pa.Table:
-    """A table in memory."""
+    """The rows as an Arrow table in memory."""
     if isinstance(rows, pd.DataFrame):
         return pa.Table.from_pandas(rows, preserve_index=False)
     return pa.table(rows)
@@ -340,8 +342,10 @@ def _table_of(rows: Any) -> pa.Table:
 def _footer(
     root: str, name: str, partitions: Partitions, column: str, keys: Sequence[str]
 ) -> tuple[int, dict[str, str]]:
-    """Rows of a file, and key column -> its kind in `KEY_DTYPES`; InputError where a column is
-    missing."""
+    """The number of rows of a file, and key column -> its kind in `KEY_DTYPES`.
+
+    Raises an InputError if a column is missing.
+    """
     with open_file(root, name) as file:
         schema = partitions.schema(file.schema_arrow)
         kinds = dict[str, str]()
@@ -354,14 +358,14 @@ def _footer(
 
 
 def _check_columns(schema: pa.Schema, wanted: Iterable[str | None]) -> None:
-    """An InputError where one of these columns is missing."""
+    """Raise an InputError if one of these columns is missing."""
     for name in wanted:
         if name is not None and name not in schema.names:
             raise InputError(unknown_name("column", name, schema.names))
 
 
 def _texts_in(column: pa.Array) -> Iterable[Any]:
-    """The texts of a part of a column, lists of ids as arrays; None where there is none."""
+    """The texts in a part of a column; lists of ids are arrays, a missing text is None."""
     kind = column.type
     is_plain = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     texts: Iterable[Any] = column.to_numpy(zero_copy_only=False) if is_plain else column.to_pylist()
@@ -378,7 +382,7 @@ def _of_table(
 
 
 def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
-    """The only column that can hold texts."""
+    """The name of the only column that can hold texts."""
     found = [field.name for field in schema if field.name not in keys and _can_hold(field.type)]
     if len(found) != 1:
         held = ", ".join(found) or "none"
@@ -387,7 +391,7 @@ def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
 
 
 def _can_hold(kind: pa.DataType) -> bool:
-    """Lists of ids or words, or strings."""
+    """Whether a column can hold texts: lists of ids or words, or strings."""
     return any(
         test(kind)
         for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, is_text)
