@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,6 +19,7 @@ from dshap import designs, kernels, values
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.records import FloatArray
 from dshap.core.types import Link, RowReader
+from dshap.core.vocabulary import Ids
 from dshap.engine import Executor, format_bytes
 from dshap.jobs.fields import (
     Background,
@@ -41,11 +42,6 @@ from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
 from dshap.tables.background import METHODS
-from dshap.tables.columns import as_names
-
-if TYPE_CHECKING:
-    from dshap.jobs.schema import Job
-    from dshap.jobs.table import JobTable
 
 __all__ = [
     "CHOSEN_BACKGROUND",
@@ -77,12 +73,46 @@ KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
 }
 
 
+class SourceRows(Protocol):
+    """The rows of [source], from which backgrounds and samples are drawn."""
+
+    @property
+    def reader(self) -> RowReader:
+        """The reader of all rows."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        ...
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The target columns, empty where there is none."""
+        ...
+
+    def sample(self, n_rows: int) -> FloatArray:
+        """A seeded sample (b, columns) of the rows without NaN."""
+        ...
+
+    def background(self, n_rows: int, method: str, executor: Executor) -> values.Background:
+        """Choose weighted rows that represent the table."""
+        ...
+
+    def texts(self, n_texts: int) -> list[Ids]:
+        """The token ids of a seeded sample of texts."""
+        ...
+
+
 @dataclass(frozen=True)
 class Context:
     """The rest of a job, beside a table's own keys, from which the table's object is built."""
 
-    job: Job
-    table: JobTable
+    table: SourceRows
+    seed: int
+    """The seed of the job."""
+    model_kind: str
+    """`kind` of [model]."""
     model: Any = None
     """The model: fitted, a placeholder, or imported; None while the model itself is constructed."""
     executor: Executor | None = None
@@ -268,12 +298,12 @@ def expansion_of(model: Any) -> Expansion | None:
 def _embedding(given: Any, context: Context) -> kernels.Embedding:
     """Build the embedding: landmarks, those of the model on request, or random Fourier features."""
     if given.embedding == "fourier":
-        return kernels.Fourier(given.features, context.job.job.seed)
+        return kernels.Fourier(given.features, context.seed)
     if given.landmarks == "model":
         expansion = expansion_of(context.model)
         assert isinstance(expansion, KernelExpansion)
         return kernels.Nystrom(landmarks=expansion.landmarks)
-    return kernels.Nystrom(given.landmarks, given.selection, context.job.job.seed)
+    return kernels.Nystrom(given.landmarks, given.selection, context.seed)
 
 
 def _kernel(given: Any, context: Context) -> kernels.Kernel | kernels.ProductKernel:
@@ -337,24 +367,24 @@ def _chosen_background(given: Any, context: Context) -> Any:
 
 def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
     """Names of the outputs: the targets of a ridge, the classes of a classifier, else None."""
-    if context.job.model.kind != "kernel_ridge":
+    if context.model_kind != "kernel_ridge":
         expansion = expansion_of(context.model)
         if expansion is None:
             return None
         return expansion.output_names
-    return as_names(context.job.source.target)
+    return context.table.target_names
 
 
 def _seed(given: Any, context: Context) -> int:
     if given.seed is None:
-        return context.job.job.seed
+        return context.seed
     return given.seed
 
 
 def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
     """Build the Shapley penalty of a model, None without one; landmarks default to the model's."""
     table = given.shapley
-    seed = context.job.job.seed
+    seed = context.seed
     if table is None:
         return None
     if table.landmarks == "model":
@@ -395,13 +425,13 @@ CHOSEN_BACKGROUND = Part(_chosen_background, ChosenBackgroundKeys)
 MODEL_PARTS: Mapping[str, Part] = {
     "embedding": Part(_embedding, ModelEmbeddingKeys),
     "kernel": Part(_kernel, ModelKernelKeys),
-    "seed": Part(lambda given, context: context.job.job.seed),
+    "seed": Part(lambda given, context: context.seed),
     "shapley": Part(_shapley, ShapleyKeys),
 }
 """Parameter of a model that the job fits -> how it is built."""
 
 
-def model_of(job: Job, table: JobTable) -> KernelModel:
+def model_of(given: Any, context: Context) -> KernelModel:
     """Build the kernel model of [model], not fitted.
 
     Raises
@@ -409,9 +439,7 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
     InputError
         Options that cannot fit the table.
     """
-    given = job.model
-    reader = table.reader
-    context = Context(job, table)
+    reader = context.table.reader
     kernel = MODEL_PARTS["kernel"].make(given, context)
     if kernel.is_resolved:
         kernel.bind(len(reader.feature_names))
@@ -426,9 +454,8 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
     return model
 
 
-def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
+def placeholder(given: Any, reader: RowReader, n_outputs: int) -> Expansion:
     """A model of zeros with the requested number of features: enough for a plan."""
-    given = job.model
     columns = len(reader.feature_names)
     names = reader.feature_names
     kernel = kernels.RBF(1.0).bind(columns)

@@ -204,9 +204,8 @@ def _plan_of(job: Job, table: JobTable) -> JobPlan:
         n_outputs = 1
     else:
         n_outputs = n
-    return _planned(
-        job, table, placeholder(job, reader, n_outputs), fit_stages(model_of(job, table), reader, n)
-    )
+    fits = fit_stages(model_of(job.model, table.context()), reader, n)
+    return _planned(job, table, placeholder(job.model, reader, n_outputs), fits)
 
 
 def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
@@ -215,7 +214,7 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
-    value = _value_of(explain, Context(job, table, model))
+    value = _value_of(explain, table.context(model))
     reader = table.reader
     way = Way.of(
         value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
@@ -228,7 +227,7 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Pla
 def _value_of(explain: ExplainTable, context: Context) -> Any:
     """Build the value function; for texts that of the longest of them."""
     value = explain.made(context)
-    if context.job.is_of_texts:
+    if explain.value == "tokens":
         return value.of_length(len(context.table.reader.feature_names))
     return value
 
@@ -354,7 +353,7 @@ class _Run:
         """The fitted model, restored from the store or fitted now; a predict function unchanged."""
         if self.job.is_imported:
             return imported_model(self.job)
-        model = model_of(self.job, self.table)
+        model = model_of(self.job.model, self.table.context())
         states = StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
         self._say_damaged(states.mend())
@@ -371,7 +370,7 @@ class _Run:
 
     def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
         # a background is chosen in this process
-        value = _value_of(explain, Context(self.job, self.table, model, LoopExecutor()))
+        value = _value_of(explain, self.table.context(model, LoopExecutor()))
         return Explanation.of(
             value,
             self.reader,

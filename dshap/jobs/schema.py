@@ -28,7 +28,7 @@ from dshap.jobs.fields import (
 )
 from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
 from dshap.jobs.paths import PicturePath, StorePath, TablePath
-from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts, with_chains
+from dshap.jobs.texts import TEXT_PARTS, TextTable, with_chains
 from dshap.tables.synthetic import MAX_ROWS
 
 __all__ = [
@@ -330,7 +330,7 @@ class Job(Table):
         names = [explain.name for explain in self.explain]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two [[explain]] are named {twice[0]!r}: give each a name of its own")
-        check_of_texts(self)
+        _check_texts(self)
         if self.is_imported:
             self._check_imported()
         else:
@@ -466,3 +466,19 @@ TABLES: Mapping[str, Kinds] = {
     "report": one_kind(Report),
 }
 """Table of a job file -> its kinds."""
+
+
+def _check_texts(job: Job) -> None:
+    """Raise a ValueError where texts meet a value function of columns, or the other way round."""
+    for explain in job.explain:
+        if (explain.value == "tokens") != job.is_of_texts:
+            raise ValueError(
+                f'[[explain]] {explain.name}: value = "tokens" explains [source] kind = "texts", '
+                "and nothing else "
+                "does: give both or neither"
+            )
+    if job.is_of_texts and not job.is_imported:
+        raise ValueError(
+            '[source] kind = "texts" is explained by a predict function: give [model] kind = '
+            '"import"'
+        )

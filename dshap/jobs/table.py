@@ -24,6 +24,7 @@ from dshap.core.rows import read_sample, sample_positions, spans
 from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
 from dshap.engine import Executor, learn_from
+from dshap.jobs.arguments import Context
 from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
 from dshap.models.labels import MAX_CLASSES
@@ -69,6 +70,15 @@ class JobTable:
     @property
     def n_rows(self) -> int:
         return self.reader.n_rows
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The target columns, empty where there is none."""
+        return self.reader.target_names
+
+    def context(self, model: Any = None, executor: Executor | None = None) -> Context:
+        """What the objects of the job's other tables are built from, beside their own keys."""
+        return Context(self, self.job.job.seed, self.job.model.kind, model, executor)
 
     def texts(self, n_texts: int) -> list[Ids]:
         """The token ids of a seeded sample of the rows, for a table of texts."""

@@ -15,9 +15,8 @@ from dshap.jobs.paths import FilePath, TablePath
 
 if TYPE_CHECKING:
     from dshap.jobs.arguments import Context
-    from dshap.jobs.schema import Job
 
-__all__ = ["TEXT_PARTS", "TextTable", "check_of_texts", "with_chains"]
+__all__ = ["TEXT_PARTS", "TextTable", "with_chains"]
 
 
 class TextTable(KindTable):
@@ -101,19 +100,3 @@ def with_chains(given: Any, kinds: Collection[str]) -> Any:
         ):
             return {**given, "design": {**given["design"], "graph": "chain"}}
     return given
-
-
-def check_of_texts(job: Job) -> None:
-    """Raise a ValueError where texts meet a value function of columns, or the other way round."""
-    for explain in job.explain:
-        if (explain.value == "tokens") != job.is_of_texts:
-            raise ValueError(
-                f'[[explain]] {explain.name}: value = "tokens" explains [source] kind = "texts", '
-                "and nothing else "
-                "does: give both or neither"
-            )
-    if job.is_of_texts and not job.is_imported:
-        raise ValueError(
-            '[source] kind = "texts" is explained by a predict function: give [model] kind = '
-            '"import"'
-        )

@@ -18,7 +18,7 @@ from dshap.core.records import Record
 from dshap.cube import CONTAINER, StateFolder
 from dshap.engine import SilentProgress
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
-from dshap.jobs.arguments import Context, expansion_of, model_of, placeholder
+from dshap.jobs.arguments import expansion_of, model_of, placeholder
 from dshap.jobs.quality import quality_sample
 from dshap.jobs.schema import VALUES, Job
 from dshap.jobs.stages import ALL_KEPT
@@ -251,8 +251,8 @@ def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
     table = JobTable(job)
-    given = imported_model(job) if job.is_imported else placeholder(job, table.reader, 1)
-    return job.explain[0].made(Context(job, table, given))
+    given = imported_model(job) if job.is_imported else placeholder(job.model, table.reader, 1)
+    return job.explain[0].made(table.context(given))
 
 
 def test_options_reach_the_value_function(folder):
@@ -297,9 +297,13 @@ def test_what_stands_for_a_model_in_a_plan_has_its_size(folder):
     for model in (RIDGE, FOURIER_RIDGE):
         job = job_of({**model, "holdout": 0.0}, {"name": "a", "value": "kernel_interventional"})
         reader = open_table(job)
-        planned = expansion_of(placeholder(job, reader, 1))
+        planned = expansion_of(placeholder(job.model, reader, 1))
         table = small_table(N_ROWS)
-        fitted = model_of(job, JobTable(job)).fit(table[["hr", "temp", "hum"]], table.y).expansion_
+        fitted = (
+            model_of(job.model, JobTable(job).context())
+            .fit(table[["hr", "temp", "hum"]], table.y)
+            .expansion_
+        )
         assert type(fitted) is type(planned) and fitted.size <= planned.size
         assert isinstance(planned, FourierExpansion) == (fitted.size == planned.size == 20)
         assert planned.coefficients.dtype == fitted.coefficients.dtype
