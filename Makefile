@@ -1,16 +1,20 @@
 # Two commands: `make demo` and `make test`.  Each makes .venv and installs what it needs.
+# `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make test-all` runs them too.
 PYTHON ?= python3
 BIN := .venv/bin
 
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
-.PHONY: demo test coverage lint types benchmarks experiments constraints clean
+.PHONY: demo test test-all coverage lint types benchmarks experiments constraints clean
 
 demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
 
 test: .venv/installed-dev
+	$(call pytest,-m "not slow")
+
+test-all: .venv/installed-dev
 	$(call pytest)
 
 coverage: .venv/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
