@@ -1,5 +1,4 @@
-"""The base class of a user-defined attributor, which `explain` takes in place of a value
-function."""
+"""The base class of user-defined attributors, which `explain` takes instead of a value function."""
 
 from __future__ import annotations
 

@@ -59,8 +59,10 @@ ROUND_SLACK = 10
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
-    """The permutation design with as many pairs of an order and its reversal as the limit
-    allows."""
+    """The permutation design with as many pairs of an order and its reversal as the limit allows
+
+    are at most `n_coalitions` coalitions.
+    """
     return designs.permutation(
         d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed
     )
@@ -163,8 +165,7 @@ class Chosen:
         return self.form or self.value
 
     def resolved(self, choice: State) -> Chosen:
-        """This method with the choice (such as landmarks) that was made from a sample of the
-        data."""
+        """A copy that holds the choice (such as landmarks) made from a sample of the data."""
         learner = self.learner.chosen(choice)
         if self.form is None:
             return replace(self, value=learner)
@@ -373,8 +374,7 @@ ASKED: Mapping[type, str] = {ValueFunction: "value function", GivenAttributor: "
 
 
 def check_kinds(value: Any, design: Any) -> None:
-    """Raise InputError unless `value` is a value function or attributor, and `design` a design
-    or name."""
+    """Raise InputError unless the arguments are a value function or attributor, and a design."""
     has_form = form_of(value) is not None
     kind = min(ASKED, key=lambda kind: len(lacking(value, kind)))  # what it is nearest to
     if not has_form and not isinstance(value, type):
@@ -396,8 +396,7 @@ def check_kinds(value: Any, design: Any) -> None:
 
 
 def check_closed(value: Explained, options: RunOptions) -> None:
-    """Raise InputError for interactions or `tol` with an attributor or a closed form that has
-    none."""
+    """Raise InputError for interactions or `tol` where a closed form or attributor lacks them."""
     form = form_of(value)
     is_given = isinstance(value, GivenAttributor)
     is_paired = isinstance(form, PairedForm)

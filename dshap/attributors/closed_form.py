@@ -51,8 +51,7 @@ class ClosedForm(ABC):
     value: Any
 
     is_only = True
-    """The closed form is exact and the only method; where False, a design may list coalitions
-    instead."""
+    """The closed form is exact and the only method; where False, a design may also be used."""
     learns = True
     """Whether the state needs sums over all rows of the data."""
 
@@ -104,8 +103,7 @@ class ClosedForm(ABC):
 
     @abstractmethod
     def stated_error(self, state: State) -> dict[str, JSON]:
-        """Notes for the cube that do not depend on rows: the background used, errors, and the
-        like."""
+        """Notes for the cube that do not depend on rows: the background used and errors."""
 
     @abstractmethod
     def cost(self, n: int = 1) -> Cost:

@@ -1,5 +1,4 @@
-"""The central sum: φ (n, d, k) = finish(Σ over coalition tiles of values (n, m, k) × score (m,
-d))."""
+"""The one sum: φ (n, d, k) = finish(Σ over coalition tiles of values (n, m, k) × score (m, d))"""
 
 from __future__ import annotations
 
@@ -152,8 +151,7 @@ class Contraction:
             _add_products(total, micro, found, scores, parts)
 
     def _scores(self, block: CoalitionBlock, start: int) -> Mapping[str, FloatArray]:
-        """Name of a sum -> the score that multiplies the values: `whole` (m, d), `pairs` (m,
-        pairs)."""
+        """Name of a sum -> the score of the values in it: `whole` (m, d), `pairs` (m, pairs)."""
         if not self.has_pairs:
             return {"whole": block.score}
         pairs = interactions_of(self.game.design, start, start + len(block.score))
@@ -213,8 +211,7 @@ def _add_products(
     scores: Mapping[str, FloatArray],
     parts: list[tuple[Any, ...]],
 ) -> None:
-    """Add values (n, m, k) of a micro-block × scores to the whole sums and to those of the
-    groups."""
+    """Add values (n, m, k) of a micro-block × scores to the whole sums and the groups' sums."""
     for name, score in scores.items():
         total[name][micro] += np.matmul(score.T, values)
     for g, chosen, score in parts:
@@ -299,16 +296,14 @@ class NoisyContraction(Contraction):
         return self.game.started_from(answers[:, 0], spared.failed, answers[:, 1:].swapaxes(0, 1))
 
     def _answers(self, rows: FloatArray) -> FloatArray:
-        """Mean predictions and the deviations of R answers (n, 1 + R, k), after a first checked
-        call."""
+        """Mean predictions and the deviations of R answers (n, 1 + R, k), after a checked call."""
         self.game.predictions(rows)
         prediction, noise = asked_often(self.game.value.model, rows)
         return np.concatenate([prediction[:, None], noise.swapaxes(0, 1)], axis=1)
 
     @property
     def unmet(self) -> float:
-        """The largest missed share; also applies to a full list, as an answer of the model may
-        be rare."""
+        """The largest missed share; not 0 for a full list, as an answer may be rare."""
         return UNMET_ANSWERS / self.game.design.info.n_coalitions
 
     def _no_sums(self, n: int) -> Moments:
@@ -328,8 +323,7 @@ class NoisyContraction(Contraction):
             _add_products(total, micro, both[:, 0], scores, parts)
 
     def _asked_twice(self, state: State, rows: FloatArray) -> FloatArray:
-        """Evaluate the coalitions twice (n, 2, m, k'): value of the mean answer, and half the
-        difference."""
+        """The value of the mean of two answers, and half the difference: (n, 2, m, k')."""
         first = self.game.expectations(state, rows)
         second = self.game.expectations(state, rows)
         # no link of a predicted class

@@ -1,5 +1,4 @@
-"""An error floor for rows whose values never varied: the sampled coalitions may have missed a
-change."""
+"""A floor for errors of rows whose values never varied, as sampling may have missed a change."""
 
 from __future__ import annotations
 
@@ -12,11 +11,9 @@ from dshap.core.types import Link
 __all__ = ["ranges_of", "with_floor"]
 
 INSIDE = 1e-9
-"""Shrinks the range of predictions slightly towards the base value, so that logarithms stay
-finite."""
+"""Shrinks the range of predictions a little towards the base value, to keep logarithms finite."""
 RANGE_ROUNDING = 1e-14
-"""The relative rounding error of means of numbers that cancel, as a share of the range of the
-values."""
+"""The rounding error of means of numbers that cancel, as a share of the range of the values."""
 
 
 def ranges_of(
