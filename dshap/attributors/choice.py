@@ -53,7 +53,7 @@ __all__ = [
 MAX_COALITIONS = 2_048
 """Design "auto" lists all coalitions up to this many, and samples (or uses a closed form) above."""
 MAX_TABLE_COALITIONS = 4_096
-"""The same limit for value functions that have a closed form, which "auto" takes above it."""
+"""The limit of design "auto" for value functions with a closed form, which is taken above it."""
 ROUND_SLACK = 10
 """Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
 

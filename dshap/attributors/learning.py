@@ -195,7 +195,7 @@ class PilotPass:
 
     @property
     def n_coalitions(self) -> int:
-        """How many of the first coalitions of the list are evaluated for the pilot."""
+        """The number of coalitions, first in the list, that the pilot evaluates."""
         return pilot_coalitions(self.game.design) or self.game.design.info.n_coalitions
 
     def partial(self, block: RowBlock) -> Stacked:
