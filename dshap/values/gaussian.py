@@ -1,4 +1,4 @@
-"""Observational values of any model where the columns are taken as jointly Gaussian."""
+"""Observational values of any model, with the columns taken as jointly Gaussian."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ __all__ = ["Gaussian"]
 
 
 class Gaussian(Shifted, PredictedValue):
-    """v_S(x) = E f(x_S, X_S̄) with X_S̄ | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹
-    Σ_SC), C = S̄.
+    """Observational values under a Gaussian distribution fitted to the data.
+
+    v_S(x) = E f(x_S, X_C) over X_C | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹
+    Σ_SC), with C = S̄ the absent columns.
 
     μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, by sums; the
     expectation is the mean of f over `n_samples` draws, so that any model will do.
@@ -84,7 +86,7 @@ class Gaussian(Shifted, PredictedValue):
 
     name = "gaussian"
     drawn: tuple[str, ...] = ()
-    """Kinds of columns that draws are values of, beside numbers."""
+    """Kinds of non-numeric columns that can be drawn."""
     shared_arrays = ("mean", "draws", "base", "base_error")
 
     def __init__(
@@ -115,8 +117,10 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def _check_frame(self, frame: Frame) -> None:
-        """Refuse columns that cannot be drawn: categories, and times, whose draws would go beyond
-        those of the data."""
+        """Raise InputError for columns that cannot be drawn: categories and times.
+
+        Gaussian draws of times would go beyond those of the data.
+        """
         held_by = {"text or categories": frame.categories, "times": frame.times}
         for held, names in held_by.items():
             if names and held not in self.drawn:
@@ -127,23 +131,24 @@ class Gaussian(Shifted, PredictedValue):
                 )
 
     def _scores(self, rows: FloatArray) -> FloatArray:
-        """What is jointly normal (n, columns): the columns themselves."""
+        """The jointly Gaussian transform of rows (n, columns); here the columns themselves."""
         return rows
 
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
-        """Columns (…, columns) that have these scores; those that are not wanted may hold
-        anything."""
+        """Columns (…, columns) with these scores; those not wanted may hold anything."""
         return scores
 
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; the same for any
-        coalitions."""
+        """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
+
+        They are the same for any coalitions.
+        """
         return normal_sums(self._scores(rows), self._shift())
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """The conditional distributions of m coalitions, c columns.
+        """Prepare the conditional distributions of m coalitions of c columns.
 
         `columns` (m, c): present.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in the rows
         of absent and the columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent
@@ -173,7 +178,7 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def _conditional(self, table: NormalTable, present: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Σ_CS Σ_SS⁻¹ and D A^½ of one coalition of columns, both (columns, columns)."""
+        """Σ_CS Σ_SS⁻¹ and D A^½ of one coalition, both (columns, columns)."""
         inside, outside = table.parts(present)
         found = conditional(table.correlation, inside, outside)
         if found is None:
@@ -186,7 +191,7 @@ class Gaussian(Shifted, PredictedValue):
         return regression, factor
 
     def _empty(self, table: NormalTable, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """v(empty) (k,) and its standard error, of the antithetic pairs.
+        """v(empty) (k,) and its standard error, from the antithetic pairs.
 
         Raises
         ------
@@ -212,12 +217,11 @@ class Gaussian(Shifted, PredictedValue):
         return pairs.mean(axis=0), spread / np.sqrt(len(pairs))
 
     def base(self, state: State) -> FloatArray:
-        """v(empty) (k,): the mean over the draws, as of every other coalition."""
+        """v(empty) (k,): the mean of f over the draws."""
         return state["base"]
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
-        """v(empty), the standard error of its draws (None of one pair), and the mean prediction
-        over the data."""
+        """v(empty), the standard error of its draws (None for one pair), the mean prediction."""
         errors = [None if np.isnan(each) else float(each) for each in state["base_error"]]
         return {
             "draws": self.n_samples,
@@ -244,8 +248,7 @@ class Gaussian(Shifted, PredictedValue):
     def _mean_over(
         self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray
     ) -> FloatArray:
-        """Mean over draws of f (n, k) at the values whose scores are centre + noise; those of
-        `rows` where present."""
+        """Mean of f (n, k) over draws with scores centre + noise and the rows' present columns."""
         draw_step = min(len(noise), self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // draw_step)
         total = np.zeros((len(centre), self.n_outputs))
@@ -262,8 +265,11 @@ class Gaussian(Shifted, PredictedValue):
         return total / len(noise)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """The model's memory is not known here: twice the buffer is allowed for it.  Sums over the
-        data are those of a tile of coalitions, however many it holds.
+        """Bytes and predictions; the model's own memory is unknown, so twice the buffer counts.
+
+        The sums over the data cost the same for any number of coalitions in a tile. `prepare` needs
+        Moments, State, a dozen matrices of one coalition, the masks, and the two halves of the
+        draws or the rows that v(empty) is predicted from, with as much for the model.
 
         Of `prepare` Moments, State, a dozen matrices of one coalition, the masks as they are made;
         the draws' two halves, or what v(empty) is predicted from, with as much for the model.
@@ -299,6 +305,6 @@ class Gaussian(Shifted, PredictedValue):
 
 
 def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
-    """Standard normal draws (n_samples, columns), the second half minus the first."""
+    """Standard normal draws (n_samples, columns); the second half is minus the first."""
     half = np.random.default_rng(seed).standard_normal((n_samples // 2, n_columns))
     return np.concatenate([half, -half])

@@ -1,5 +1,4 @@
-"""Interventional values of kernel models in closed form (RKHS-SHAP, Proposition 3): no model is
-called."""
+"""Interventional values of kernel models in closed form (RKHS-SHAP, Proposition 3)."""
 
 from __future__ import annotations
 
@@ -20,8 +19,11 @@ __all__ = ["KernelInterventional"]
 
 
 class KernelInterventional(KernelValue):
-    """v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), μ_r(S̄) = mean over the background of k_S̄(X_b,
-    z_r).
+    """Interventional values of a kernel model in closed form.
+
+    v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), with the mean embedding μ_r(S̄) = mean over the
+    background of k_S̄(X_b, z_r). They equal those of `Marginal(model.predict, background)`, and a
+    row costs the same for any number of background rows.
 
     Equals `Marginal(model.predict, background)`, at the cost of one row of background however many
     there are.
@@ -66,14 +68,14 @@ class KernelInterventional(KernelValue):
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
+        """`complement` (m, r) = Σ_b k_S̄(X_b, z_r), and `count`."""
         columns = ~self.players.columns(masks)
         dtype = self.expansion.coefficients.dtype
         sums = subset_sums(self.expansion, columns, rows, self._r, dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """T[S, k, r] = A_rk μ_r(S̄)."""
+        """The table T[S, k, r] = A_rk μ_r(S̄), as the state of a `SubsetTable`."""
         assert moments is not None
         mean = moments["complement"] / moments["count"]  # (m, r)
         table = np.ascontiguousarray(mean[:, None, :] * self.expansion.coefficients.T)  # (m, k, r)
@@ -91,7 +93,7 @@ class KernelInterventional(KernelValue):
         return table.scored(score, self.players.members, whole=self.expansion.coefficients)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Factors of rows and sums over lattices of coalitions."""
+        """Bytes and operations for m coalitions and n rows: factors, and sums over lattices."""
         c = self.n_columns
         k = self.n_outputs
         r = self._r

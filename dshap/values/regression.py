@@ -1,5 +1,4 @@
-"""Observational values of any model by regression: E[f(X) | X_S = x_S] for every coalition S at
-once."""
+"""Observational values of any model by kernel ridge regression of f on each coalition's columns."""
 
 from __future__ import annotations
 
@@ -34,18 +33,20 @@ __all__ = ["ConditionalRegression"]
 
 PRECISIONS = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
-"""Largest error of float32 sums, in standard deviations of f."""
+"""The largest error allowed of float32 sums, in standard deviations of f."""
 TRIAL_ROWS = 4_096
+"""Rows of the sample that are summed in the float32 trial."""
 TRIAL_VALUES = 1_000
+"""Rows that are evaluated in the float32 trial."""
 TRIAL_COALITIONS = 16
-"""Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is
-measured."""
+"""Random coalitions in the float32 trial."""
 TRIAL_SEED = 0
 
 
 class ConditionalRegression(EmbeddedValue, PredictedValue):
-    """v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄), a kernel ridge regression
-    for every coalition.
+    """Observational values of any model, by a kernel ridge regression for every coalition.
+
+    v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄).
 
     x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
     model and no product kernel is needed, and the model is called once a row of the data.  Every
@@ -131,8 +132,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         self._embed(kernel, embedding, rank_tolerance)
 
     def choose(self, sample: FloatArray) -> State:
-        """As in `EmbeddedValue`; where the sums are to be float32, also what that costs in
-        accuracy.
+        """Choose anchors and kernel as in `EmbeddedValue`, and measure the error of float32 sums.
 
         Raises
         ------
@@ -153,8 +153,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return State({**choice.arrays, "float32_error": np.array([rms, largest])})
 
     def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
-        """Root mean square and largest difference of the values to those of float64 sums, over the
-        deviation of f."""
+        """Root mean square and largest error of float32 sums, in standard deviations of f."""
         f = self.model(rows)
         rng = np.random.default_rng(TRIAL_SEED)
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
@@ -171,7 +170,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     @property
     def sample_size(self) -> int:
-        """Rows to choose from; 0 once chosen."""
+        """Number of rows to choose from; 0 once chosen."""
         size = super().sample_size
         if self.precision == "float32" and self.basis is None:
             return max(size, TRIAL_ROWS)
@@ -180,8 +179,10 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2`
-        Σf², `count`."""
+        """The sums over rows for each coalition, flat: `gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1.
+
+        Also `f` Σf (k,), `f2` Σf² (k,) and `count`.
+        """
         if predictions is None:  # (n, k)
             f = self.model(rows)
         else:
@@ -213,7 +214,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return Moments({**sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and `error`.
+        """A `SubsetTable` (m, k, q), with `rank`, `penalty` and `error` (m,) of the coalitions.
 
         error: cross-validated mean over rows and outputs of (f − v_S)² over the variance of f; NaN
         where the penalty is given.
@@ -261,8 +262,11 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of `prepare` Moments, the state twice, the features and one coalition's solve; of
-        `moments` features, lattices, Φ, the Moments and the predictions."""
+        """Bytes and operations for m coalitions and n rows.
+
+        `prepare` needs Moments, the state twice, the features and one coalition's solve; `moments`
+        needs features, lattices, Φ, the Moments and the predictions.
+        """
         c = self.n_columns
         k = self.n_outputs
         q = self._q

@@ -1,5 +1,4 @@
-"""Tree ensembles by the exact TreeSHAP of their own libraries: XGBoost, LightGBM, scikit-learn
-(through shap)."""
+"""Tree ensembles by the exact TreeSHAP of their own libraries."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ __all__ = ["Trees", "as_value"]
 
 
 def as_value(given: Any) -> Any:
-    """The `Trees` of a fitted tree ensemble; anything else as it is."""
+    """The `Trees` of a fitted tree ensemble; any other object unchanged."""
     if is_ensemble(given):
         return Trees(given)
     return given
 
 
 class Trees(TableValue):
-    """TreeSHAP of a fitted ensemble: a closed form, no coalition is listed.
+    """TreeSHAP values of a fitted ensemble, a closed form that lists no coalitions.
 
     Without a background v_S(x) follows the trees: where the column of a split is absent, both
     branches count by the training rows that went there (path-dependent).  With one it is
