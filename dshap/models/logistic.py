@@ -1,5 +1,4 @@
-"""Kernel logistic regression on landmarks or Fourier features: Newton's method, a pass over the
-rows a step."""
+"""Kernel logistic regression on landmarks or Fourier features, by Newton's method."""
 
 from __future__ import annotations
 
@@ -40,11 +39,11 @@ from dshap.models.tuning import Tuning
 __all__ = ["KernelLogistic", "LogisticStep"]
 
 SAMPLE_TOL = 1e-4
+"""Tolerance of Newton's method on the sample, which only gives the starting point on all rows."""
 SAMPLE_PASSES = 50
-"""Newton's method on the sample: its end is the start on all rows, off by the error of sampling
-anyway."""
+"""The most Newton steps on the sample."""
 ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
-"""Rows that are only counted."""
+"""Roles whose rows are only counted -> their names."""
 
 
 class KernelLogistic(KernelModel):
@@ -135,8 +134,7 @@ class KernelLogistic(KernelModel):
         self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
-        """Blocks of class codes, NaN where a label is missing; and all labels there are, from a
-        pass of their own."""
+        """Blocks of class codes, NaN where a label is missing; and all classes, found by a pass."""
         classes = np.zeros(0)
         for _, labels in blocks():
             given, is_there = as_labels(labels)
@@ -204,8 +202,7 @@ class KernelLogistic(KernelModel):
         )
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds of the second class (n,), or f (n, K) of more classes, which sums to 0 over
-        them."""
+        """Log-odds of the second class (n,); with more classes f (n, K), which sums to 0."""
         out = self.expansion_.predict(X)
         if len(self.classes_) == 2:
             return out[:, 0]
@@ -224,7 +221,7 @@ class KernelLogistic(KernelModel):
         return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
 
     def score(self, X: Any, y: Any) -> float:
-        """Accuracy on these rows, as scikit-learn's classifiers have it."""
+        """Accuracy on these rows."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
     def score_moments(self, block: RowBlock) -> Moments:
@@ -263,8 +260,11 @@ class KernelLogistic(KernelModel):
         return len(classes)
 
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with
-        its factor; on the sample features, twice, and Newton's method."""
+        """The cost of a fit with so many classes.
+
+        The sums hold the Hessian's blocks and the gradient, the solve holds Newton's system and its
+        factor; on the sample count the features, twice, and Newton's method.
+        """
         # features and the intercept; contrasts
         p = self.embedding.n_features + 1
         c = max(n_outputs - 1, 1)
@@ -299,8 +299,10 @@ def start_on_sample(
     roles: NDArray[np.int8],
     n_classes: int,
 ) -> tuple[Newton, int]:
-    """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes
-    over the sample."""
+    """The start of Newton's method on all rows, from a sample, and the passes over the sample.
+
+    The penalty is chosen here too.
+    """
     psi = with_ones(features, x)
     contrast = contrasts(n_classes)
     n_trials = 0
@@ -323,29 +325,29 @@ def start_on_sample(
 
 @dataclass(frozen=True, eq=False)
 class LogisticStep:
-    """One Newton step of a `KernelLogistic` over all rows; picklable, numpy in and out."""
+    """One Newton step of a `KernelLogistic` over all rows; a picklable pass."""
 
     model: KernelLogistic
     features: ModelFeatures
     newton: Newton
     values: FloatArray
-    """(K,): numbers that stand for the classes in the target, sorted."""
+    """(K,): numbers that represent the classes in the target, sorted."""
     classes: NDArray[Any]
-    """(K,)"""
+    """(K,): labels of the classes."""
     n_sample_passes: int
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
     form: PlayerForm | None = None
-    """Of the Shapley penalty, where there is one."""
+    """The Shapley penalty as a quadratic form; None without one."""
 
     wants = ("target",)
 
     def along(self, strengths: tuple[float, ...]) -> LogisticPath:
-        """The passes that give a model for each strength of the Shapley penalty."""
+        """The passes that fit a model for each strength of the Shapley penalty."""
         return LogisticPath(self.at(strengths[0]), strengths[1:])
 
     def at(self, strength: float) -> LogisticStep:
-        """The first step with another strength, from where this one is."""
+        """The first step for another strength, starting at the current point."""
         assert self.form is not None
         form = self.form.at(strength)
         return replace(
@@ -353,7 +355,7 @@ class LogisticStep:
         )
 
     def partial(self, block: RowBlock) -> Moments:
-        """Loss, gradient, Hessian and counts over the rows of a block, y (n,).
+        """Loss, gradient, Hessian and counts over the rows of a block with targets y (n,).
 
         Raises
         ------
@@ -398,7 +400,7 @@ class LogisticStep:
         return step.fitted(moments)
 
     def next(self, moments: Moments) -> LogisticStep:
-        """The next step, or this one with Newton's method ended."""
+        """The next step, or this step marked as ended."""
         if not moments["counts"].any():
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
         with one_blas_thread():
@@ -408,7 +410,7 @@ class LogisticStep:
         return replace(self, newton=newton)
 
     def fitted(self, moments: Moments) -> KernelLogistic:
-        """The model where Newton's method has ended."""
+        """The fitted model, once Newton's method has ended."""
         newton = self.newton
         names = self.feature_names
         assert newton.ending is not None
@@ -451,12 +453,11 @@ class LogisticStep:
 
 @dataclass(frozen=True, eq=False)
 class LogisticPath:
-    """Logistic fits that differ in the strength of their Shapley penalty, each from the solution
-    before it."""
+    """Logistic fits along strengths of the Shapley penalty, each started at the last solution."""
 
     step: LogisticStep
     left: tuple[float, ...]
-    """Strengths to come."""
+    """Strengths that are not fitted yet."""
     done: tuple[KernelLogistic, ...] = ()
     wants = ("target",)
 

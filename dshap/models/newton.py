@@ -1,4 +1,9 @@
-"""Newton's method for the penalised log-loss: sums over rows, and what follows from them.
+"""Newton's method for the penalised log-loss, from sums over rows.
+
+A point is weights (p + 1, c) of the features and, last, the intercept. The c coordinates are
+contrasts of the K classes: two classes have one, the log-odds of the second; more have K − 1,
+orthonormal and orthogonal to the direction that adds one number to all classes, which changes no
+probability. So the Hessian is regular, with (K − 1)(p + 1) rows.
 
 A point is weights (p + 1, c) of the features and, last, the intercept.  The c coordinates are
 contrasts of the K classes: two classes have one, the log-odds of the second; more have K − 1,
@@ -33,45 +38,52 @@ __all__ = [
 ]
 
 PENALTIES = 10.0 ** np.arange(0.0, -10.1, -0.5)
-"""λ that penalty="validate" tries, the largest first."""
+"""The grid of λ that penalty="validate" tries, largest first."""
 PATIENCE = 3
-"""Penalties in a row that do not lower the validation loss before the path ends."""
+"""The path ends after this many penalties in a row without a lower validation loss."""
 PATH_TOL = 1e-3
+"""Tolerance of Newton's method at each penalty of the path."""
 PATH_PASSES = 10
+"""The most Newton steps at each penalty of the path."""
 PATH_ROWS = 10_000
-"""Newton's method at each penalty of the path: tolerance, passes, training rows, at most."""
+"""The most training rows at each penalty of the path."""
 SMALLEST_STEP = 2.0**-20
+"""Newton's method ends when its step has been halved to less than this."""
 SLACK = 1e-13
-"""An objective that rises by this part of itself has not risen: rounding."""
+"""A relative rise of the objective up to this is rounding."""
 ROUNDING = 1e-15
-"""Part of the objective below which a gain is rounding."""
+"""A gain below this share of the objective is rounding."""
 
 Codes = NDArray[np.intp]
-"""(n,): the class of each row, 0..K−1."""
+"""(n,): the class of each row, 0 to K − 1."""
 
 
 def contrasts(n_classes: int) -> FloatArray:
-    """C (K, c): logits (n, K) are coordinates (n, c) times Cᵀ."""
+    """C (K, c): the logits (n, K) are the coordinates (n, c) times Cᵀ."""
     if n_classes == 2:
         return np.array([[0.0], [1.0]])
     return helmert(n_classes).T
 
 
 def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArray:
-    """(size, c): the point without features, whose intercepts give each class its share of the rows
-    (K,)."""
+    """(size, c): the point without features that gives each class its share of the rows.
+
+    counts (K,).
+    """
     logs = np.log(np.maximum(counts, 0.5))
     return np.vstack([np.zeros((size - 1, contrast.shape[1])), (logs - logs[0]) @ contrast])
 
 
 def pairs(c: int) -> list[tuple[int, int]]:
-    """Blocks (a, b) of a symmetric matrix of c × c blocks, each once."""
+    """The blocks (a, b) of a symmetric matrix of c × c blocks, each once."""
     return [(a, b) for a in range(c) for b in range(a + 1)]
 
 
 def class_loss(logits: FloatArray, codes: Codes) -> tuple[FloatArray, FloatArray]:
-    """−log P(class of the row) (n,), and the logits (n, K) less that of the row's class; no digits
-    are lost near 0."""
+    """−log P(class of the row) (n,), and the logits (n, K) minus that of the row's class.
+
+    Accurate near 0.
+    """
     gap = logits - np.take_along_axis(logits, codes[:, None], axis=1)
     return np.logaddexp.reduce(gap, axis=1), gap
 
@@ -123,34 +135,37 @@ def logistic_sums(
 
 @dataclass(frozen=True, eq=False)
 class Newton:
-    """Newton's method between two passes: where the next sums are to be taken, or how it ended."""
+    """The state of Newton's method between two passes: the next point, or how it ended."""
 
     penalty: float
     contrast: FloatArray
     """(K, c)"""
     weights: FloatArray
-    """(p + 1, c): the point to look at; once it has ended, the solution."""
+    """(p + 1, c): the point that the next pass evaluates; the solution once it has ended."""
     tol: float
     max_iter: int
     noun: str = "features"
-    """What the features come from, for errors."""
+    """Name of the features in error messages."""
     n_passes: int = 0
     accepted: FloatArray | None = None
-    """The best point so far; the point to look at is step·direction from it."""
+    """The best point so far; `weights` is step · direction away from it."""
     direction: FloatArray | None = None
     step: float = 1.0
     loss: float = np.inf
+    """Mean loss at the accepted point."""
     objective: float = np.inf
+    """loss + penalty/2 ‖f‖² at the accepted point."""
     decrement: float = np.inf
-    """Of the accepted point: mean loss, loss + penalty/2 ‖f‖², what the quadratic model has left to
-    gain."""
+    """The gain that the quadratic model still predicts at the accepted point."""
     ending: str | None = None
     """Why it ended; None while it runs."""
     is_converged: bool = False
 
     def next(self, sums: Mapping[str, NDArray[Any]], form: FloatArray | None = None) -> Newton:
-        """The next point, from the sums (see `logistic_sums`) at this one, and the form (p, p) of a
-        Shapley penalty.
+        """The next point, from the sums at this one (see `logistic_sums`).
+
+        `form` (p, p) is that of a Shapley penalty, or None. The objective is the mean loss +
+        penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
         The objective is the mean loss + penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
@@ -218,13 +233,13 @@ class Newton:
         return half
 
     def again(self) -> Newton:
-        """Newton's method for another objective, from the solution of this one."""
+        """Newton's method for another objective, starting at this solution."""
         return Newton(self.penalty, self.contrast, self.weights, self.tol, self.max_iter, self.noun)
 
     def _solved(
         self, hessian: FloatArray, gradient: FloatArray, ridge: float, form: FloatArray | None
     ) -> FloatArray:
-        """H⁻¹g (p + 1, c), ridge and form on all coordinates but the intercepts."""
+        """H⁻¹g (p + 1, c); ridge and form apply to all coordinates but the intercepts."""
         p, c = gradient.shape
         system = np.empty((c, p, c, p))
         for block, (a, b) in zip(hessian, pairs(c), strict=True):
@@ -241,7 +256,7 @@ class Newton:
 
 
 def newton_on(newton: Newton, psi: FloatArray, codes: Codes) -> Newton:
-    """Newton's method to its end on rows (n, p + 1) in memory."""
+    """Run Newton's method to its end on rows (n, p + 1) in memory."""
     while newton.ending is None:
         newton = newton.next(logistic_sums(_blocks(psi, codes), newton.weights, newton.contrast))
     return newton
@@ -255,8 +270,7 @@ def _blocks(psi: FloatArray, codes: Codes) -> Iterator[tuple[FloatArray, Codes]]
 def validated_penalty(
     start: Newton, psi: FloatArray, codes: Codes, is_train: NDArray[np.bool_]
 ) -> tuple[Newton, int]:
-    """`start` with the penalty and the point that have the least log-loss of validation rows; and
-    the passes it took.
+    """`start` with the penalty and point of least validation log-loss, and the passes it took.
 
     Penalties fall along `PENALTIES`, each starting at the solution of the one before, until
     `PATIENCE` of them in a row have not lowered the validation loss or the system cannot be solved

@@ -1,5 +1,4 @@
-"""How far attributions of a kernel model can move when a row moves a little: RKHS-SHAP's Theorem
-6."""
+"""Bounds on how far attributions of a kernel model move with the row (RKHS-SHAP, Theorem 6)."""
 
 from __future__ import annotations
 
@@ -27,14 +26,15 @@ __all__ = [
 ]
 
 MAX_COLUMNS = 16
-"""Whose coalitions are all looked at."""
+"""The most columns whose coalitions are all listed."""
 INTERVENTIONAL = 4.0
-"""Of Theorem 6: ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), where 0 ≤ k_j ≤ 1 and k_j(x, x) = 1."""
+"""The factor in Theorem 6, ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), for k_j ≤ 1 and k_j(x, x) = 1."""
 
 
 def rkhs_norm(model: Any) -> FloatArray:
-    """‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output of a kernel model, the intercept apart; r²
-    operations.
+    """The RKHS norm ‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output, without the intercept.
+
+    r² operations.
 
     Raises
     ------
@@ -53,8 +53,9 @@ def rkhs_norm(model: Any) -> FloatArray:
 def attribution_bound(
     model: Any, rows: Any, others: Any, amplification: float | None = None
 ) -> FloatArray:
-    """The most that any attribution can differ between two rows (n, k): |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4
-    (1 − k(x, x')))^½.
+    """Upper bound (n, k) on the difference of any attribution between two rows.
+
+    |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4 (1 − k(x, x')))^½.
 
     Parameters
     ----------
@@ -94,8 +95,11 @@ def attribution_bound(
 
 
 def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) -> float:
-    """M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]) of the conditional
-    embeddings of a model.
+    """M_Γ ≥ 1: the largest squared norm of a model's conditional mean embeddings.
+
+    M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]), the embedding of S̄ given
+    S as an operator on the functions that the model is made of. It is computed on landmarks, so
+    nothing n×n is formed.
 
     The squared norm of the embedding of S̄ given S as an operator, on the functions that the model
     is made of; by landmarks, so nothing n×n is formed.
@@ -145,19 +149,19 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
 
 @dataclass(frozen=True)
 class Robustness:
-    """How far attributions of perturbed rows moved, beside the bound."""
+    """How far attributions of perturbed rows moved, compared with the bound."""
 
     norm: FloatArray
-    """(k,): ‖f‖."""
+    """(k,): ‖f‖ of each output."""
     amplification: float | None
-    """M_Γ of observational values; None of interventional ones."""
+    """M_Γ for observational values; None for interventional ones."""
     bound: FloatArray
-    """(k,): of any two rows with |x_j − x'_j|² ≤ δ."""
+    """(k,): the bound for any two rows with |x_j − x'_j|² ≤ δ."""
     n_pairs: int
     n_violations: int
-    """Of pairs, players and outputs: those beyond the bound by k(x, x')."""
+    """Number of (pair, player, output) where the change exceeds the pair's own bound."""
     largest_ratio: float
-    """Of |φ_i(x) − φ_i(x')| over that bound: 1 is tight."""
+    """Largest |φ_i(x) − φ_i(x')| over the pair's bound; 1 means tight."""
 
     def __str__(self) -> str:
         bound = ", ".join(f"{each:.4g}" for each in self.bound)
@@ -177,7 +181,7 @@ def robustness(
     n_pairs: int = 1_000,
     seed: int = 0,
 ) -> Robustness:
-    """Attributions of all columns of perturbed rows beside the bound of Theorem 6.
+    """Perturb rows and compare the change of their attributions with the bound of Theorem 6.
 
     Parameters
     ----------
@@ -234,7 +238,7 @@ def _moved_by(
     penalty: ShapleyPenalty,
     column: int,
 ) -> FloatArray:
-    """|φ_i(x) − φ_i(x')| (n, k) of one column."""
+    """|φ_i(x) − φ_i(x')| (n, k) for one column i."""
     of_column = replace(penalty, player=column)
     phi = player_attributions(expansion, np.concatenate([near, moved]), data, of_column)
     return np.abs(phi[: len(near)] - phi[len(near) :])

@@ -1,4 +1,4 @@
-"""What is asked of a Shapley regulariser: which player, how much, which values."""
+"""The options of the Shapley regulariser: player, strength, kind of values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ __all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
 
 VALUES = ("interventional", "observational")
 N_COALITIONS = {"interventional": 4_096, "observational": 256}
-"""Coalitions that are listed or drawn where no number is given: each costs r operations a row, or
-r²."""
+"""Kind of values -> coalitions listed or drawn by default.
+
+Each costs r operations a row for interventional values, r² for observational ones.
+"""
 MOST = 1 << 20
-"""Coalitions, at most."""
+"""The most coalitions."""
 
 
 @dataclass(frozen=True)
 class ShapleyPenalty:
-    """strength · mean over the training rows of φ_A(x)², beside the loss and the norm of a kernel
-    model.
+    """A penalty on one player's attributions: strength · mean over the training rows of φ_A(x)².
+
+    It is added to the loss and the norm of a kernel model. φ_A is the attribution of player A. Its
+    "interventional" values break the dependence of A and the other columns: the fitted model then
+    relies less on A, which helps where A is expected to shift (ISV-REG). "observational" values
+    keep the dependence: effects through columns that are correlated with A count too, as in fair
+    learning (OSV-REG).
 
     φ_A is the attribution of player A.  Its "interventional" values break the dependence of A and
     the other columns: a model that is fitted so leans less on A, which helps where A is expected to
@@ -82,7 +89,7 @@ class ShapleyPenalty:
             checked_embedding(self.embedding)
 
     def _plain_player(self) -> str | int | tuple[str | int, ...]:
-        """The player as a text, a number or a tuple of them."""
+        """The player as a string, an integer or a tuple of them."""
         is_one = isinstance(self.player, str | int | np.integer)
         if is_one:
             given = [self.player]
@@ -98,13 +105,13 @@ class ShapleyPenalty:
 
     @property
     def columns(self) -> tuple[str | int, ...]:
-        """The player's, as given."""
+        """The player's columns, as given."""
         if isinstance(self.player, tuple):
             return self.player
         return (self.player,)
 
     def positions(self, n_columns: int, names: Sequence[str] | None) -> list[int]:
-        """Of the player's columns in a table; without names they are called x0, x1, ….
+        """Positions of the player's columns in a table; unnamed columns are called x0, x1, ….
 
         Raises
         ------
@@ -122,12 +129,12 @@ class ShapleyPenalty:
 
     @property
     def most_coalitions(self) -> int:
-        """That are listed or drawn."""
+        """The most coalitions that are listed or drawn."""
         return self.n_coalitions or N_COALITIONS[self.value]
 
 
 def _position(column: str | int, names: Sequence[str]) -> int:
-    """Of a column that is given by its name or its position."""
+    """Position of a column given by name or position."""
     if isinstance(column, str):
         if column not in names:
             raise InputError(unknown_name("player", column, names))
@@ -141,12 +148,12 @@ def _position(column: str | int, names: Sequence[str]) -> int:
 
 
 def _is_column(given: Any) -> bool:
-    """A name, or a position."""
+    """Whether it is a name or a position."""
     return isinstance(given, str | int | np.integer) and not isinstance(given, bool)
 
 
 def checked_penalty(given: Any) -> ShapleyPenalty:
-    """The penalty, or an InputError for anything else."""
+    """The penalty; InputError for any other object."""
     asked = "dshap.models.ShapleyPenalty(player, strength)"
     penalty: ShapleyPenalty = of_kind("penalty", given, ShapleyPenalty, asked)
     return penalty
