@@ -26,10 +26,10 @@ Products and powers of such factors stay in the family.
 FLAT = 1e100
 """Length-scale of a column that a kernel ignores: its factor is exactly 1."""
 INSTEAD = (
-"""The advice in messages about models that cannot be reduced."""
     "use dshap.values.Marginal(model.predict, background) for interventional values, "
     "dshap.values.ConditionalRegression(model.predict, data, ...) for observational ones"
 )
+"""The advice in messages about models that cannot be reduced."""
 
 
 def refusal(what: str, why: str, instead: str = INSTEAD) -> InputError:
