@@ -23,11 +23,6 @@ class BaseAttributor(Predicted):
     than the model and the players. The object is sent to the workers with everything that it holds
     except `data`, which only supply the names and kinds of the columns. Links are not applied to
     its attributions.
-
-    What is left to write is ``attribute(rows (n, columns)) -> Attribution``, which `attribution`
-    helps to make; `cost` where it is known, and `fingerprint` where attributions follow from more
-    than the model and the players.  It travels to the workers with all that it holds but `data`,
-    which tell names and kinds of the columns.  A link is not applied to what it gives.
     """
 
     n_replicates = 0
@@ -53,7 +48,7 @@ class BaseAttributor(Predicted):
         Raises
         ------
         DshapError
-            Where they miss the predictions.
+            Where Σφ + base misses the predictions.
         """
         prediction = self.model(rows)
         check_additivity(phi, base, prediction, tolerance)

@@ -42,10 +42,6 @@ class ClosedForm(ABC):
     (`learns`) or made where it is needed. For each tile of rows `settled` is called first, then
     `phi` in micro-blocks, then `checked`; while `checked` returns another state, `phi` is repeated
     with it.
-
-    A state that no row changes, with `base` (k,) in it, is learned from the data (`learns`) or made
-    where it is wanted.  For a tile of rows come `settled`, then `phi` in micro-blocks, then
-    `checked`; `phi` again for as long as that gives another state.
     """
 
     value: Any

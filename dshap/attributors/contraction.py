@@ -42,9 +42,6 @@ class Contraction:
 
     Beside the `whole` sum (n, d, k) it holds those of the jackknife groups (R, n, c, k), with their
     own scores, and `pairs` (n, pairs, k), the sums for interactions where they are asked for.
-
-    Beside the `whole` sum (n, d, k) go those of the jackknife groups (R, n, c, k), with their own
-    scores, and `pairs` (n, pairs, k), the sums of interactions where they are asked for.
     """
 
     game: Game
@@ -243,9 +240,6 @@ class DirectContraction(Contraction):
 
         Blocks that `scored` has no shortcut for, or whose jackknife groups have scores of their
         own, go through the values.
-
-        Where the scores of a block are of another kind, or groups have their own, its values are
-        taken.
         """
         total = self._no_sums(len(rows))
         prediction = None
@@ -276,13 +270,6 @@ class NoisyContraction(Contraction):
     coalitions, too few to estimate a variance), over √R, are replicates beside those of the design.
     The predictions of a row itself and of the background weigh more than any coalition and cost
     little: they are evaluated R times.
-
-    Each coalition is asked twice: the value is (a + b)/2, and (a − b)/2 has the same variance as
-    its noise.  φ is linear in the values, so R sums of these halves with random signs, each time
-    dealt anew to the coalitions of a tile (a player's φ hangs on a few of them, too few to tell a
-    variance by), over √R, are replicates beside those of the design.  The model's answers for a row
-    itself and for the background weigh more than any coalition and cost little: they are asked for
-    R times.
     """
 
     def _started(self, rows: FloatArray) -> Started:
@@ -375,8 +362,6 @@ def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, star
 
     halves (n, m, k) are half differences of two answers. The signs and permutations are the same
     for all rows, so that sums over rows have valid errors too.
-
-    Signs and deals are the same for all rows, so that sums over rows have their errors too.
     """
     rng = np.random.default_rng([NOISE_STREAM, start])
     m = len(block.score)
@@ -407,9 +392,6 @@ class WholeContraction(Contraction):
 
     Such a design is not linear in the values. Its sums are `values` (n, m, k), 0 for the coalitions
     of other tiles, so that the parts add up to the whole.
-
-    Its sums are `values` (n, m, k), 0 for the coalitions of other tiles: parts of them add up to
-    the whole.
     """
 
     def _no_sums(self, n: int) -> Moments:

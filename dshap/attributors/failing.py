@@ -40,7 +40,7 @@ class RowsError(PredictError):
 
     Parameters
     ----------
-    reasons : position among these rows -> why
+    reasons : position among these rows -> reason
     """
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
@@ -76,16 +76,12 @@ class Spared:
     A call that fails is halved until the failing rows are known: at most 2 n calls for n rows, and
     each row takes part in 1 + log2 n of them. The other rows keep the values that the function
     gives for them.
-
-    A call that fails is cut in two until it is known for which rows it does: at most 2 n calls for
-    n rows, and each row 1 + log2 n times.  The other rows of a call have the values that the
-    function gives for them.
     """
 
     rows: FloatArray
     """(n, columns) of the tile."""
     failed: dict[int, str] = field(default_factory=dict)
-    """position in the tile -> why"""
+    """position in the tile -> reason"""
     has_good: bool = False
     """The function has succeeded for some single row."""
 
@@ -173,12 +169,10 @@ def sparing(
     `reasons` of the result holds why. The other rows are attributed by one call, as if the table
     did not hold the rows that fail.
 
-    The others are attributed by one call, as if the table did not hold the rows that fail.
-
     Raises
     ------
     Exception
-        What `attribute` raises, where no row can be explained.
+        The error of `attribute`, where no row can be explained.
     """
     at = np.arange(len(rows))
     failed = dict[int, str]()

@@ -80,7 +80,7 @@ class Started:
     noise: FloatArray
     """(R, left, k): deviations of the answers of a stochastic model; R = 0 for other models."""
     failed: Mapping[int, str]
-    """position -> why, of the rows that failed."""
+    """position -> reason, of the rows that failed."""
 
     def rows_of(self, rows: FloatArray) -> FloatArray:
         """The rows (n, columns) that are left; no copy where none failed."""
@@ -109,8 +109,6 @@ class Instances:
 
     Everything that no instance changes is learned beforehand, and loaded from a store when it is
     first needed.
-
-    What no instance changes is learned before, and loaded from a store when it is first wanted.
     """
 
     value: Explained
@@ -238,8 +236,6 @@ class Game(Instances):
     """The values v_S(x) of the coalitions of a design, and of the two ends.
 
     The state of a tile of coalitions is prepared each time it is needed.
-
-    The state of a tile of coalitions is made where it is wanted.
     """
 
     value: ValueFunction
@@ -406,8 +402,6 @@ def rows_off(
 
     A difference up to rounding plus `explained` (k,) is allowed. Rounding is relative to the
     largest number of all rows.
-
-    What rounding explains is relative to the largest number of all rows.
     """
     if not len(phi):
         return {}

@@ -185,8 +185,6 @@ class PilotPass:
 
     Rows that cannot be explained are left out; where none is left, the record is empty and nothing
     is chosen.
-
-    Nothing is chosen where no row can: the record is empty.
     """
 
     game: Game

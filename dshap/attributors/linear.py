@@ -36,10 +36,6 @@ class Linear(ClosedForm):
     affine, so that all attributions of an output are one (players, columns) matrix M: from all
     coalitions up to 16 players, from random orders with standard errors above. After that a row
     costs one matrix product.
-
-    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns)
-    matrix M an output, by all coalitions up to 16 players, by random orders with standard errors
-    above; then a row costs one product.
     """
 
     value: LinearGaussian
@@ -188,8 +184,8 @@ def linear_transform(
     n_permutations : int, optional
         Random orders, each with its reversal; even.  None: all coalitions up to 16 players, 1,000
         orders above.
-    ridge : added to the diagonal of the correlation matrix
-    seed : of the orders
+    ridge : number added to the diagonal of the correlation matrix
+    seed : seed of the random orders
 
     Returns
     -------
@@ -200,14 +196,14 @@ def linear_transform(
     Raises
     ------
     InputError
-        No covariance, or columns that determine one another.
+        An array that is no covariance, or columns that determine one another.
 
     Notes
     -----
     E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those
     of absent columns; T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on
     LinearExplainer with correlated features of the shap package (its transform averages over
-    permutations too).  One factorisation a coalition: m·columns³/3.
+    permutations too).  It takes one factorisation for each coalition: m·columns³/3 operations.
     """
     mean = finite_array("mean", mean, (1,), "(columns,)")
     covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")
@@ -276,8 +272,6 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     """G_S (m, columns, columns) with E[x | x_S] = μ + G_S (x − μ), for m coalitions of columns.
 
     Coalitions with the same number of varying columns are solved together.
-
-    Coalitions with as many columns that vary are solved together.
     """
     out = np.zeros((*columns.shape, columns.shape[1]))
     out[:, np.arange(columns.shape[1]), np.arange(columns.shape[1])] = columns

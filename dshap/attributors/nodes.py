@@ -67,10 +67,6 @@ def reference_nodes(d: int, q: int) -> int:
     Twice as many, at least 1.4·√d, and at most the exact number: a product of d factors may fall
     within 1/d of an end of [0, 1], and nodes come as near as 1.4/q². For factors in [0, 1]
     `worst_node_error` of that many is below 3e-5 for any d up to 1,000.
-
-    Twice as many, and at least 1.4·√d: a product of d factors may fall within 1/d of an end of [0,
-    1], and nodes come as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is
-    below 3e-5 for any d up to 1,000.
     """
     return min(exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
 
@@ -99,18 +95,18 @@ def node_count(
     Parameters
     ----------
     game : `product_game_values` or `fourier_game_values`
-        Whose arguments x (d, n, r), background (d, b, r), coefficients (r, k) and rest (b, r) are.
+        Function of x (d, n, r), background (d, b, r), coefficients (r, k) and rest (b, r).
     tolerance : float
-        In units of `unit`; below about 1e-13·Σ_r|A_r| it is rounding that decides, and the exact
-        number comes back.
+        Largest error, in units of `unit`; below about 1e-13·Σ_r|A_r| rounding dominates, and the
+        exact number of nodes is returned.
     unit : float or (k,)
         Standard deviation of the predictions; 1 for an absolute tolerance.
 
     Notes
     -----
-    A measurement on these rows, not a bound for others: give those that are worst.  An odd number
-    of nodes costs as much as the next even one.  `worst_node_error` bounds what real factors in [0,
-    1] can do.
+    The error is measured on these rows and is no bound for others: give the worst ones.  An odd
+    number of nodes costs as much as the next even one.  `worst_node_error` bounds the error for
+    real factors in [0, 1].
     """
     d = len(x)
     q = max(2, least + least % 2)

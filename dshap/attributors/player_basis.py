@@ -3,10 +3,6 @@
 A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), with
 ζ_r its attribution in the basis function k(·, z_r). ζ does not depend on the weights a, so that a
 fit can be constrained to small attributions.
-
-A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), ζ_r its
-attribution in the basis function k(·, z_r).  Whatever the weights a are, ζ is the same: a fit may
-be held to small attributions.
 """
 
 from __future__ import annotations
@@ -140,9 +136,6 @@ class PlayerLearning:
     """Passes over the data, one for each tile of coalitions, and then the pass or result of `then`.
 
     Workers are sent one tile at a time; the states learned so far stay on the client
-    (`dshap.core.capabilities.Accumulates`).
-
-    Workers are sent one tile at a time; what was learned before stays here
     (`dshap.core.capabilities.Accumulates`).
     """
 

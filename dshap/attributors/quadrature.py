@@ -113,17 +113,6 @@ class Quadrature(ClosedForm):
     with the largest additivity gap, is above the tolerance: `checked`. The stated error is `SAFETY`
     times the largest difference of these rows to values with at least twice as many nodes, plus
     rounding.
-
-    What `KernelInterventional` is with design="quadrature".  The background is n_background rows
-    that herding chooses from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256
-    pairs of a coalition and a row; the root mean square of what is left, the error of the base
-    value and that of the nodes are stated in the cube's attribute `closed_form`.  With the whole
-    background kept nothing is left.
-
-    Nodes are counted for every tile of rows, on pairs of its rows and background rows, and the tile
-    is computed anew with more of them where the error of its farthest rows, or of those that miss
-    additivity most, is above the tolerance: `checked`.  The stated error is `SAFETY` times the
-    largest difference of these rows to values with at least twice as many nodes, and rounding.
     """
 
     value: KernelInterventional
@@ -163,9 +152,6 @@ class Quadrature(ClosedForm):
 
         The sizes 0 to d − 1 come equally often, and a coalition is drawn uniformly among those of
         its size; the first one is empty.
-
-        Sizes 0 to d − 1 come equally often, a coalition is drawn among those of its size; the first
-        one is empty.
         """
         assert self.candidates is not None
         rng = np.random.default_rng(seed)
@@ -235,8 +221,6 @@ class Quadrature(ClosedForm):
 
         The number of nodes is chosen on pairs of some of these rows and some rows of the
         background; `far` are the positions of the rows farthest from the background.
-
-        Nodes are counted on pairs of some of these rows and some rows of the background.
         """
         unit = self._unit(state, prediction)
         background = state["background"]
@@ -303,8 +287,6 @@ class Quadrature(ClosedForm):
 
         Where the difference is above the tolerance the state comes back with more nodes, chosen on
         these rows.
-
-        Where it is above the tolerance the state comes back with more nodes, counted on these rows.
         """
         if not len(rows):
             return Checked(np.zeros(self.value.n_outputs), {})
@@ -419,7 +401,7 @@ def _distances(rows: FloatArray, background: FloatArray) -> FloatArray:
 
     Columns are scaled by their standard deviation over rows and background together.
     """
-    # rows beyond 1e154: NaN, which counts as farthest
+    # squares of values beyond 1e154 overflow: their distance is NaN, which counts as farthest
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.concatenate([rows, background]).std(axis=0)
     return np.asarray(

@@ -30,10 +30,6 @@ class RoundsAttributor:
     players hold jointly with 95 %, is at most tol. A row whose values have not varied has no range
     to compare its error with: it goes on to the last round. Values are kept: no coalition is
     evaluated twice.
-
-    A row ends where tol bounds what 95 % of the intervals allow all of its players at once
-    (`at_once`).  One whose values have not varied has no range that its error could be held
-    against: it goes on to the last round.  Values are kept: no coalition is evaluated twice.
     """
 
     game: Game
@@ -111,10 +107,6 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
     Gives the median error after the first round that has standard errors, and the median of
     coalitions · (error · `at_once`/tol)², as the error of a mean falls with the root of their
     number. Games whose values have not varied have no such error, and take all coalitions.
-
-    The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a
-    mean falls with their root.  Games whose values have not varied have no such error, and take all
-    coalitions.
     """
     rounds = rounds_of(design)
     first = next((each for each in rounds if not each.info.why_no_errors), rounds[-1])

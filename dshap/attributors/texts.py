@@ -160,7 +160,7 @@ def choose_of_texts(
     Raises
     ------
     InputError
-        What is asked for is not there where players differ from row to row.
+        An option or design that needs the same players in all rows.
     """
     _check(value, options)
     chosen = choose(design, value, options.max_coalitions, seed, _sampled_by_itself)
@@ -204,7 +204,7 @@ class _Filled:
     status: NDArray[np.int8]
     """(n,): see `Status`"""
     reasons: dict[int, str]
-    """position -> why, of the texts that failed"""
+    """position -> reason, of the texts that failed"""
 
     @classmethod
     def of(cls, shape: tuple[int, ...], k: int, n_replicates: int) -> _Filled:

@@ -85,7 +85,7 @@ class TreeForm(PairedForm):
         Raises
         ------
         InputError
-            Where the library's do not add up to φ (n, d, k), column by column.
+            Where the library's values do not add up to φ (n, d, k), player by player.
         """
         model = self.value.model
         by = self.pairing

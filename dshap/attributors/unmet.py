@@ -28,8 +28,6 @@ def ranges_of(
 
     It is the range of f, from `least` to `largest` (k,), widened by the row's two ends. `base` (k,)
     is E f, `prediction` (n, k) is f(x), `ends` (n, 2, k') are v(empty) and v(N).
-
-    `base` (k,) is E f, `prediction` (n, k) the model's, `ends` (n, 2, k') are v(empty) and v(N).
     """
     # (2, k)
     bounds = np.stack([base + (1 - INSIDE) * (bound - base) for bound in (least, largest)])
@@ -53,12 +51,6 @@ def with_floor(
     all coalitions: `unmet`. The floors of all rows stand in one group, so that they add up in the
     error of a mean: the rows share their coalitions. `is_drawn` (d,) marks the players that have a
     sampling error; None: all.
-
-    That is, for a row and output whose attributions phi (n, d, k) are all 0 and whose groups all
-    agree.  By the rule of three a value that m coalitions did not meet has, with 95 %, at most a
-    share of 3/m of all coalitions: `unmet`.  The floors of all rows stand in one group, so that
-    they add up in the error of a mean: the rows share their coalitions.  `is_drawn` (d,) are the
-    players that have an error of sampling; None: all.
     """
     if not unmet or not len(replicates):
         return replicates

@@ -46,7 +46,7 @@ def with_player(
     """The cost of a fit with a Shapley penalty, from that of the fit without it.
 
     The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it
-    takes them in.
+    receives them.
     """
     value = _placeholder(penalty, embedding, n_columns)
     square = 2 * 8 * embedding.n_features**2

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 UNSEEN = Choice(("other", "refuse"))
-"""What a model does with a category that it was not fitted on."""
+"""Rule for a category that a model was not fitted on: "other" or "refuse"."""
 RANK_TOLERANCE = 1e-12
 """Landmarks with a smaller relative residual are dropped, to keep the sums well conditioned."""
 MAX_SHOWN = 12
@@ -47,11 +47,11 @@ class KernelExpansion(Expansion):
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
     categories : (p, 2), optional
-        Column and value of every category that the model was fitted on; those of the landmarks
-        where None.
+        Column and value of every category that the model was fitted on; where None, the
+        categories of the landmarks count.
     unseen : {"other", "refuse"}
-        A category that is not among them is as different from every landmark as two categories are
-        (its factor is ρ), or refused.
+        With "other" an unseen category is as different from every landmark as any two categories
+        (its factor is ρ); with "refuse" it is an InputError.
     """
 
     stored_name = "dshap.models.expansion.KernelExpansion.predict"
@@ -130,7 +130,7 @@ class KernelExpansion(Expansion):
         Raises
         ------
         InputError
-            With the column, the category and those that are known.
+            Names the column, the category and the known categories.
         """
         if not self.needs_check:
             return
@@ -180,15 +180,15 @@ class KernelExpansion(Expansion):
 class FourierExpansion(Expansion):
     """A model of random Fourier features: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
 
-    Every term is the real part of a product over the columns, e^{iω_rj x_j}; terms that share a
-    frequency are one.
+    Every term is the real part of a product over the columns, Π_j e^{iω_rj x_j}; terms that share a
+    frequency are merged.
 
     Parameters
     ----------
     frequencies : (r, columns)
         ω, in radians per unit of each column.
     phases : (r,)
-        A sine is a cosine of phase −π/2.
+        Phases in radians; a sine is a cosine of phase −π/2.
     weights : (r, k)
     intercept : (k,)
     feature_names, output_names : tuples of str, optional

@@ -162,19 +162,16 @@ class ExpansionSum:
     It has the interface of a single expansion, with the terms of all parts in their order. It has
     no `kernel`, since every part has its own.
 
-    It has the face of a single expansion, its terms are those of all parts in their order; there is
-    no `kernel`, since every part has its own.
-
     Parameters
     ----------
     expansions : sequence of KernelExpansion, FourierExpansion or ExpansionSum
-        At least one; sums among them are taken apart.  Where real and complex ones meet, all
-        factors are complex.
+        At least one; sums among them are flattened.  Where real and complex expansions are
+        combined, all factors are complex.
 
     Raises
     ------
     InputError
-        For parts of other columns or outputs, or other names of them.
+        The parts differ in columns, outputs or their names.
     """
 
     expansions: tuple[Expansion, ...]

@@ -134,19 +134,19 @@ class KernelModel(ABC):
             Blocks: a callable that returns, or a re-iterable (a list) of, pairs (X_block, y_block);
             read several times.
         y : (n,) or (n, k)
-            Not given with blocks.
+            Targets, or labels of a classifier; not given with blocks.
         missing : {"refuse", "skip"}
-            Rows with NaN or infinity in X or y.
+            What to do with rows that hold NaN or infinity in X or y.
 
         Raises
         ------
         InputError
-            For NaN (with "refuse"), lengths that differ, or more landmarks than rows.
+            NaN in the rows (with "refuse"), lengths that differ, or more landmarks than rows.
         """
         (fitted,) = self._fits(X, y, missing, None)
         fitted.warn_unless_converged()
         for name in [each for each in vars(self) if each.endswith("_")]:
-            delattr(self, name)  # nothing of an earlier fit stays
+            delattr(self, name)  # remove all attributes of an earlier fit
         vars(self).update(vars(fitted))
         return self
 
@@ -159,13 +159,13 @@ class KernelModel(ABC):
         ----------
         X, y, missing : as in `fit`
         strengths : (s,) of at least 0
-            In the place of that of the penalty; `shapley` of each model holds it.
+            Used instead of the penalty's own; each model's `shapley` holds its strength.
 
         Returns
         -------
         list of s fitted models
-            A ridge needs no pass more than one model does; a logistic fit goes on from the solution
-            of the strength before it, a pass a Newton step.
+            Ridge fits take no more passes than one model; a logistic fit starts at the solution for
+            the previous strength and takes a pass for each Newton step.
         """
         models = self._fits(X, y, missing, self.checked_strengths(strengths))
         for model in models:
@@ -241,11 +241,11 @@ class KernelModel(ABC):
         Parameters
         ----------
         sample_x, sample_y : (n, columns), (n,) or (n, k)
-            Rows of the table (`sample_size` of them are wanted); those with NaN are passed over.
-        positions : (n,)
-            Their positions in the table; held-out rows are left out of every choice.
+            Rows of the table, `sample_size` of them; those with NaN are ignored.
+            positions : (n,)
+                Their positions in the table; held-out rows take no part in any choice.
         strengths
-            Of the models that are wanted, see `fit_path`; None: this one.
+            Strengths of the models to fit, see `fit_path`; None: this model only.
         """
         x = as_rows(sample_x)
         y = np.asarray(sample_y, dtype=float)
@@ -286,7 +286,7 @@ class KernelModel(ABC):
         tuning = None
         if free.any():
             if not self.embedding.has_categories:
-                # refuses now what it would refuse after the tuning
+                # raises now the error that would follow only after the tuning
                 self.embedding.anchors(x, kernel)
             may_be = self.embedding.has_categories
             tuning = tune(

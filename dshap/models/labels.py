@@ -61,7 +61,7 @@ def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], f
     Raises
     ------
     InputError
-        A class that the sample does not hold.
+        A class that does not occur in the sample.
     """
     codes = np.minimum(np.searchsorted(values, target), len(values) - 1)
     is_unseen = values[codes] != target

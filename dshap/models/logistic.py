@@ -56,8 +56,8 @@ class KernelLogistic(KernelModel):
     - Two classes: f is the log-odds of the second one, P = 1/(1 + e⁻ᶠ).  It is scikit-learn's
       `LogisticRegression` on the features Φ with C = 1/(penalty · n).
     - K > 2 classes: P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, symmetric over classes, as in scikit-learn.
-      The minimum has Σ_c f_c = 0 but for a constant in the intercepts, which is chosen so that they
-      sum to 0 as well.
+      The minimum has Σ_c f_c = 0 up to a constant in the intercepts, which is chosen such that
+      they sum to 0 as well.
 
     Parameters
     ----------
@@ -66,37 +66,38 @@ class KernelLogistic(KernelModel):
         or one-hot, as in `dshap.models.tuning`.
     penalty : float or "validate"
         λ above.  "validate" chooses it on the sample: a tenth of it validates, and penalties fall
-        from 1 to 1e-10 by half decades, each solution starting the next, until the validation
-        log-loss has not fallen three times in a row.  All rows are then fitted with the one that
-        had the least.
+        from 1 to 1e-10 by half decades, each fit started at the last solution, until the
+        validation log-loss has not fallen three times in a row.  All rows are then fitted with
+        the best penalty.
     standardize, seed, sample_size, unseen : as in `KernelRidge`
     holdout : float in [0, 1)
-        Part of the rows that enter no sum and give accuracy and log-loss in `report_.held_out`.
+        Share of the rows that are not fitted on and give accuracy and log-loss in
+        `report_.held_out`.
     shapley : ShapleyPenalty, optional
-        strength/2 · mean over the training rows of φ_A(x)², added up over the functions, beside the
+        Adds strength/2 · mean over the training rows of φ_A(x)², summed over the functions, to the
         objective above; see `KernelRidge`.
     max_iter : int
-        Passes over all rows, at most.  `report_.convergence` says how Newton's method ended, and a
-        warning where it did not converge.
+        The most passes over all rows.  `report_.convergence` says how Newton's method ended; it
+        warns where it did not converge.
     tol : float
-        Converged where Newton's step gains at most this part of the objective (half the squared
-        Newton decrement).
+        Newton's method has converged when its step gains at most this share of the objective
+        (half the squared Newton decrement).
 
     Attributes
     ----------
     classes_ : (K,) labels, sorted
     expansion_ : KernelExpansion or FourierExpansion
-        The decision function: one output for two classes, named after the second, else one a class,
-        named after them.
+        The decision function: one output for two classes, named after the second, else one for
+        each class, named after it.
     n_features_in_, feature_names_in_, penalty_, report_ : as in `KernelRidge`
 
     Notes
     -----
-    Newton's method starts from the solution on the sample, so that all rows take some 3 to 5
-    passes, of n·p²·K(K − 1)/2 operations each, p landmarks or features; a step that does not lower
-    the objective is halved, which takes a pass.  The sums hold K(K − 1)/2 matrices of p².  Labels
-    of any kind are taken by `fit` on arrays; a table that a cluster reads (`dshap.fit`) has
-    numbers.  Every class must be in the sample.
+    Newton's method starts from the solution on the sample, so that it takes some 3 to 5 passes over
+    all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that does not
+    lower the objective is halved, which takes another pass.  The sums hold K(K − 1)/2 matrices of
+    p².  `fit` on arrays takes labels of any kind; a table that a cluster reads (`dshap.fit`) must
+    have numbers.  Every class must be in the sample.
 
     Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie,
     Tibshirani & Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2
@@ -147,7 +148,7 @@ class KernelLogistic(KernelModel):
             except TypeError as error:
                 raise InputError(f"labels of several kinds in one target: {error}") from error
             check_classes(classes)
-        if classes.dtype.kind in "OT":  # text without a fixed width; records hold fixed-width text
+        if classes.dtype.kind in "OT":  # records hold text of fixed width only
             classes = np.array(classes.tolist())
 
         def numbers(labels: Any) -> FloatArray:
@@ -265,7 +266,7 @@ class KernelLogistic(KernelModel):
         The sums hold the Hessian's blocks and the gradient, the solve holds Newton's system and its
         factor; on the sample count the features, twice, and Newton's method.
         """
-        # features and the intercept; contrasts
+        # p: features and the intercept; c: contrasts
         p = self.embedding.n_features + 1
         c = max(n_outputs - 1, 1)
         pairs = c * (c + 1) // 2
@@ -360,7 +361,7 @@ class LogisticStep:
         Raises
         ------
         InputError
-            A class that the sample does not hold.
+            A class that does not occur in the sample.
         """
         x = block.x
         y = block.targets
@@ -391,8 +392,7 @@ class LogisticStep:
         Raises
         ------
         InputError
-            Where no training rows are there, or the penalty is too small for Newton's system to be
-            solved.
+            There are no training rows, or the penalty is too small to solve Newton's system.
         """
         step = self.next(moments)
         if step.newton.ending is None:

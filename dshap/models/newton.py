@@ -4,11 +4,6 @@ A point is weights (p + 1, c) of the features and, last, the intercept. The c co
 contrasts of the K classes: two classes have one, the log-odds of the second; more have K − 1,
 orthonormal and orthogonal to the direction that adds one number to all classes, which changes no
 probability. So the Hessian is regular, with (K − 1)(p + 1) rows.
-
-A point is weights (p + 1, c) of the features and, last, the intercept.  The c coordinates are
-contrasts of the K classes: two classes have one, the log-odds of the second; more have K − 1,
-orthonormal and free of the direction that adds one number to all classes, which changes no
-probability.  So the Hessian is regular, of (K − 1)(p + 1) rows.
 """
 
 from __future__ import annotations
@@ -95,7 +90,7 @@ def logistic_sums(
 
     Parameters
     ----------
-    blocks : of (n, p + 1) features with a last column of ones, and classes (n,)
+    blocks : pairs of features (n, p + 1), whose last column is 1, and classes (n,)
     weights : (p + 1, c)
     contrast : (K, c)
 
@@ -127,7 +122,7 @@ def logistic_sums(
             curvature = chance @ (contrast[:, a] * contrast[:, b]) - mean[:, a] * mean[:, b]  # (n,)
             if a == b:
                 scaled = psi * np.sqrt(np.maximum(curvature, 0.0))[:, None]
-                block += scaled.T @ scaled  # half the work: BLAS knows that it is symmetric
+                block += scaled.T @ scaled  # BLAS uses the symmetry: half the work
             else:
                 block += psi.T @ (psi * curvature[:, None])
     return out
@@ -167,13 +162,11 @@ class Newton:
         `form` (p, p) is that of a Shapley penalty, or None. The objective is the mean loss +
         penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
-        The objective is the mean loss + penalty/2 ‖f‖² + Σ wᵀ form w / 2.
-
-        A point whose objective is not above the last one is accepted, and Newton's step taken from
-        there; else the step is halved.  It has converged where λ_N²/2 = gᵀH⁻¹g/2, which the full
-        step gains, is at most tol·objective, and no log-odds can move by more than 1 (‖Ψ‖ ≤ √2):
-        then the last step is safe, and taken unseen.  A start that is worse than no features at
-        all, as from a sample that was separable, is left for that.
+        A point whose objective is not above the last one is accepted, and Newton's step is taken
+        from there; otherwise the step is halved.  The method has converged where λ_N²/2 = gᵀH⁻¹g/2,
+        the gain of the full step, is at most tol·objective, and no log-odds can change by more than
+        1 (‖Ψ‖ ≤ √2): then the last step is safe and is taken without evaluating it.  A start that
+        is worse than the point without features, as from a separable sample, is replaced by it.
         """
         counts = sums["counts"]
         now = replace(self, n_passes=self.n_passes + 1)
@@ -273,13 +266,12 @@ def validated_penalty(
     """`start` with the penalty and point of least validation log-loss, and the passes it took.
 
     Penalties fall along `PENALTIES`, each starting at the solution of the one before, until
-    `PATIENCE` of them in a row have not lowered the validation loss or the system cannot be solved
-    any more.
+    `PATIENCE` of them in a row have not lowered the validation loss or the system is singular.
 
     Raises
     ------
     InputError
-        Where there are no training or no validation rows.
+        There are no training or no validation rows.
     """
     train = np.flatnonzero(is_train)
     held = np.flatnonzero(~is_train)
@@ -287,7 +279,7 @@ def validated_penalty(
         raise InputError(
             "penalty='validate' found no validation rows: give a penalty, or more rows"
         )
-    train = train[:: -(-len(train) // PATH_ROWS)]  # spread over the table
+    train = train[:: -(-len(train) // PATH_ROWS)]  # evenly spaced over the table
     psi_train = psi[train]
     psi_held = psi[held]
     n_passes = 0

@@ -52,26 +52,26 @@ class KernelRidge(KernelModel):
     kernel : Kernel or ProductKernel
         Length-scales "median", numbers, or "validate" (see `dshap.models.tuning`).
     embedding : Nystrom or Fourier
-        Landmarks, whose "kmeans++" measures distances in units of the length-scales; or
-        frequencies, which a categorical column has not.
+        Landmarks, where "kmeans++" measures distances in units of the length-scales; or random
+        frequencies, which do not work with categorical columns.
     penalty : float or "validate"
-        λ of the mean squared loss; "validate" chooses it on a log grid by a tenth of the rows, then
-        fits on all: the largest that costs at most 0.5 % of the least error.
+        λ of the mean squared loss; "validate" chooses it from a log grid, with a tenth of the rows
+        for validation, then fits on all: the largest within 0.5 % of the least error.
     intercept : float or (k,), optional
-        c; the mean of the training targets when None.
+        The constant c; where None, the mean of the training targets.
     standardize : bool
-        Length-scales given as numbers count in standard deviations of the sample's columns.
+        Whether length-scales given as numbers are in standard deviations of the sample's columns.
     holdout : float in [0, 1)
-        Part of the rows that enter no sum and give `r2_`; chosen by position and seed.
+        Share of the rows that are not fitted on and give `r2_`, chosen by position and seed.
     seed : int
     unseen : {"other", "refuse"}
-        A category, in a categorical column, that the sample did not hold: as different from every
-        landmark as two categories are, or an `InputError` of the prediction and of `dshap.explain`.
+        Rule for categories that did not occur in the sample: as different from every landmark as
+        any two categories, or an `InputError` in predictions and in `dshap.explain`.
     sample_size : int
-        Rows that `tuned` sees.
+        Number of rows that kernel and features are chosen from.
     shapley : ShapleyPenalty, optional
-        Holds the attributions of one player small: strength · mean over the training rows of
-        φ_A(x)² beside the mean squared error and λ‖f‖².  Validation chooses λ without it.
+        Penalises the attributions of one player: adds strength · mean over the training rows of
+        φ_A(x)² to the mean squared error and λ‖f‖².  Validation chooses λ without it.
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class KernelRidge(KernelModel):
 
     Notes
     -----
-    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), p landmarks or features; a pass costs
-    n·p².
+    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), with p landmarks or features; it takes
+    n·p² operations.
 
     Examples
     --------
@@ -244,8 +244,8 @@ class TunedRidge:
     def partial(self, block: RowBlock) -> Moments:
         """Sums by role over the rows of a block with targets y (n,) or (n, k).
 
-        Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN
-        are only counted.
+        The sums are ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n, with Φ (n, p) the whitened features; rows with
+        NaN are only counted.
         """
         x = block.x
         y = block.targets
@@ -281,8 +281,8 @@ class TunedRidge:
         Raises
         ------
         InputError
-            Where no training or validation rows are there, or the penalty is too small for the
-            system to be solved.
+            There are no training or validation rows, or the penalty is too small to solve the
+            system.
         """
         return self.fitted(moments, self.chosen_penalty(moments))
 
@@ -371,9 +371,6 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
 
     The error is a quadratic form in the sums: with A = V diag(a) Vᵀ the training Gram, u(λ) = V (a
     + nλ)⁻¹ Vᵀ b, it is uᵀBu − 2uᵀb_v + Σ(y − c)².
-
-    With A = V diag(a) Vᵀ the training Gram, u(λ) = V (a + nλ)⁻¹ Vᵀ b, error = uᵀBu − 2uᵀb_v + Σ(y −
-    c)²; near is within 0.5 %.
     """
     if not validation["n"]:
         raise InputError(
@@ -391,5 +388,5 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
         errors.append(
             np.sum((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit)
         )
-    known = np.maximum(errors, np.finfo(float).eps)  # below it is rounding
+    known = np.maximum(errors, np.finfo(float).eps)  # smaller errors are rounding
     return float(PENALTIES[np.flatnonzero(known <= (1.0 + SLACK) * known.min()).max()])

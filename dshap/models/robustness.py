@@ -39,8 +39,8 @@ def rkhs_norm(model: Any) -> FloatArray:
     Raises
     ------
     InputError
-        A model of Fourier features, or a sum of models: no sum over landmarks of one product
-        kernel.
+        A model of Fourier features or a sum of models, which have no single product kernel with
+        landmarks.
     """
     expansion = _product_kernel_of(model)
     squares = np.zeros(expansion.n_outputs)
@@ -61,21 +61,22 @@ def attribution_bound(
     ----------
     model : a kernel model, or its expansion
     rows, others : (n, columns)
-        x and x', row by row.  Where only |x_j − x'_j|² ≤ δ is known of them, give 0 and √δ.
+        x and x', row by row.  Where only |x_j − x'_j|² ≤ δ is known, give 0 and √δ.
     amplification : float of at least 1, optional
-        M_Γ of observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times as
-        large.  Interventional values where None.
+        M_Γ for observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times
+        as large.  None: interventional values.
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') in the place of its least value
-    exp(−dδ/(2l²)), so for any product kernel.  Its argument does not quite give the factor of
-    observational values: it is stated as a bound that is not known to be broken.
+    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') itself instead of its least value
+    exp(−dδ/(2l²)), so that it holds for any product kernel.  The proof does not fully give the
+    factor for observational values: no violation of that bound is known.
 
     Raises
     ------
     InputError
-        No model of landmarks, other numbers of rows, rows with NaN, an amplification below 1.
+        A model without landmarks, different numbers of rows, rows with NaN, or an amplification
+        below 1.
     """
     expansion = _product_kernel_of(model)
     x, z = (
@@ -101,22 +102,19 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
     S as an operator on the functions that the model is made of. It is computed on landmarks, so
     nothing n×n is formed.
 
-    The squared norm of the embedding of S̄ given S as an operator, on the functions that the model
-    is made of; by landmarks, so nothing n×n is formed.
-
     Parameters
     ----------
     model : a kernel model, or its expansion
     data : (b, columns)
-        What the embeddings are learned from.
+        Rows that the embeddings are learned from.
     penalty : ShapleyPenalty
-        Of observational values: its embedding and λ count, the player does not.
+        A penalty of observational values, whose embedding and λ are used; the player is not.
 
     Raises
     ------
     InputError
-        No model of landmarks, more coalitions than the penalty lists, interventional values, an
-        embedding without landmarks.
+        A model without landmarks, more coalitions than the penalty lists, interventional values,
+        or an embedding without landmarks.
     """
     expansion = _product_kernel_of(model)
     penalty = replace(checked_penalty(penalty), player=0)
@@ -187,20 +185,20 @@ def robustness(
     ----------
     model : a kernel model, or its expansion
     rows : (n, columns)
-        Rows are drawn from these and moved by up to √δ in every column, evenly.
+        Rows are drawn from these, and every column is changed uniformly by up to √δ.
     data, penalty : as in `mean_squared_attribution`
-        The player does not count: all of them are looked at.
+        The penalty's player is not used: all columns are evaluated.
     delta : float
         δ, in squared units of the columns; categorical columns stay as they are.
     n_pairs : int
-        Pairs of rows.
+        Number of pairs of rows.
     seed : int
-        Of the rows and their moves.
+        Seed of the drawn rows and their changes.
 
     Raises
     ------
     InputError
-        As `attribution_bound` and `conditional_amplification`.
+        As for `attribution_bound` and `conditional_amplification`.
     """
     expansion = _product_kernel_of(model)
     penalty = checked_penalty(penalty)
@@ -218,7 +216,7 @@ def robustness(
     changes = [
         _moved_by(expansion, near, moved, data, penalty, j) for j in range(expansion.n_columns)
     ]
-    # (k,): of 1 − k(x, x')
+    # (k,): rounding error of the bound, from that of 1 − k(x, x')
     rounding = rkhs_norm(expansion) * np.sqrt(8.0 * np.finfo(float).eps * expansion.n_columns)
     n_violations = sum(int((change > bound + rounding).sum()) for change in changes)
     is_known = bound > rounding

@@ -63,7 +63,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
     Raises
     ------
     InputError
-        For a missing column, another number of columns, values that are no numbers, or integers
+        A missing column, another number of columns, values that are no numbers, or integers
         beyond ±2^53.
     """
     held = names_of(x)
@@ -118,7 +118,7 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     Raises
     ------
     InputError
-        Where x and y of a block differ in length, or blocks in their columns.
+        x and y of a block differ in length, or blocks differ in their columns.
     """
     start = 0
     waiting = []
@@ -180,7 +180,7 @@ def as_blocks(X: Any, y: Any) -> Blocks:
     Raises
     ------
     InputError
-        For a table without targets, or an iterator, which can be read only once.
+        A table without targets, or an iterator, which can be read only once.
     """
     if y is not None:
         return lambda: [(X, y)]
@@ -204,7 +204,7 @@ def block_sample(
     Raises
     ------
     InputError
-        For an empty table, or with missing="refuse" rows with NaN or infinity.
+        An empty table, or with missing="refuse" rows with NaN or infinity.
     """
     n_rows = 0
     for start, x, y in spans(blocks):

@@ -171,11 +171,12 @@ def mean_squared_attribution(
     ----------
     model : a fitted model, or an expansion
     rows : (n, columns) array or table
-        Whose attributions are averaged.
+        Rows whose attributions are averaged.
     data : (b, columns) array or table
-        The background of interventional values, or what observational ones are learned from.
+        The background of interventional values, or the rows that observational ones are learned
+        from.
     penalty : ShapleyPenalty
-        The player, the kind of values and how they are computed; `strength` does not count.
+        The player, the kind of values and how they are computed; `strength` is not used.
 
     Raises
     ------

@@ -34,39 +34,34 @@ class ShapleyPenalty:
     keep the dependence: effects through columns that are correlated with A count too, as in fair
     learning (OSV-REG).
 
-    φ_A is the attribution of player A.  Its "interventional" values break the dependence of A and
-    the other columns: a model that is fitted so leans less on A, which helps where A is expected to
-    shift (ISV-REG).  "observational" values keep it: what comes in through columns that go with A
-    counts too, as in fair learning (OSV-REG).
-
     Parameters
     ----------
     player : str, int, or a list of them
-        A column by its name or position, or several that are one player.
+        A column by its name or position, or several columns that form one player.
     strength : float
-        Of at least 0, in the unit of the loss over that of f²; 0 is the model without it.
+        At least 0, in units of the loss over f²; 0 gives the model without the penalty.
     value : {"interventional", "observational"}
     embedding : Nystrom or Fourier, optional
-        Of observational values; the model's own landmarks or features where None.
+        Embedding for observational values; the model's own landmarks or features where None.
     penalty : float or "validate"
-        λ of observational values.  "validate" chooses one for each coalition: a fit, which has no
-        weights yet, for all basis functions alike, where `KernelObservational` and
-        `mean_squared_attribution` choose for the model itself.
+        λ for observational values.  "validate" chooses one for each coalition.  A fit, which has no
+        weights yet, chooses it for all basis functions equally; `KernelObservational` and
+        `mean_squared_attribution` choose it for the model itself.
     n_coalitions : int, optional
-        All 2^d are listed where they are no more, d players; else so many are drawn: size uniform,
-        then a uniform subset.  4,096 of interventional, 256 of observational values where None;
-        2^20 at most.
+        The most coalitions.  All 2^d coalitions of d players are listed if they are no more; else
+        this many are drawn, with uniform size and uniform among those of a size.  By default 4,096
+        for interventional and 256 for observational values; at most 2^20.
     seed : int
     rank_tolerance : float
-        Of the embeddings of observational values, as in `KernelObservational`.
+        Rank tolerance of the embeddings for observational values, as in `KernelObservational`.
 
     Notes
     -----
     φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength ·
-    aᵀ(ζᵀζ/n)a: the background of ζ, and what its embeddings are learned from, are the training
-    rows.  Costs a pass over the rows for each tile of coalitions, and one for ζᵀζ.  Of several
-    outputs the penalties add up.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP (2022),
-    section 4 and Proposition 7; λ_S of the paper is strength · n.
+    aᵀ(ζᵀζ/n)a.  The training rows are the background of ζ, or the rows that its embeddings are
+    learned from.  It takes a pass over the rows for each tile of coalitions, and one for ζᵀζ.  The
+    penalties of several outputs are summed.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP
+    (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
     """
 
     player: Any
@@ -116,7 +111,7 @@ class ShapleyPenalty:
         Raises
         ------
         InputError
-            A column that does not exist, or is named twice.
+            A column that does not exist, or that is named twice.
         """
         if names:
             known = [str(name) for name in names]

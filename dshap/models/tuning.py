@@ -1,9 +1,9 @@
 """Choosing length-scales by validation, for `lengthscale="validate"`.
 
-The sample is split once.  Landmark ridge regression on one part, its error on the other, and the
-gradient of that error by the adjoint of the ridge solve, drive L-BFGS over log length-scales, logit
-ρ and log λ.  The budget is counted in evaluations, never in seconds, so that the outcome depends on
-sample and seed alone.
+The sample is split once.  L-BFGS minimises the validation error of landmark ridge regression over
+log length-scales, logit ρ and log λ, with the gradient from the adjoint of the ridge solve.  The
+budget is counted in evaluations, not in seconds, so that the result depends on sample and seed
+only.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ def bound(
 
     With `standardize`, length-scales given as numbers count in standard deviations.
 
-    `names` are those of the columns, where they have any.
+    `names` are the names of the columns, where they have any.
 
     Raises
     ------
     InputError
-        A bound kernel of another number of columns.
+        A bound kernel with another number of columns.
     """
     if isinstance(kernel, ProductKernel):
         if kernel.n_columns != x.shape[1]:
@@ -178,7 +178,7 @@ def validation_error(
     -------
     error : float
     gradient : (columns + 1,) or None
-        By log length-scale (logit ρ), and last by log λ.
+        With respect to each log length-scale (or logit ρ), and last to log λ.
     """
     z = trial.landmarks
     ridge = len(trial.x) * penalty
@@ -214,13 +214,13 @@ def tune(
     Parameters
     ----------
     kernel : ProductKernel
-        Where to start.  Columns of few whole numbers may leave their family for "categorical".
+        The starting point.  Integer columns with few values may become "categorical".
     free : (columns,) bool
         Columns that may change; constant ones never do.
     x, y : (n, columns), (n, k)
         Finite rows; at most 5,000 of them, drawn by `seed`, are used.
     penalty : float, optional
-        Kept where given.
+        Penalty to keep; None: choose it too.
     may_be_categorical : bool
         False keeps every column in its family.
     """

@@ -25,9 +25,6 @@ class Expansion(Protocol):
     f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j). Kernel models have the factors k_j(x_j, z_rj), models
     of random Fourier features e^{iω_rj x_j}. It is a protocol because the package's models stand
     above its values.
-
-    Kernel models have the factors k_j(x_j, z_rj), models of random Fourier features e^{iω_rj x_j}.
-    It is met by its shape: models stand above values.
     """
 
     feature_names: tuple[str, ...] | None
@@ -73,8 +70,8 @@ class ExpansionModel(NamedModel):
     Parameters
     ----------
     expansion : Expansion
-    feature_names : of its columns, where it knows none
-    output_names : of its outputs, where they are not to have the names that it knows
+    feature_names : names of the columns, used where the expansion has none
+    output_names : names of the outputs; the expansion's own where None
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Data frames as matrices of float64, and back to frames for every call of the model.
 
 Coalitions are mixed as float64: a category is its position in a list, a time its microseconds since
-1970, missing is NaN.  Frames are met by their methods, so that no data frame library is imported
-here.
+1970, a missing value NaN.  Data frames are recognised by their methods, so that no data frame
+library is imported here.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Frame:
 
         Used for estimators that were fitted on frames, where the rows come in another form.
         """
-        import pandas as pd  # such an estimator brought it
+        import pandas as pd  # installed, as such an estimator was fitted on its frames
 
         kept = dict(categories or {})
         kinds = dict(times or {})
@@ -190,7 +190,7 @@ def frame_of(table: Any) -> Any:
     Raises
     ------
     InputError
-        It speaks Arrow, and has no way to a data frame of its own.
+        An Arrow table without a method that gives a data frame.
     """
     if not hasattr(table, "__arrow_c_stream__") or is_pandas(table) or is_lazy(table):
         return table
@@ -211,7 +211,7 @@ def floats_of(table: Any, what: str) -> FloatArray:
     Raises
     ------
     InputError
-        Text, or an integer that float64 would round.
+        The table holds text, or an integer that float64 would round.
     """
     refuse_rounded_columns(table)
     try:

@@ -52,7 +52,7 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
     Raises
     ------
     InputError
-        A model without them, or shapes that do not go together.
+        A model without coefficients, or shapes that do not match.
     """
     model = coef if hasattr(coef, "coef_") else None
     if model is not None:
@@ -90,7 +90,7 @@ def _check_linear(model: Any, weights: FloatArray, constant: FloatArray) -> None
         return
     rows = np.concatenate([np.zeros((1, weights.shape[1])), np.eye(weights.shape[1])])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of column names, which the rows have no need of here
+        warnings.simplefilter("ignore")  # about column names, which do not matter here
         found = np.asarray(predict(rows), dtype=float).reshape(len(rows), -1)
     wanted = rows @ weights.T + constant
     if found.shape != wanted.shape or not np.allclose(

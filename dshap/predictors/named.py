@@ -107,9 +107,6 @@ def names_of(
 
     LightGBM stores its names with "_" for every blank: where this is the only difference, the
     table's names are used.
-
-    LightGBM keeps its names with "_" for every blank: where that is all the difference, those of
-    the table.
     """
     held = column_names_of(table)
     if given is not None or held is None or fitted is None:
@@ -167,8 +164,6 @@ def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> 
     """The output of a predict function as float64 (n, k); PredictError where it is not.
 
     `n_outputs` is the expected k; None at the first call, which determines it.
-
-    Of the k outputs that are expected; None at the first call, which sets it.
     """
     if raw is None:
         raise PredictError(

@@ -35,14 +35,14 @@ class PredictFunction(NamedModel):
     ----------
     predict : rows -> (n,) or (n, k)
     probe_rows : (n, columns)
-        On which it is tried.
-    frame : Frame, optional
-        What the data frames that it takes look like; None where it takes arrays.
-    feature_names : names of the columns, None when unknown
-    output_names : where None, those of the classes of the classifier behind it, where there is one
-    buffer_rows : rows of a call, at most, and `BUFFER_BYTES` of them
-    is_array_hinted : where it fails on an array, the message says how to have data frames instead
-    has_unknown_types : the data frames have columns of numbers for want of a better knowledge
+        Rows that the function is tried on.
+        frame : Frame, optional
+            The form of the data frames that it takes; None where it takes arrays.
+        feature_names : names of the columns, None when unknown
+        output_names : names of the outputs; where None, the class names of a classifier behind it
+        buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
+        is_array_hinted : True: an error with an array says how to get data frames instead
+        has_unknown_types : True: the frame's column types are unknown and taken as numbers
     """
 
     form = ""
@@ -68,7 +68,7 @@ class PredictFunction(NamedModel):
         self.is_array_hinted = is_array_hinted
         self.has_unknown_types = has_unknown_types
         self.name = name_of(predict)
-        self._k: int | None = None  # not known before the first call
+        self._k: int | None = None  # number of outputs, unknown before the first call
         self.probe = self.call(probe_rows)
         self._k = k = self.probe.shape[1]
         names = output_names if output_names is not None else classes_of(predict, k)
@@ -98,7 +98,7 @@ class PredictFunction(NamedModel):
     def call(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k) by one call, with a data frame where the model takes one."""
         hint = ""
-        if self._k is None:  # what it took once it takes
+        if self._k is None:  # a form of rows that worked once needs no hint
             hint = self._hint(rows)
         with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
@@ -175,7 +175,7 @@ class RowForms:
         Raises
         ------
         PredictError
-            None does.
+            No form of rows works.
         """
         if not self.has_both:
             return PredictFunction(
@@ -188,7 +188,7 @@ class RowForms:
             )
         try:
             with warnings.catch_warnings():
-                # scikit-learn's, where a model was fitted on arrays
+                # scikit-learn warns where a model was fitted on arrays
                 warnings.simplefilter("error", UserWarning)
                 found = PredictFunction(predict, probe_rows, self.frame, **options)
             found.form = TAKES_FRAMES
@@ -235,15 +235,15 @@ def row_forms(
 
     Parameters
     ----------
-    table : the data frame of its columns that the data are; None of arrays, paths and sources
-    names : of its columns, where they are known
-    arrays : True for arrays, False for data frames, None where that is to be found out
-    times : column -> its kind, of a source that was opened with them
+    table : the data as a frame of the model's columns; None for arrays, paths and sources
+    names : names of the columns, where known
+    arrays : True for arrays, False for data frames, None to find out
+    times : column -> kind of time, for a source that was opened with them
 
     Raises
     ------
     InputError
-        Arrays of text, or data frames of columns without names.
+        Arrays are asked for columns of text or times, or data frames for columns without names.
     """
     if arrays is None:
         is_framed = wants_frames(predict)

@@ -2,10 +2,6 @@
 
 float64 is exact for them from 1684 to 2255. Zoned times are counted in UTC. The kind of a column of
 times is one string, for every library: "datetime64[us]", "datetime64[ns, Europe/Berlin]" or "date".
-
-float64 holds each of them from 1684 to 2255.  Times of a zone are counted in UTC.  The kind of a
-column of times is one text, whichever library holds the column: "datetime64[us]", "datetime64[ns,
-Europe/Berlin]" or "date".
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ def times_of(given: Any) -> Mapping[str, str]:
     """Column -> kind, for the columns of times of a model or source; empty where unknown."""
     if has_member(given, "times"):
         match given.times:
-            case Mapping() as found:  # a data frame may have a column of that name
+            case Mapping() as found:  # a data frame may have a column named "times"
                 return found
     return {}
 
@@ -103,7 +99,7 @@ def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
     Raises
     ------
     InputError
-        Nanoseconds that are no whole microsecond, or a time that float64 would round.
+        Times that are no whole microseconds, or that float64 would round.
     """
     unit = np.datetime_data(values.dtype)[0]
     is_known = ~np.isnat(values)
@@ -134,8 +130,8 @@ def _refuse(bad: NDArray[np.datetime64], name: str, why: str) -> None:
 def from_microseconds(numbers: FloatArray, kind: str) -> NDArray[Any]:
     """Convert microseconds (n,) to times (n,), NaN to missing; zoned times in UTC.
 
-    In the unit of the kind where it holds all of them, else in microseconds; dates as
-    `datetime.date`.
+    They are in the unit of the kind where it represents all of them, else in microseconds; dates
+    are `datetime.date`.
     """
     is_missing = np.isnan(numbers)
     times = np.rint(np.where(is_missing, 0.0, numbers)).astype(np.int64).view("datetime64[us]")

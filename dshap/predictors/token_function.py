@@ -24,10 +24,9 @@ class TokenFunction(PredictFunction):
     ----------
     predict : ids (n, longest) int64 -> (n,) or (n, k)
     probe_rows : (n, columns)
-        On which it is tried.
-    padding : the id beyond the end of a text
-    longest : columns that predict takes; None: as many as the text has tokens, so that nothing is
-        padded
+        Rows that the function is tried on.
+        padding : the id beyond the end of a text
+        longest : number of columns that predict takes; None: the texts' length, without padding
     output_names, buffer_rows : as in `PredictFunction`
     """
 

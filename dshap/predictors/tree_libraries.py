@@ -54,7 +54,7 @@ class Ensemble(Protocol):
         Raises
         ------
         InputError
-            Lists that the library does not keep, or others than those it keeps.
+            Lists that are missing, or that differ from those that the library stored.
         """
         ...
 
@@ -119,7 +119,7 @@ class XGBoostTrees:
     def coded(self, given: Categories) -> Categories:
         types = self.booster.feature_types or ()
         marked = [j for j, kind in enumerate(types) if kind == "c"]
-        if self.names is None and not given:  # fitted on arrays: codes are all that there ever was
+        if self.names is None and not given:  # fitted on arrays, which hold codes already
             return {}
         if marked:
             kept = _kept_by_xgboost(self.booster)
@@ -238,7 +238,7 @@ class LightGBMTrees:
                 "categories are lists of pandas categories, and the model had none at its fit: "
                 "leave out"
             )
-        # fitted on numbers; those that it takes for sets of codes are codes in the rows too
+        # fitted on numbers: columns split by sets of codes hold codes in the rows too
         if not lists:
             return {}
         if given:

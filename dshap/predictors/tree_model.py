@@ -49,9 +49,8 @@ class TreeModel(NamedModel):
     Parameters
     ----------
     ensemble : Ensemble
-    codes : column -> its categories in the order of their codes, those that the ensemble was fitted
-        on
-    scale : what the margins are of the model's own predictions
+    codes : column -> the categories that the ensemble was fitted on, in the order of their codes
+    scale : the link between the margins and the model's own predictions
     """
 
     def __init__(
@@ -166,9 +165,6 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int
 
     Raises InputError unless contributions add up to the margins, and the margins are the model's
     own predictions on a known scale.
-
-    It is tried on made-up rows: contributions add up to margins, and margins are the model's own
-    predictions on a scale that is known, or an InputError.
     """
     probe = made_up(library.n_columns, codes)
     if isinstance(library, ThroughShap):
@@ -243,9 +239,6 @@ def _check_values(ensemble: ThroughShap) -> None:
 
     Sums that are right do not show that the parts are. With one row b as the background, rows that
     differ from it in a few columns have only these as players.
-
-    With one row b as the background, rows that differ from it in a few columns have players in
-    these alone.
     """
     assert ensemble.background is not None
     rng = np.random.default_rng(0)

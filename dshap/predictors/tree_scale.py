@@ -3,10 +3,6 @@
 TreeSHAP values add up to margins; users know the output of `predict` or `predict_proba`. A short
 list of links is tried, and a model whose predictions follow from its margins by none of them is
 refused.
-
-TreeSHAP adds up to margins; a user knows what `predict` or `predict_proba` gives.  A short list of
-links joins the two, and a model whose predictions follow from its margins by none of them is
-refused.
 """
 
 from __future__ import annotations
@@ -62,7 +58,7 @@ class Scale:
             else:
                 of = [f"output{j}" for j in range(n_outputs)]
         elif classes is not None and len(classes) == max(n_outputs, 2):
-            # of two classes the second has the one margin
+            # with two classes, the one margin belongs to the second
             of = list(map(str, classes[-n_outputs:]))
         elif n_outputs == 1:
             return (self.name,)
@@ -90,7 +86,7 @@ def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
     Raises
     ------
     InputError
-        No link that is known here makes these predictions of these margins.
+        No known link gives these predictions from these margins.
     """
     own = _aligned(own, margins.shape[1])
     for scale in SCALES:
@@ -106,7 +102,7 @@ def own_predictions(model: Any, table: Any) -> Any:
     else:
         ask = model.predict
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said of how the model was fitted, whenever it is asked
+        warnings.simplefilter("ignore")  # about the form of the rows it was fitted on
         return ask(table)
 
 

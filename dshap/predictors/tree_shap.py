@@ -140,10 +140,6 @@ class ThroughShap:
         shap compares with thresholds in single precision, so that rows on or near a threshold can
         go the other way than in the model (shap 0.51; shap's issue 5116). Small integers are exact
         in any precision.
-
-        shap compares with thresholds in single precision, so that rows on a threshold, or near one,
-        go the other way than in the model (shap 0.51; shap's issue 5116): small integers are exact
-        in any.
         """
         trees = self._explainer.model
         self._thresholds = []
@@ -179,9 +175,6 @@ class LightGBMPairs:
     LightGBM itself has none. shap's splits are thresholds. A split by a set of codes becomes one
     that all rows of a group pass the same way: rows that agree in all their codes are computed
     together.
-
-    shap's splits are thresholds.  A split by a set of codes becomes one that all rows of a group
-    pass the same way: rows that agree in all their codes are walked together.
     """
 
     how = "shap's TreeExplainer, path-dependent"
@@ -270,8 +263,6 @@ def _pairs_by(explainer: Any, rows: FloatArray) -> FloatArray:
 
 def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split], dict[int, str]]:
     """LightGBM's dumped trees in shap's form, their set splits, and the missing type per column.
-
-    Trees of a single leaf are left out: they have no interaction.
 
     Trees of a single leaf are left out: they have no interaction.
     """

@@ -85,29 +85,30 @@ class Background:
 def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.intp]:
     """Choose indices (size,) of candidates whose mean feature is near `mean`, by greedy herding.
 
-    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest, none twice, the
-    first of equals: no seed.  Any beginning of the list is the choice for that size.
+    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest: each at most
+    once, the first among equals, so no seed is needed.  The first s indices are the choice for
+    size s.
 
     Parameters
     ----------
     features : (candidates, r)
-        Real or complex.  k(X_b, z_r) makes the discrepancy small; values v_S(x) of some hundred
-        random pairs (S, x), X_b the only background row, serve the attributions better (d = 32, 100
-        rows: a third of the error of uniform choice, where the kernel gives three quarters).  A
-        column's scale says how much it matters.
+        Real or complex.  Features k(X_b, z_r) make the discrepancy small; values v_S(x) of some
+        hundred random pairs (S, x), with X_b the only background row, give better attributions
+        (d = 32, 100 rows: a third of the error of a uniform choice, where the kernel gives three
+        quarters).  The scale of a column is its weight.
     mean : (r,)
-        Over all rows, not over the candidates alone.
+        Mean feature over all rows, not over the candidates alone.
     size : int
 
     Raises
     ------
     InputError
-        Where there are fewer candidates than `size`.
+        Fewer candidates than `size`.
 
     Notes
     -----
     Kernel herding (Chen, Welling, Smola 2010) with the term ‖feature‖², which matters because
-    features over landmarks have different lengths.  2·candidates·r·size operations.
+    features over landmarks have different lengths.  It takes 2·candidates·r·size operations.
     """
     if not 0 < size <= len(features):
         raise InputError(f"size is {size}: give 1 to {len(features)}, the number of candidates")

@@ -40,8 +40,8 @@ class TableValue:
     ----------
     model : Predictor
     data : array (b, columns), data frame, or any source that `dshap.explain` takes
-        The rows whose mean prediction `base` is given; None of a closed form of the model alone.
-    players : mapping of a player's name to its columns; the other columns stay single
+        The rows whose mean prediction is the base value; None for a closed form of the model alone.
+        players : mapping of a player's name to its columns; every other column is its own player
     """
 
     model: Predictor
@@ -102,13 +102,6 @@ class Predicted(TableValue):
     predict receives data frames of the same form. With a data frame of numbers a function is tried
     with a frame, then with an array, and receives the first that works. ``arrays=`` decides: True
     for arrays, False for frames.
-
-    predict is tried on the first rows of an array or a data frame, on a row of zeros where reading
-    the data would be work.  A path tells no columns: they are those of `feature_names`, or of the
-    estimator behind predict.  Where the data are a data frame with text, categorical or boolean
-    columns or with times, or the estimator behind predict was fitted on one, predict gets data
-    frames like it; of a data frame of numbers a function is tried with a frame, then with an array,
-    and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
     """
 
     model: PredictFunction
@@ -181,10 +174,6 @@ class PredictedValue(Predicted):
 
     A subclass defines `evaluate`; and `prepare`, `cost` and `fingerprint` where the values depend
     on more than the present columns, the model and the data.
-
-    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and
-    `fingerprint` where the values follow from more than the columns that are present, the model and
-    the data.
     """
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:

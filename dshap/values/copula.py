@@ -28,18 +28,15 @@ class Copula(Gaussian):
     the margin of column j. It is `Gaussian` for the scores, so that margins of any shape are kept:
     skewed, bounded, or of a few values.
 
-    Like `Gaussian` for the scores, so that margins of any shape are kept: skewed, bounded, or of a
-    few values.
-
     Parameters
     ----------
     predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows,
-        arrays : see `Gaussian`; columns of times are taken, as draws are values of the data
+        arrays : see `Gaussian`; columns of times are allowed, as draws are values of the data
 
     Raises
     ------
     InputError, PredictError
-        As `Gaussian`.
+        As for `Gaussian`.
 
     Notes
     -----

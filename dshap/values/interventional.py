@@ -25,29 +25,26 @@ class KernelInterventional(KernelValue):
     background of k_S̄(X_b, z_r). They equal those of `Marginal(model.predict, background)`, and a
     row costs the same for any number of background rows.
 
-    Equals `Marginal(model.predict, background)`, at the cost of one row of background however many
-    there are.
-
     Parameters
     ----------
     model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model
-        (`expansion_`) f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj): product kernels, or the complex
-        exponentials of Fourier features.
+        The model f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj), with product kernels, or with the complex
+        exponentials of Fourier features.  A fitted model has it in `expansion_`.
     background : array (b, columns), data frame, Dask collection or source
         Every row counts; it is read once, by spans.
     n_background, tolerance : int, float
-        Of `design="quadrature"` alone, for more players than a table of coalitions holds: rows of
-        the background that herding keeps, and the largest error by the number of nodes that is
-        aimed at, in standard deviations of the predictions; nodes are counted and checked on the
-        rows that are explained, and the cube states the error.
+        Options of `design="quadrature"`, for many players: the number of background rows that
+        herding keeps, and the largest error due to the number of nodes, in standard deviations of
+        the predictions.  The number of nodes is chosen and checked on the explained rows, and the
+        cube states the error.
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above it
-    is the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
-    with the mean embedding of S̄ as a vector over the model's landmarks.  r·b·m multiplications
-    once, r·m for every explained row.
+    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above, it
+    takes the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
+    with the mean embedding of S̄ as a vector over the model's landmarks.  It takes r·b·m
+    multiplications once, and r·m for every explained row.
     """
 
     shared_arrays = ("base",)

@@ -28,8 +28,6 @@ class LinearTransform:
 
     In the game v_S = E[x | x_S] − μ the Shapley value of player i is T[i] (x − μ). A model f(x) =
     βx + b has φ_i = β T[i] (x − μ): one contraction, for any β.
-
-    A model f(x) = βx + b has φ_i = β T[i] (x − μ): one contraction, whatever β is.
     """
 
     mean: FloatArray
@@ -83,20 +81,16 @@ class LinearGaussian(Shifted):
     matrix M: from all coalitions up to 16 players, from random orders with standard errors above.
     After that a row costs one matrix product.
 
-    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns)
-    matrix M an output, by all coalitions up to 16 players, by random orders with standard errors
-    above; then a row costs one product.
-
     Parameters
     ----------
     coef : array (columns,) or (k, columns), or a fitted linear model with `coef_` and `intercept_`
-        Of a classifier the decision function is explained.
+        For a classifier the decision function is explained.
     intercept : float or (k,)
     mean, covariance : (columns,) and (columns, columns)
-    data : array, data frame, or any table that `dshap.explain` takes, instead of mean and
-        covariance They are then sums over all its rows.
+    data : array, data frame, or any table that `dshap.explain` takes
+        Given instead of mean and covariance, which are then computed from all its rows.
     transform : LinearTransform, instead of mean and covariance
-        What `linear_transform` made for another model on the same data.
+        The result of `linear_transform`, reused for another model on the same data.
     kind : {"observational", "interventional"}
         Interventional: φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is
         needed.
@@ -167,7 +161,7 @@ class LinearGaussian(Shifted):
         outputs = output_names if output_names is not None else classes_of(coef, k)
         super().__init__(
             LinearModel(weights, constant, names, outputs),
-            # of that mean, and they vary
+            # two rows with that mean, in which every column varies
             data if mean is None else np.array([mean - spread, mean + spread]),
             players,
         )

@@ -1,8 +1,6 @@
 """Links: functions g applied to an expectation before the attribution, such as the logarithm.
 
 The link comes after the expectation: v_S(x) = g(E f), not E g(f).
-
-A link comes after the expectation: v_S(x) = g(E f), not E g(f).
 """
 
 from __future__ import annotations
@@ -126,7 +124,7 @@ class ProbabilityLink(ABC):
         Raises
         ------
         PredictError
-            Predictions that are no probabilities, or expectations whose logarithm is infinite.
+            Predictions outside [0, 1], or expectations whose logarithm is infinite.
         """
         self.check(prediction)
         if not self.clip:
@@ -253,7 +251,7 @@ class LogOdds(OfClass):
         and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
         lie in [0, 1] always.
     of : str or int, optional
-        Name of the class (of the output).  None: the class of the largest f(x), row by row;
+        Name of the class, as among the outputs.  None: the class of the largest f(x), row by row;
         v(empty) then differs from row to row.
     """
 

@@ -37,13 +37,13 @@ class Marginal(PredictedValue):
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
         Where the background is a data frame with text, categorical or boolean columns or with
         times, or the estimator behind predict was fitted on one, it gets data frames of the same
-        columns and dtypes.  Where it is a data frame of numbers, a function of one's own is tried
-        with a data frame of its first rows, then with an array, and gets what it took first.
+        columns and dtypes.  Where it is a data frame of numbers, a user's function is tried with a
+        data frame of its first rows, then with an array, and gets the first form that works.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
         Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A
         path, a collection or a source is read by spans, every row of it counts, and no worker holds
-        more than one span.  `Background` is what `dshap.choose_background` chose from a table, with
-        weights.
+        more than one span.  A `Background` holds weighted rows that `dshap.choose_background` chose
+        from a table.
     players : mapping, optional
         ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place
         of its first column: read cubes by the names of players, not by the order given here.
@@ -55,16 +55,16 @@ class Marginal(PredictedValue):
         Where not given: the classes of the classifier behind ``predict``, if it has as many as
         outputs.
     link : str or Link, optional
-        v_S(x) = g(that mean): "identity", "logit", "log_odds" or "log_probability" (of the
-        predicted class; of another by `LogOdds("name")`, `LogProbability("name")`),
-        "expected_log_probability"; see `dshap.values.LogOdds`.
+        A function g applied to the mean above: "identity", "logit", "log_odds" or
+        "log_probability" (for the predicted class; for another one `LogOdds("name")`,
+        `LogProbability("name")`), "expected_log_probability"; see `dshap.values.LogOdds`.
     weights : array (b,), optional
-        Of the background rows: not negative, of any positive sum; all alike where not given.
+        Weights of the background rows, not negative, with any positive sum; equal by default.
     buffer_rows : int
-        Rows handed to one predict call at most, and 64 MiB of them (unless a single row is larger).
+        The most rows in one predict call, which also has at most 64 MiB of rows.
     arrays : bool, optional
-        True hands predict arrays (quicker where it takes both), False data frames; not given: as
-        said at `predict`.
+        True calls predict with arrays (faster where it takes both), False with data frames; by
+        default as described at `predict`.
 
     Raises
     ------
@@ -74,8 +74,8 @@ class Marginal(PredictedValue):
 
     Notes
     -----
-    n·m·b model evaluations for n rows and m coalitions at most: columns in which a row equals a
-    background row are the same in every mix of the two, and mixes that are alike are predicted
+    Cost: at most n·m·b model evaluations for n rows and m coalitions.  Columns in which a row
+    equals a background row are the same in every mix of the two, and equal mixes are predicted
     once.
     """
 

@@ -75,7 +75,7 @@ class NormalTable(NamedTuple):
         Raises
         ------
         InputError
-            A covariance that is not symmetric, or no covariance at all.
+            A matrix that is not symmetric, or has negative eigenvalues or variances.
         """
         c = len(mean)
         if (
@@ -127,9 +127,6 @@ class NormalTable(NamedTuple):
 
         Eigenvalues of submatrices lie between those of the whole matrix, so that no coalition of a
         table that passes is singular.
-
-        Eigenvalues of parts lie between those of the whole, so no coalition of a table that passes
-        is singular.
         """
         self.check_spread()
         among = np.flatnonzero(self.varies)

@@ -46,9 +46,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
     v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ
     k_S̄(X_n, z).
 
-    The conditional mean embedding of the absent columns, μ_r(S̄ | x_S), on features Φ_S of the
-    present ones: Nyström landmarks that pivoted Cholesky keeps for the kernel on S, or random
-    Fourier features.
+    Φ_S(x) W_S is the conditional mean embedding μ_r(S̄ | x_S) of the absent columns, regressed on
+    features Φ_S of the present ones: Nyström landmarks that pivoted Cholesky keeps for the kernel
+    on S, or random Fourier features.
 
     Parameters
     ----------
@@ -61,31 +61,31 @@ class KernelObservational(EmbeddedValue, KernelValue):
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
         largest whose cross-validated error is within one standard error of the least, see
-        `kernels.ridge.chosen_penalty`.  The error is the embedding's in f itself, mean over rows X
-        and up to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are
-        the landmarks that pivoted Cholesky keeps first.
+        `kernels.ridge.chosen_penalty`.  The error is that of f itself, the mean over rows X and up
+        to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are the
+        landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
-        Landmarks whose part of the kernel is explained by others up to this residual are left out,
-        per coalition.
+        Landmarks that others explain up to this relative residual of the kernel are left out, for
+        each coalition separately.
     kernel : Kernel or ProductKernel, optional
-        Of the embedding; the model's where None.
+        Kernel of the embedding; the model's own where None.
     centred : bool
         Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows
-        the value goes to the interventional one.  False is the paper's form, which goes to c.
+        the value tends to the interventional one.  False is the paper's form, which tends to c.
     with_interventional : bool
-        Interventional values in the same pass over data and rows, from the same kernel products,
-        with all of `data` as background: the outputs are then "observational" and "interventional"
-        (followed by its name where there are several outputs).
+        Compute interventional values too, in the same pass and from the same kernel products, with
+        all of `data` as background: the outputs are then "observational" and "interventional"
+        (followed by the output's name where there are several).
     players, output_names : see `Marginal`
 
     Notes
     -----
     Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n
-    formula.  Far from the data the value goes to c.  (q² + q·r) n multiplications a coalition once,
-    q·r for every explained row and coalition, with q ≤ the number of features.  Where the model has
-    one output and its landmarks are the embedding's, the value is a quadratic form of k_S(x, z),
-    whose matrix is folded to a triangle: q·r − q²/2.  The sums start again at each span of rows and
-    nothing n×n is formed.
+    formula.  Far from the data the value tends to c.  It takes (q² + q·r) n multiplications once
+    for each coalition, and q·r for every explained row and coalition, with q at most the number of
+    features.  Where the model has one output and its landmarks are the embedding's, the value is a
+    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  Nothing n×n is
+    formed.
     """
 
     def __init__(
@@ -201,9 +201,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
     ) -> Moments:
         """The sums over rows: `gram` ΦᵀΦ and `cross` Φᵀk_S̄(X, z), flat by coalition, and `count`.
 
-        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where
-        penalties are to be chosen `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened
-        rows, see `ridge_solve`.
+        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); with
+        validated penalties also `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened
+        features, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
         features = self._features(columns)
@@ -324,7 +324,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
         prepared = list(coalition_weights(state, self._r, self._parts))
-        for j in at.order.tolist():  # landmarks first: rows lie next to each other
+        for j in at.order.tolist():  # arrays (landmarks, n): rows are adjacent in memory
             kept, weights = prepared[j]
             if is_form:
                 order = _kept_first(kept, self._r)
@@ -469,8 +469,8 @@ def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp])
 
     Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, from W (q, r) and a (r, 1).
 
-    Of the entries of two kept landmarks only one is not zero, with the sum of both: a triangle
-    costs half a square.
+    For two kept landmarks, only one of the two symmetric entries is not zero and holds their sum:
+    a product with a triangle costs half of that with a square.
     """
     form = (weights * coefficients[:, 0]).T[_kept_first(kept, len(coefficients))]
     q = len(kept)
@@ -503,7 +503,7 @@ def coalition_weights(
     at = 0
     first = 0
     for rank in state["rank"].tolist():
-        if parts * (at - first) == len(weights):  # the next of the states that were joined
+        if parts * (at - first) == len(weights):  # go on with the next joined state
             weights = next(arrays)
             first = at
         yield (

@@ -49,7 +49,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄).
 
     x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
-    model and no product kernel is needed, and the model is called once a row of the data.  Every
+    model and no product kernel is needed, and the model is called once per row of data.  Every
     coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky keeps
     for the kernel on S, or random Fourier features.
 
@@ -60,22 +60,22 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     data : array (n, columns), data frame, Dask collection or source
         The rows that the regressions are fitted on; every row counts.
     kernel : Kernel or ProductKernel
-        Of the regressions; a length-scale "median" is taken from a sample.  A fitted model's
-        `expansion_.kernel` is a good choice.
+        Kernel of the regressions; a length-scale "median" is computed from a sample.  A fitted
+        model's `expansion_.kernel` is a good choice.
     embedding : Nystrom or Fourier
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
         largest whose cross-validated error (f − v_S)² is within one standard error of the least,
         see `kernels.ridge.chosen_penalty`.
     rank_tolerance : float
-        Landmarks whose part of the kernel is explained by others up to this residual are left out,
-        per coalition.
+        Landmarks that others explain up to this relative residual of the kernel are left out, for
+        each coalition separately.
     players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
     precision : {"float64", "float32"}
-        Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and
-        the evaluation are float64 always.  The error of float32 is measured on a sample, 16
-        coalitions and 1,000 rows, before the sums begin: refused where it passes 1e-3 standard
-        deviations of f; kept in the state of the landmarks (`float32_error`, root mean square and
+        Precision of the whitened products and Gram sums of each 512 rows; their total, the solve
+        and the evaluation are always float64.  The error of float32 is measured on a sample, with
+        16 coalitions and 1,000 rows, before the sums begin: above 1e-3 standard deviations of f it
+        is an InputError.  It is stored with the landmarks (`float32_error`, root mean square and
         largest).
 
     Raises
@@ -85,10 +85,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself;
-    DESIGN's derivation is in the first line.  Far from the data the value is f̄.  2 q²
-    multiplications a row and coalition once, q for every explained row and coalition, with q at
-    most the number of landmarks.
+    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself.  Far
+    from the data the value is f̄.  It takes 2 q² multiplications once for each row and coalition,
+    and q for every explained row and coalition, with q at most the number of landmarks.
     """
 
     needs_predictions = True
@@ -137,7 +136,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         Raises
         ------
         InputError
-            Where float32 errs by more than 1e-3 standard deviations of f.
+            An error of float32 above 1e-3 standard deviations of f.
         """
         choice = super().choose(sample)
         if self.precision == "float64" or not len(sample):

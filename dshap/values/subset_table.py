@@ -54,9 +54,6 @@ class SubsetTable:
         It exists where score (m, d) and coalitions have the form below. `whole` (r, k) are the
         coefficients of the coalition of all columns, if they belong to the same terms.
 
-        `whole` (r, k) are the coefficients of the coalition of all columns, if they belong to the
-        same terms.
-
         The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its
         mean over the players.  `members` (d, columns) are the columns of each player.
         """

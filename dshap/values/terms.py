@@ -2,8 +2,8 @@
 
 v_S(x) = c + Σ_r a_r t_S,r(x) with t_S,r(x) = k_S(x, z_r) μ_r(S̄) or k_S(x, z_r) μ_r(S̄ | x_S):
 t_S,r is the value of the basis function k(·, z_r) itself, and nothing in it depends on the weights
-a.  So the Shapley values of a player in each basis function (ζ of the Shapley regulariser) are sums
-over coalitions of t_S,r, one for each row and term.
+a.  So the Shapley values of a player in each basis function (ζ of the Shapley regulariser) are
+weighted sums of t_S,r over coalitions, one for each row and term.
 """
 
 from __future__ import annotations
@@ -70,9 +70,6 @@ class ObservationalTerms(KernelObservational):
     Penalties are validated for the model with coefficients `weights`; before a fit has weights, on
     sums of all k_S̄(X, z_r) with random signs.
 
-    Where penalties are to be chosen they are those that are good for the model whose coefficients
-    are `weights`; where it has none yet for k_S̄(X, z_r), all terms alike: sums of them with random
-    signs are the targets of the cross-validation.
     """
 
     _is_form = False
@@ -115,9 +112,6 @@ class ObservationalTerms(KernelObservational):
 
     def amplification(self, state: State) -> float:
         """Largest tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄] over the coalitions, on landmarks.
-
-        With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's
-        own landmarks.
 
         With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's
         own landmarks.

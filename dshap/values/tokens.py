@@ -33,41 +33,37 @@ class Tokens(Marginal):
     the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at its position,
     padding where z_b has ended. A text keeps its length, whichever tokens are absent.
 
-    With a background of other texts z_b, the mean of f(x_S, z_b,S̄) over them: an absent token
-    becomes the one of z_b at its position, padding where z_b has ended.  A text keeps its length,
-    whoever is absent.
-
     Parameters
     ----------
     predict : callable
         token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers;
         it must be picklable.
     vocabulary : int, sequence of str or mapping, optional
-        How many token ids there are, their words in the order of the ids, or word -> id.  With
-        words the cube names tokens by them, and rows may hold words.  Not given: any id is taken.
+        The number of token ids, their words in the order of the ids, or word -> id.  With words
+        the cube names tokens by them, and rows may hold words.  By default any id is allowed.
     padding : int or str
-        The token beyond the end of a text, which stands in none.
+        The token beyond the end of a text, which occurs in no text.
     reference : int or str, optional
-        What absent tokens become; not given: `padding`.
+        The token that replaces absent ones; `padding` by default.
     background : list of texts, optional
-        In the place of a reference: texts that absent tokens are taken from.
+        Texts that replace absent tokens, instead of a reference.
     longest : int, optional
-        Columns that predict takes; longer texts are refused.  Not given: predict takes texts of any
-        length, and gets those of one length at a time, with no padding.
+        Number of columns that predict takes; longer texts are refused.  By default predict takes
+        texts of any length, and gets those of one length at a time, without padding.
     tokenizer : callable, optional
-        string -> its tokens, as ids or as words of the vocabulary: rows may then be strings.
+        Function of a string that gives its tokens, as ids or words: rows may then be strings.
     column : str, optional
-        The column of a table that holds the texts; not given: the only one that can.
+        The column of a table that holds the texts; by default the only one that can.
     output_names : sequence of str, optional
     link : str or Link, optional
         See `Marginal`; "log_probability" explains the probability of each text's predicted class.
     buffer_rows : int
-        Texts handed to one predict call at most.
+        The most texts in one predict call.
 
     Raises
     ------
     InputError
-        A token outside the vocabulary, a reference beside a background.
+        A token outside the vocabulary, or both a reference and a background.
     PredictError
         The predict function fails, or gives another shape; it is tried at once.
 

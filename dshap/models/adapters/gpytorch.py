@@ -44,11 +44,11 @@ def from_gpytorch(
     Parameters
     ----------
     model : gpytorch.models.ExactGP or gpytorch.models.ApproximateGP
-        Of one output, with `mean_module` constant or zero and `covar_module` a sum of products over
-        columns: RBF, Matérn of one column (`active_dims`), `ScaleKernel`, `ConstantKernel`, their
-        sums and products.  An exact process has a Gaussian likelihood; an approximate one a
-        `VariationalStrategy` or `UnwhitenedVariationalStrategy`, and its latent mean is taken
-        whatever the likelihood.
+        A model with one output, whose `mean_module` is constant or zero and whose `covar_module`
+        is a sum of products over columns: RBF, Matérn of one column (`active_dims`),
+        `ScaleKernel`, `ConstantKernel`, their sums and products.  An exact process must have a
+        Gaussian likelihood, an approximate one a `VariationalStrategy` or
+        `UnwhitenedVariationalStrategy`; its latent mean is used, with any likelihood.
     feature_names, output_names : sequence of str, optional
 
     Returns
@@ -59,18 +59,18 @@ def from_gpytorch(
     Raises
     ------
     InputError
-        Where the model cannot be reduced, or where its `forward` computes something else than
-        `mean_module` and `covar_module` of the rows as they are.
+        The model cannot be reduced, or its `forward` computes something else than `mean_module`
+        and `covar_module` of the untransformed rows.
 
     Notes
     -----
-    n³/3 operations and 16 n² bytes for the n training rows of an exact process.
+    An exact process with n training rows takes n³/3 operations and 16 n² bytes.
     """
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)
     if kind is None:
         raise refusal(kinds[0], f"is no {' or '.join(MODELS)} of gpytorch")
-    for name in ("input_transform", "outcome_transform"):  # of BoTorch
+    for name in ("input_transform", "outcome_transform"):  # attributes of BoTorch's models
         if getattr(model, name, None) is not None:
             raise refusal(
                 f"{name} of {kinds[0]}",
@@ -100,9 +100,6 @@ def _class_names(given: Any) -> list[str]:
 
     GPyTorch's own have plain names, others include the module. A kernel is recognised by its own
     class only, since a subclass may compute anything; a model also by a base class.
-
-    A kernel is known by its own class, since one that derives from it may compute anything; a model
-    by any.
     """
     kinds = [(kind.__module__, kind.__qualname__) for kind in type(given).__mro__]
     return [

@@ -49,7 +49,7 @@ class Term:
     amplitude : float
     families : tuple of str, one a column
     lengthscales : (columns,)
-        inf for a column that the kernel does not look at.
+        Length-scales, inf for a column that the kernel ignores.
     """
 
     amplitude: float
@@ -187,10 +187,10 @@ def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> li
     ----------
     kernel : str or kernel object
     gamma : float, optional
-        For names; None is scikit-learn's default 1/columns.
+        Parameter of a named kernel; None is scikit-learn's default 1/columns.
     n_columns : int
     owner : str
-        The estimator, for errors.
+        Name of the estimator in error messages.
     """
     if not isinstance(kernel, str):
         return tree_terms(kernel, n_columns)

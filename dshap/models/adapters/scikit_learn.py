@@ -33,8 +33,8 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     estimator : fitted estimator
         `KernelRidge`, `SVR`, `NuSVR`, `SVC`, `NuSVC`, `OneClassSVM`, `GaussianProcessRegressor`
         (its mean), or a `Pipeline` of `Nystroem` or `RBFSampler` (or a `FeatureUnion` of them) and
-        a model linear in these features; scalers may come before and after the features, and a
-        `TransformedTargetRegressor` with a scaler and searches like `GridSearchCV` may stand around
+        a model linear in these features; scalers may come before and after the features, and
+        a `TransformedTargetRegressor` with a scaler or a search like `GridSearchCV` may wrap
         any of it.  The kernel must be a product over the columns, or a sum of products.
     feature_names : sequence of str, optional
         Names of the columns; `feature_names_in_` of the estimator where not given.
@@ -42,14 +42,14 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     Returns
     -------
     KernelExpansion, FourierExpansion or ExpansionSum
-        A Fourier expansion for `RBFSampler`; a sum where the kernel is one.  A binary classifier
-        has one output, named by the class that it is positive for; `SVC` with more than two classes
-        has one for each pair of classes.
+        A Fourier expansion for `RBFSampler`; a sum where the kernel is a sum.  A binary classifier
+        has one output, named by the class that it is positive for; `SVC` with more than two
+        classes has one for each pair of classes.
 
     Raises
     ------
     InputError
-        Where the estimator is not fitted, or cannot be reduced: why, and what to use instead.
+        The estimator is not fitted, or cannot be reduced; the message says what to use instead.
     """
     chain = _unfold(estimator)
     scalers = list(takewhile(lambda step: class_name(step) in SCALERS, chain.steps))
@@ -158,7 +158,7 @@ def _gaussian_process(model: Any) -> AnyExpansion:
 def _support_vectors(
     model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None
 ) -> AnyExpansion:
-    # "scale" as a number
+    # _gamma is a number, also for gamma="scale"
     landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")
     if callable(model.kernel):
         raise refusal(
@@ -275,7 +275,7 @@ SCALERS: dict[str, Callable[[Any], Affine]] = {
 def in_original_columns(
     expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
 ) -> AnyExpansion:
-    """The same function of x, for an expansion in x' = (x − shift) / scale."""
+    """An expansion in x' = (x − shift) / scale as the same function of x."""
     shift, scale = (np.broadcast_to(each, (expansion.n_columns,)) for each in (shift, scale))
 
     return expansion.mapped(lambda part: part.moved(shift, scale))
