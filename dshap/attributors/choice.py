@@ -59,9 +59,9 @@ ROUND_SLACK = 10
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
-    """The permutation design with as many pairs of an order and its reversal as the limit allows
+    """The permutation design with the most pairs of an order and its reversal within the limit.
 
-    are at most `n_coalitions` coalitions.
+    There is at least one pair.
     """
     return designs.permutation(
         d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed
@@ -91,6 +91,7 @@ INTERACTION_ERRORS = (
 OTHER = "or explain Marginal(predict, background), which takes any design"
 """The end of messages that suggest a model-agnostic value function instead of a closed form."""
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
+"""The names that `design=` takes."""
 
 
 FORMS: Mapping[type, type[ClosedForm]] = {

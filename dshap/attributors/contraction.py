@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 NOISE_STREAM = 0x6E6F697365
+"""The first word of the seed of the random signs for noise."""
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
 """The axis of the rows in the named sums where it is not the first."""
 MAX_REASON = 200
@@ -46,7 +47,7 @@ class Contraction:
 
     game: Game
     parts: tuple[tuple[int, ...], ...]
-    """Coalition tiles that one task sums; several where tasks share the coalitions."""
+    """For each part, the coalition tiles that one task sums."""
     has_pairs: bool
 
     @property

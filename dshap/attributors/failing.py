@@ -83,7 +83,7 @@ class Spared:
     failed: dict[int, str] = field(default_factory=dict)
     """position in the tile -> reason"""
     has_good: bool = False
-    """The function has succeeded for some single row."""
+    """Whether the function itself has been ruled out as the cause."""
 
     def __call__(self, function: RowCall, chosen: slice, shape: tuple[int, ...]) -> FloatArray:
         """function(rows[chosen]) (n, *shape), NaN for the rows that fail."""

@@ -24,6 +24,7 @@ BUFFER_BYTES = 64 << 20
 TAKES_FRAMES = (
     "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 )
+"""The words of a note for functions that were tried with both forms of rows."""
 
 
 class PredictFunction(NamedModel):
