@@ -32,10 +32,10 @@ BATCH_BYTES = 32 << 20
 class Linear(ClosedForm):
     """Closed form φ = M (x − μ) of a linear model of Gaussian columns.
 
-    f(x) = βx + b, v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ). v_S(x) = β (μ + G_S (x − μ)) + b is
-    affine, so that all attributions of an output are one (players, columns) matrix M: from all
-    coalitions up to 16 players, from random orders with standard errors above. After that a row
-    costs one matrix product.
+    The model is f(x) = βx + b, with v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).  v_S(x) = β (μ +
+    G_S (x − μ)) + b is affine, so that all attributions of an output are one (players, columns)
+    matrix M: from all coalitions up to 16 players, from random orders with standard errors above.
+    After that a row costs one matrix product.
     """
 
     value: LinearGaussian

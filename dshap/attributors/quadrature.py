@@ -40,9 +40,9 @@ CANDIDATES = 4_000
 PLANNED_NODES = 6
 """Nodes that the plan assumes; the true number is known only when the rows are there."""
 N_TRIALS = 256
-"""(coalition, row) pairs whose values the background is fitted to, and as many to test it.
+"""Number of (coalition, row) pairs to fit the background to, and of those to test it on.
 
-On the pairs that it was fitted to the error would come out up to 2.6 times too small.
+On the pairs that it was fitted to, the measured error would be up to 2.6 times too small.
 """
 TRIAL_SEED = 0
 """Seed of the pairs that the background is fitted to."""

@@ -77,8 +77,8 @@ class KernelLogistic(KernelModel):
         Adds strength/2 · mean over the training rows of φ_A(x)², summed over the functions, to the
         objective above; see `KernelRidge`.
     max_iter : int
-        The most passes over all rows.  `report_.convergence` says how Newton's method ended; it
-        warns where it did not converge.
+        The most passes over all rows.  `report_.convergence` says how Newton's method ended; a
+        fit that did not converge warns.
     tol : float
         Newton's method has converged when its step gains at most this share of the objective
         (half the squared Newton decrement).

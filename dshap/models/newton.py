@@ -149,7 +149,7 @@ class Newton:
     loss: float = np.inf
     """Mean loss at the accepted point."""
     objective: float = np.inf
-    """loss + penalty/2 ‖f‖² at the accepted point."""
+    """loss + penalty/2 ‖f‖² at the accepted point, with the Shapley penalty if there is one."""
     decrement: float = np.inf
     """The gain that the quadratic model still predicts at the accepted point."""
     ending: str | None = None

@@ -30,7 +30,7 @@ class Convergence:
     loss: float
     """Mean log-loss of the training rows, at the last point evaluated."""
     objective: float
-    """loss + penalty/2 ‖f‖² at that point."""
+    """loss + penalty/2 ‖f‖² at that point, with the Shapley penalty if there is one."""
     decrement: float
     """The gain in the objective that Newton's quadratic model still predicts at that point."""
     n_sample_passes: int

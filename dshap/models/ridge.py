@@ -34,7 +34,7 @@ PENALTIES = 10.0 ** np.arange(-10.0, 0.01, 0.25)
 SLACK = 0.005
 """The largest λ within this share of the least validation error is chosen.
 
-It makes predictions away from the data calmer.
+A larger λ makes predictions away from the data vary less.
 """
 
 

@@ -36,8 +36,8 @@ TOLERANCE = 1e-3
 float32 sums of a thousand trees stay far below it.
 """
 PROBE_PLAYERS = 8
-PROBED_MIXES = 8
 """Number of columns in the check of contributions with a background against all coalitions."""
+PROBED_MIXES = 8
 """Number of rows in that check."""
 MAX_BACKGROUND = 1_000
 """The most background rows; every tree is walked once for each pair of row and background row."""
