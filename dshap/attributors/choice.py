@@ -89,9 +89,7 @@ INTERACTION_ERRORS = (
 )
 """The measured relative errors of interactions from sampled coalitions, quoted in warnings."""
 OTHER = "or explain Marginal(predict, background), which takes any design"
-"""The end of messages that suggest a model-agnostic value function instead of a closed form."""
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
-"""The names that `design=` takes."""
 
 
 FORMS: Mapping[type, type[ClosedForm]] = {

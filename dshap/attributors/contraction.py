@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 NOISE_STREAM = 0x6E6F697365
-"""The first word of the seed of the random signs for noise."""
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
 """The axis of the rows in the named sums where it is not the first."""
 MAX_REASON = 200

@@ -23,7 +23,6 @@ __all__ = ["Linear", "linear_transform"]
 MAX_EXACT_PLAYERS = 16
 """The most players whose coalitions are all listed; above, random orders are used."""
 DEFAULT_PERMUTATIONS = 1_000
-"""Number of random orders where none is given."""
 BATCH_BYTES = 32 << 20
 """Memory for the matrices of a batch of coalitions."""
 

@@ -49,7 +49,6 @@ TRIAL_SEED = 0
 FRESH_SEED = 1
 """Seed of the fresh pairs that its error is measured on."""
 SUM_ROWS = 256
-"""Background rows whose values are computed at once."""
 CHECKED_SHARE = 128
 """One row in this many of a tile is checked against more nodes, for each of two reasons."""
 MAX_CHECKED = 32

@@ -242,8 +242,8 @@ class KernelModel(ABC):
         ----------
         sample_x, sample_y : (n, columns), (n,) or (n, k)
             Rows of the table, `sample_size` of them; those with NaN are ignored.
-            positions : (n,)
-                Their positions in the table; held-out rows take no part in any choice.
+        positions : (n,)
+            Their positions in the table; held-out rows take no part in any choice.
         strengths
             Strengths of the models to fit, see `fit_path`; None: this model only.
         """

@@ -43,7 +43,6 @@ PATH_PASSES = 10
 PATH_ROWS = 10_000
 """The most training rows at each penalty of the path."""
 SMALLEST_STEP = 2.0**-20
-"""Newton's method ends when its step has been halved to less than this."""
 SLACK = 1e-13
 """A relative rise of the objective up to this is rounding."""
 ROUNDING = 1e-15

@@ -32,7 +32,6 @@ N_LANDMARKS = 250
 MAX_CATEGORIES = 32
 """Integer columns with at most this many values are tried as categorical."""
 RHO_TRIALS = (0.1, 0.5, 0.9)
-"""Values of ρ tried when a column becomes categorical."""
 ROUNDS = (40, 30, 40)
 """Evaluations in each round of L-BFGS.
 
@@ -44,9 +43,7 @@ LENGTHSCALE_RANGE = (0.02, 1e3)
 Below it any two rows are unrelated, above it the column has no effect.
 """
 LOG_PENALTY_RANGE = (np.log(1e-7), 0.0)
-"""Range of log λ."""
 LOGIT_RHO_RANGE = (-7.0, 7.0)
-"""Range of logit ρ."""
 JITTER = 1e-11
 """Diagonal term of the trial solves, times the number of rows.
 

@@ -24,7 +24,6 @@ BUFFER_BYTES = 64 << 20
 TAKES_FRAMES = (
     "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 )
-"""The words of a note for functions that were tried with both forms of rows."""
 
 
 class PredictFunction(NamedModel):
@@ -37,13 +36,13 @@ class PredictFunction(NamedModel):
     predict : rows -> (n,) or (n, k)
     probe_rows : (n, columns)
         Rows that the function is tried on.
-        frame : Frame, optional
-            The form of the data frames that it takes; None where it takes arrays.
-        feature_names : names of the columns, None when unknown
-        output_names : names of the outputs; where None, the class names of a classifier behind it
-        buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
-        is_array_hinted : True: an error with an array says how to get data frames instead
-        has_unknown_types : True: the frame's column types are unknown and taken as numbers
+    frame : Frame, optional
+        The form of the data frames that it takes; None where it takes arrays.
+    feature_names : names of the columns, None when unknown
+    output_names : names of the outputs; where None, the class names of a classifier behind it
+    buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
+    is_array_hinted : True: an error with an array says how to get data frames instead
+    has_unknown_types : True: the frame's column types are unknown and taken as numbers
     """
 
     form = ""

@@ -25,8 +25,8 @@ class TokenFunction(PredictFunction):
     predict : ids (n, longest) int64 -> (n,) or (n, k)
     probe_rows : (n, columns)
         Rows that the function is tried on.
-        padding : the id beyond the end of a text
-        longest : number of columns that predict takes; None: the texts' length, without padding
+    padding : the id beyond the end of a text
+    longest : number of columns that predict takes; None: the texts' length, without padding
     output_names, buffer_rows : as in `PredictFunction`
     """
 

@@ -41,7 +41,7 @@ class TableValue:
     model : Predictor
     data : array (b, columns), data frame, or any source that `dshap.explain` takes
         The rows whose mean prediction is the base value; None for a closed form of the model alone.
-        players : mapping of a player's name to its columns; every other column is its own player
+    players : mapping of a player's name to its columns; every other column is its own player
     """
 
     model: Predictor

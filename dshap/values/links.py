@@ -33,7 +33,6 @@ __all__ = [
 ROUNDING = 1e-9
 """How far rounding may move a mean of probabilities outside [0, 1]."""
 MAX_CLIP = 0.1
-"""The largest `clip` that a link takes."""
 CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 
 

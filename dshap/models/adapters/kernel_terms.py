@@ -29,7 +29,6 @@ INSTEAD = (
     "use dshap.values.Marginal(model.predict, background) for interventional values, "
     "dshap.values.ConditionalRegression(model.predict, data, ...) for observational ones"
 )
-"""The advice in messages about models that cannot be reduced."""
 
 
 def refusal(what: str, why: str, instead: str = INSTEAD) -> InputError:
