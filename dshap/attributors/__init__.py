@@ -27,15 +27,15 @@ def attributor_of(
     has_pairs: bool = False,
     is_noisy: bool = False,
 ) -> Attributor:
-    """The attributor of a game: every choice among them is made here, once.
+    """Choose the attributor of a game; this is the only place that chooses among them.
 
     Parameters
     ----------
-    parts : coalition tiles that one task sums
+    parts : coalition tiles that each task sums
     round_tiles : coalition tiles that each round of the design adds
-    tol : None: all coalitions for every row
-    has_pairs : interactions are asked for
-    is_noisy : the model answers differently when it is asked again
+    tol : tolerance of the design's rounds; None: all coalitions for every row
+    has_pairs : True where interactions are asked for
+    is_noisy : True where the model is stochastic
     """
     value = game.value
     shares = tuple(map(tuple, parts))

@@ -1,5 +1,4 @@
-"""The base of an attributor of one's own, which `explain` takes in the place of a value
-function."""
+"""The base class of user-defined attributors, which `explain` takes instead of a value function."""
 
 from __future__ import annotations
 
@@ -17,12 +16,13 @@ __all__ = ["BaseAttributor"]
 
 
 class BaseAttributor(Predicted):
-    """Rows in, attributions out; public as `dshap.Attributor`.
+    """Base of a user-defined attributor: rows in, attributions out; public as `dshap.Attributor`.
 
-    What is left to write is ``attribute(rows (n, columns)) -> Attribution``, which `attribution`
-    helps to make; `cost` where it is known, and `fingerprint` where attributions follow from more
-    than the model and the players.  It travels to the workers with all that it holds but `data`,
-    which tell names and kinds of the columns.  A link is not applied to what it gives.
+    A subclass defines ``attribute(rows (n, columns)) -> Attribution``, with the help of
+    `attribution`; `cost` where it is known; and `fingerprint` where the attributions depend on more
+    than the model and the players. The object is sent to the workers with everything that it holds
+    except `data`, which only supply the names and kinds of the columns. Links are not applied to
+    its attributions.
     """
 
     n_replicates = 0
@@ -36,7 +36,7 @@ class BaseAttributor(Predicted):
         tolerance: float = 0.0,
         **more: Any,
     ) -> Attribution:
-        """The record of rows (n, columns), whose Σφ + base must be the model's predictions.
+        """Build the `Attribution` of rows (n, columns), after checking that Σφ + base is f(x).
 
         Parameters
         ----------
@@ -48,14 +48,14 @@ class BaseAttributor(Predicted):
         Raises
         ------
         DshapError
-            Where they miss the predictions.
+            Where Σφ + base misses the predictions.
         """
         prediction = self.model(rows)
         check_additivity(phi, base, prediction, tolerance)
         return Attribution(phi, base, prediction, np.full(len(rows), Status.OK, np.int8), **more)
 
     def cost(self, n: int = 1) -> Cost:
-        """Of a black box, whose own memory and operations are not known."""
+        """Estimated cost: operations are infinite, as the subclass's own work is unknown."""
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
         held = 8 * n * self.n_outputs * len(self.players) * (1 + self.n_replicates)
         return Cost(

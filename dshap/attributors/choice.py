@@ -1,5 +1,4 @@
-"""By what rows are explained, and why: a design, by name, by "auto", in rounds; or a closed
-form."""
+"""Choosing the method: a design or a closed form, from a name or "auto", with the reason."""
 
 from __future__ import annotations
 
@@ -52,16 +51,18 @@ __all__ = [
 ]
 
 MAX_COALITIONS = 2_048
-"""Design "auto": exact up to this many coalitions, sampled above."""
+"""Design "auto" lists all coalitions up to this many, and samples (or uses a closed form) above."""
 MAX_TABLE_COALITIONS = 4_096
-"""The same where a table of subsets is all there is to a coalition, and a closed form takes over
-above."""
+"""The limit of design "auto" for value functions with a closed form, which is taken above it."""
 ROUND_SLACK = 10
-"""Pairs of the first round beyond those that standard errors need at least."""
+"""Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
-    """As many pairs of an order and its reversal as come to at most n_coalitions."""
+    """The permutation design with the most pairs of an order and its reversal within the limit.
+
+    There is at least one pair.
+    """
     return designs.permutation(
         d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed
     )
@@ -72,18 +73,21 @@ SAMPLED: Mapping[str, Callable[[int, int, int], Design]] = {
     "kriging": lambda d, n_coalitions, seed: designs.kriging(d, n_coalitions, seed=seed),
     "permutation": _permutation,
 }
-"""name -> the design of d players with at most so many coalitions, from a seed."""
+"""name -> function (d, most coalitions, seed) that builds the sampled design of d players."""
 LEAST: Mapping[str, Callable[[int], int]] = {
     "kernelshap": lambda d: 2 * d,
     "kriging": lambda d: 2 * d + N_ENDS,
     "permutation": lambda d: 2 * d,
 }
-"""name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single
-players and their complements, of a permutation an order and its reversal."""
+"""name -> the fewest coalitions, as a function of d, that determine the attributions.
+
+kernelshap and kriging need the single players and their complements, permutation needs one order
+and its reversal.
+"""
 INTERACTION_ERRORS = (
     "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
 )
-"""The measured errors of interactions by sampled coalitions, for warnings."""
+"""The measured relative errors of interactions from sampled coalitions, quoted in warnings."""
 OTHER = "or explain Marginal(predict, background), which takes any design"
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 
@@ -93,11 +97,11 @@ FORMS: Mapping[type, type[ClosedForm]] = {
     LinearGaussian: Linear,
     Trees: TreeForm,
 }
-"""value function -> its closed form, of subclasses too."""
+"""Type of value function -> its closed form; subclasses inherit it."""
 
 
 def form_of(value: Explained) -> ClosedForm | None:
-    """The closed form of a value function, where it has one."""
+    """The closed form of a value function; None where it has none."""
     kind = next((FORMS[kind] for kind in type(value).__mro__ if kind in FORMS), None)
     if kind is None:
         return None
@@ -105,14 +109,16 @@ def form_of(value: Explained) -> ClosedForm | None:
 
 
 def learns(value: Explained) -> bool:
-    """Its values, or its closed form, need sums over all rows of the data."""
+    """Whether the values, or the closed form, need a pass that sums over all rows of the data."""
     form = form_of(value)
     return learns_from_data(value) or (form is not None and form.learns)
 
 
 def reads_data(value: Explained) -> bool:
-    """Rows of data stand for absent players, or are learned from: not of an attributor, of texts,
-    of a model's own closed form."""
+    """Whether rows of data are read: as the background of absent players, or to learn from.
+
+    False for attributors, for texts, and for closed forms of the model alone.
+    """
     form = form_of(value)
     is_of_model = form is not None and form.is_only and not form.learns
     return not (is_of_model or isinstance(value, GivenAttributor) or is_of_texts(value))
@@ -120,24 +126,26 @@ def reads_data(value: Explained) -> bool:
 
 @dataclass(frozen=True)
 class Chosen:
-    """By what rows are explained, and why: a design, a closed form, or where there is neither
-    `value` itself."""
+    """The chosen method: a value function with a design or closed form, or an attributor."""
 
     value: Any
-    """Over the players that take part."""
+    """The value function, or the given attributor, over the players that take part."""
     design: Design | None = None
     form: ClosedForm | None = None
     why: str = "given"
 
     @classmethod
     def of(cls, value: Explained, form: ClosedForm, why: str) -> Chosen:
-        """A closed form of this value function."""
+        """The closed form `form`, applied to this value function."""
         return cls(value, None, replace(form, value=value), why)
 
     @property
     def info(self) -> DesignInfo:
-        """Of the design; of anything else the two ends alone, which add up to a stated error, not
-        by construction."""
+        """The properties of the design.
+
+        Closed forms and attributors list the two ends only, and their additivity holds to a stated
+        error, not by construction.
+        """
         if self.design is not None:
             return self.design.info
         d = len(self.value.players)
@@ -145,18 +153,18 @@ class Chosen:
 
     @property
     def learns(self) -> bool:
-        """States need sums over all rows of the data."""
+        """Whether the states need sums over all rows of the data."""
         if self.form:
             return self.form.learns
         return learns_from_data(self.value)
 
     @property
     def learner(self) -> Any:
-        """What may choose from a sample of the data, and learn from all of it."""
+        """The object that learns from the data: the closed form, else the value function."""
         return self.form or self.value
 
     def resolved(self, choice: State) -> Chosen:
-        """With what was chosen from a sample."""
+        """A copy that holds the choice (such as landmarks) made from a sample of the data."""
         learner = self.learner.chosen(choice)
         if self.form is None:
             return replace(self, value=learner)
@@ -164,40 +172,40 @@ class Chosen:
 
     @property
     def is_given(self) -> bool:
-        """Rows are explained by an attributor that was given."""
+        """Whether the user gave an attributor in place of a value function."""
         return self.design is None and self.form is None
 
     @property
     def is_base_by_row(self) -> bool:
-        """v(empty) differs from row to row."""
+        """Whether v(empty) differs from row to row."""
         return self.is_given or bool(self.value.link.is_by_row)
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Of rows that are texts, whose tokens are kept."""
+        """The vocabulary of texts, whose tokens the cube keeps; None for tables."""
         return None
 
     def with_value(self, value: Any) -> Chosen:
-        """The same for another model, other players or other data."""
+        """A copy for another model, other players or other data."""
         return replace(self, value=value, form=self.form and replace(self.form, value=value))
 
     def with_players(self, n_players: int) -> Chosen:
-        """With a design of its kind for so many players."""
+        """A copy whose design is of the same kind, for `n_players` players."""
         return replace(self, design=self.design and self.design.with_players(n_players))
 
     def with_threads(self, n_threads: int) -> Chosen:
-        """With so many threads at work at once, where it can use them; the numbers are the same."""
+        """A copy that uses `n_threads` threads where it can; the numbers do not depend on it."""
         if self.form is None:
             return self
         form = self.form.with_threads(n_threads)
         return replace(self, value=form.value, form=form)
 
     def without_data(self) -> Chosen:
-        """What travels to the workers: the data stay where the run was started."""
+        """A copy without the data, as it is sent to the workers."""
         return self.with_value(replaced(self.value, data=None))
 
     def work(self) -> Work:
-        """What a plan is made from."""
+        """The costs and sizes that the planner needs."""
         if self.design is not None:
             return Work.of(self.value, self.design)
         by = self.learner
@@ -218,12 +226,11 @@ class Chosen:
         )
 
     def value_fingerprint(self) -> dict[str, JSON]:
-        """Everything that changes a value."""
+        """Everything that changes a value, for the fingerprint."""
         return dict(self.learner.fingerprint())
 
     def fingerprint(self) -> dict[str, JSON]:
-        """Of the design; a closed form is kept as its name, players and groups of standard
-        errors."""
+        """The design's fingerprint; of a closed form its kind, players and jackknife groups."""
         if self.design is not None:
             return self.design.fingerprint()
         if self.form:
@@ -238,12 +245,14 @@ class Chosen:
 
 
 ByItself = Callable[[Explained, int, int, str], Chosen]
-"""Value function, most coalitions, seed, and why -> what "auto" takes where the coalitions are too
-many to list."""
+"""Builds the sampled design for "auto" when there are more coalitions than the limit.
+
+Its arguments are the value function, the most coalitions, the seed and the reason so far.
+"""
 
 
 def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
-    """What was chosen, from its `Chosen.fingerprint`."""
+    """Rebuild the chosen method from its `Chosen.fingerprint`."""
     if fingerprint["design"] != "closed_form":
         return Chosen(value, designs.restored(fingerprint))
     form = form_of(value)
@@ -259,8 +268,11 @@ def choose(
     seed: int = 0,
     by_itself: ByItself | None = None,
 ) -> Chosen:
-    """By what a value function is explained; `seed` is that of a design that is sampled and not
-    given, `by_itself` what "auto" takes where the coalitions are too many to list."""
+    """Choose the design or closed form that explains a value function, with the reason.
+
+    `seed` goes to a sampled design that is chosen by name or by "auto"; `by_itself` builds the
+    sampled design for "auto" when there are more coalitions than the limit.
+    """
     form = form_of(value)
     if isinstance(value, GivenAttributor):
         if design != "auto":
@@ -313,7 +325,7 @@ def choose(
 
 
 def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
-    """See `ByItself`."""
+    """The sampled design that "auto" takes for tables: see `ByItself`."""
     n_players = len(value.players)
     if limit < LEAST["kriging"](n_players):
         # a regression has as many unknowns as coalitions
@@ -327,7 +339,7 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
 
 
 def _within(design: Design, limit: int | None) -> Design:
-    """The design, or InputError where it takes more coalitions than this."""
+    """Return the design; raise InputError if it takes more coalitions than `limit`."""
     if limit is not None and design.info.n_coalitions > limit:
         takes = f"takes {design.info.n_coalitions:,} coalitions of {design.info.n_players} players"
         raise InputError(
@@ -337,8 +349,10 @@ def _within(design: Design, limit: int | None) -> Design:
 
 
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:
-    """The design of this name with at most so many coalitions, or InputError where they determine
-    nothing."""
+    """Build the sampled design of this name with at most `limit` coalitions.
+
+    Raises InputError where so few coalitions do not determine the attributions.
+    """
     every = 2 ** min(d, 62)
     if min(limit, every) < min(LEAST[name](d), every):
         raise InputError(
@@ -355,11 +369,11 @@ def sampled(name: str, d: int, limit: int, seed: int) -> Design:
 
 
 ASKED: Mapping[type, str] = {ValueFunction: "value function", GivenAttributor: "attributor"}
-"""What is explained -> what it is called."""
+"""Protocol of the first argument of `explain` -> its name in messages."""
 
 
 def check_kinds(value: Any, design: Any) -> None:
-    """Refuse what is no value function, attributor or design."""
+    """Raise InputError unless the arguments are a value function or attributor, and a design."""
     has_form = form_of(value) is not None
     kind = min(ASKED, key=lambda kind: len(lacking(value, kind)))  # what it is nearest to
     if not has_form and not isinstance(value, type):
@@ -381,8 +395,7 @@ def check_kinds(value: Any, design: Any) -> None:
 
 
 def check_closed(value: Explained, options: RunOptions) -> None:
-    """Refuse what a value function that is a closed form, or an attributor, has not, whatever the
-    design."""
+    """Raise InputError for interactions or `tol` where a closed form or attributor lacks them."""
     form = form_of(value)
     is_given = isinstance(value, GivenAttributor)
     is_paired = isinstance(form, PairedForm)
@@ -401,7 +414,7 @@ def check_closed(value: Explained, options: RunOptions) -> None:
 
 
 def with_interactions(chosen: Chosen) -> Chosen:
-    """With interactions, or InputError where there are none, or too many players."""
+    """The method with interactions; InputError where it has none, or too many players."""
     form = chosen.form
     design = chosen.design
     if isinstance(form, PairedForm):
@@ -417,7 +430,7 @@ def with_interactions(chosen: Chosen) -> Chosen:
 
 
 def why_no_interaction_errors(chosen: Chosen) -> str:
-    """Why it is not known how far interactions are off; empty where they are exact."""
+    """Why interactions have no standard errors; empty where they are exact."""
     design = chosen.design
     if design is None or design.info.is_whole:
         return ""
@@ -430,8 +443,11 @@ def why_no_interaction_errors(chosen: Chosen) -> str:
 
 
 def of_noisy_model(chosen: Chosen) -> Chosen:
-    """The design, linear in the values, or InputError where noise cannot be told from two
-    answers."""
+    """The method for a stochastic model: the form of its design that is linear in the values.
+
+    Raises InputError where two answers of the model cannot separate noise from signal: closed
+    forms, learned value functions, links of the predicted class.
+    """
     value = chosen.value
     design = chosen.design
     if (
@@ -451,7 +467,7 @@ def of_noisy_model(chosen: Chosen) -> Chosen:
 def in_rounds(
     chosen: Chosen, asked: Design | str, options: RunOptions
 ) -> tuple[Chosen, RunOptions, str]:
-    """The design grown in rounds up to its limit, the options, and why.
+    """The design grown in rounds up to its limit, the options, and the reason.
 
     A design that was chosen by name starts small; one that was given starts as it is and ends at
     `max_coalitions`.
@@ -495,7 +511,7 @@ def in_rounds(
 
 
 def _called(chosen: Chosen) -> str:
-    """What a design is called, the closed form that "auto" takes too."""
+    """The name of the chosen method in messages."""
     if chosen.design is None:
         return "the closed form, which lists no coalition"
     return str(chosen.design.fingerprint()["design"])

@@ -1,5 +1,4 @@
-"""Attributions that need no coalition: what a closed form says of rows, and the attributor that
-asks it."""
+"""Closed forms, which give attributions without listing coalitions, and their attributor."""
 
 from __future__ import annotations
 
@@ -25,33 +24,32 @@ __all__ = [
 
 
 class Checked(NamedTuple):
-    """What a closed form says of the attributions of a tile of rows, once they are there."""
+    """The result of checking a closed form's attributions of one tile of rows."""
 
     gap: FloatArray
-    """(k,): the largest |Σφ + base − prediction| that its stated error explains, beyond
-    rounding."""
+    """(k,): the largest |Σφ + base − prediction| that the stated error allows, beyond rounding."""
     stated: Mapping[str, Sequence[float] | float]
-    """name -> numbers of this tile; the cube states the largest of all tiles."""
+    """name -> numbers that this tile states; the cube keeps the largest over all tiles."""
     again: State | None = None
-    """With which these rows are to be attributed anew; None where the attributions are good."""
+    """A more accurate state to repeat these rows with; None where the attributions are good."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(ABC):
-    """Attributions of a value function without coalitions, with a stated error of their own.
+    """Attributions of a value function without coalitions, with a stated error.
 
-    A state that no row changes, with `base` (k,) in it, is learned from the data (`learns`) or made
-    where it is wanted.  For a tile of rows come `settled`, then `phi` in micro-blocks, then
-    `checked`; `phi` again for as long as that gives another state.
+    A closed form has a state that no row changes, with `base` (k,) in it: learned from the data
+    (`learns`) or made where it is needed. For each tile of rows `settled` is called first, then
+    `phi` in micro-blocks, then `checked`; while `checked` returns another state, `phi` is repeated
+    with it.
     """
 
     value: Any
 
     is_only = True
-    """The value function has no coalitions, and its closed form is exact; else a design may list
-    some."""
+    """The closed form is exact and the only method; where False, a design may also be used."""
     learns = True
-    """The state needs sums over all rows of the data."""
+    """Whether the state needs sums over all rows of the data."""
 
     def moments(self, rows: FloatArray) -> Moments:
         """Sums over these rows (n, columns) of the data."""
@@ -59,26 +57,32 @@ class ClosedForm(ABC):
 
     @abstractmethod
     def prepare(self, moments: Moments) -> State:
-        """The state, from the sums over all rows of the data."""
+        """Make the state from the sums over all rows of the data."""
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The state for the rows (n, columns) of one tile, whose predictions are (n, k): what
-        depends on them."""
+        """The state completed with what depends on the rows of one tile, such as quadrature nodes.
+
+        rows (n, columns); prediction (n, k).
+        """
         return state
 
     @abstractmethod
     def phi(self, state: State, rows: FloatArray) -> FloatArray:
-        """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the
-        stated error."""
+        """Attributions phi (n, d, k) of rows (n, columns).
+
+        Σ phi + state["base"] is the prediction, to the stated error.
+        """
 
     @abstractmethod
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """What phi (n, d, k) of the rows of one tile leaves open; `gap` (n, k) is Σ phi + base −
-        prediction."""
+        """Check the attributions phi (n, d, k) of one tile.
+
+        `gap` (n, k) is Σ phi + base − prediction.
+        """
 
     @property
     def n_replicates(self) -> int:
-        """R: groups of its standard errors, 0 where it has none."""
+        """R: number of groups of the standard errors, 0 without standard errors."""
         return 0
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
@@ -86,21 +90,20 @@ class ClosedForm(ABC):
         return np.zeros((0, len(rows), len(self.value.players), self.value.n_outputs))
 
     def with_threads(self, n_threads: int) -> Self:
-        """This form with so many threads at work at once, where it can use them; the numbers are
-        the same."""
+        """A copy that uses `n_threads` threads where it can; the numbers do not depend on it."""
         return self
 
     @abstractmethod
     def describe(self) -> str:
-        """What it is made with, in a line."""
+        """One line on how it computes, for the reason shown with the plan."""
 
     @abstractmethod
     def stated_error(self, state: State) -> dict[str, JSON]:
-        """What is left open whatever the rows are: which background, how far off."""
+        """Notes for the cube that do not depend on rows: the background used and errors."""
 
     @abstractmethod
     def cost(self, n: int = 1) -> Cost:
-        """Bytes and operations of n rows."""
+        """Bytes and operations for n rows."""
 
     def fingerprint(self) -> dict[str, JSON]:
         """Everything that changes an attribution."""
@@ -108,22 +111,23 @@ class ClosedForm(ABC):
 
 
 class PairedForm(ClosedForm):
-    """A closed form that has interactions too."""
+    """A closed form that also gives pairwise interactions."""
 
     @abstractmethod
     def with_interactions(self) -> Self:
-        """This form with what its interactions need, or an `InputError` where it has none after
-        all."""
+        """A copy that also computes interactions; InputError where the model has none after all."""
 
     @abstractmethod
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order
-        of `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
+        """Shapley interaction indices (n, pairs, k) of the pairs of players i < j.
+
+        In the order of `np.triu_indices(d, 1)`; phi (n, d, k) are the attributions of the rows.
+        """
 
 
 @dataclass(frozen=True)
 class StateOfRows:
-    """The state of a closed form, from all rows of the data."""
+    """The pass over the data that makes the state of a closed form."""
 
     form: ClosedForm
     wants = ()
@@ -137,15 +141,17 @@ class StateOfRows:
 
 @dataclass(kw_only=True)
 class ClosedFormAttributor(Instances):
-    """φ of a closed form: Σφ + base is the prediction to the error that it states for these rows,
-    and to rounding."""
+    """Computes φ of a closed form and checks that Σφ + base is the prediction.
+
+    Additivity must hold to the error that the form states for these rows, and to rounding.
+    """
 
     form: ClosedForm
     state_name: str
-    """State file; empty where nothing is learned from data."""
+    """File of the state in the store; empty where nothing is learned from the data."""
 
     def state(self) -> State:
-        """What no row changes."""
+        """The state of the closed form, loaded or made once."""
         state: State | None = self._cache.get("state")
         if state is None:
             if self.state_name:
@@ -157,7 +163,7 @@ class ClosedFormAttributor(Instances):
         return state
 
     def _base(self) -> FloatArray:
-        """What the attributions and the prediction differ by."""
+        """The base value stored in the state."""
         return self.state()["base"]
 
     def attribute(self, rows: FloatArray) -> Attribution:
@@ -169,7 +175,7 @@ class ClosedFormAttributor(Instances):
         return Found(phi, self._replicates(state, rows, phi), stated=checked.stated)
 
     def _replicates(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray | None:
-        """(R, n, d, k); None where the form has no standard errors."""
+        """phi_(g) (R, n, d, k); None where the form has no standard errors."""
         if not self.form.n_replicates:
             return None
         replicates = np.zeros((self.form.n_replicates, *phi.shape))
@@ -180,7 +186,7 @@ class ClosedFormAttributor(Instances):
     def _checked(
         self, rows: FloatArray, prediction: FloatArray
     ) -> tuple[FloatArray, State, Checked]:
-        """φ (n, d, k), the state that it was made with, and what the form says of it."""
+        """φ (n, d, k), the state that it was made with, and the result of the check."""
         base = self.base()
         phi = np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)
@@ -197,7 +203,7 @@ class ClosedFormAttributor(Instances):
 
 @dataclass(kw_only=True)
 class PairedAttributor(ClosedFormAttributor):
-    """With the interactions of a closed form."""
+    """A closed-form attributor that also computes interactions."""
 
     form: PairedForm
 

@@ -1,5 +1,4 @@
-"""The one sum: φ (n, d, k) = finish( Σ over coalition tiles of values (n, m, k) × score (m, d)
-)."""
+"""The one sum: φ (n, d, k) = finish(Σ over coalition tiles of values (n, m, k) × score (m, d))"""
 
 from __future__ import annotations
 
@@ -30,25 +29,24 @@ __all__ = [
 
 NOISE_STREAM = 0x6E6F697365
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
-"""The axis of the rows in the sums where it is not the first."""
+"""The axis of the rows in the named sums where it is not the first."""
 MAX_REASON = 200
-"""Letters of a reason that are kept beside sums."""
+"""The most characters of a failure reason that are stored with the sums."""
 UNMET_ANSWERS = 3.0
-"""Rule of three: an answer that a noisy model did not give to m coalitions has a chance below 3/m,
-with 95 %."""
+"""Rule of three: with 95 % confidence, an answer not seen in m calls has probability below 3/m."""
 
 
 @dataclass
 class Contraction:
-    """Values times scores, added up over coalition tiles, and the finish of the design.
+    """The sum of values times scores over coalition tiles, and the finish of the design.
 
-    Beside the `whole` sum (n, d, k) go those of the jackknife groups (R, n, c, k), with their own
-    scores, and `pairs` (n, pairs, k), the sums of interactions where they are asked for.
+    Beside the `whole` sum (n, d, k) it holds those of the jackknife groups (R, n, c, k), with their
+    own scores, and `pairs` (n, pairs, k), the sums for interactions where they are asked for.
     """
 
     game: Game
     parts: tuple[tuple[int, ...], ...]
-    """Coalition tiles that are summed together, where several tasks share them."""
+    """For each part, the coalition tiles that one task sums."""
     has_pairs: bool
 
     @property
@@ -57,7 +55,7 @@ class Contraction:
 
     @property
     def unmet(self) -> float:
-        """The largest share of what no coalition met: see `DesignInfo.unmet`."""
+        """The largest share of coalitions that may have been missed: see `DesignInfo.unmet`."""
         return self.game.design.info.unmet
 
     def attribute(self, rows: FloatArray) -> Attribution:
@@ -66,8 +64,10 @@ class Contraction:
         return self._finished(*self._added(len(started.at), parts), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        """Sum over one part of the coalitions for these rows; NaN, and a reason, for those that
-        fail."""
+        """The sums over one part of the coalitions for these rows.
+
+        Rows that fail are NaN and have a reason.
+        """
         total = self._no_sums(len(rows))
         spared = Spared(rows)
         for together, start, stop in self.game.joined(self.parts[index]):
@@ -81,11 +81,11 @@ class Contraction:
         return self._of_all(*self._added(len(rows), parts), self._started(rows))
 
     def _started(self, rows: FloatArray) -> Started:
-        """The rows at their two ends."""
+        """The predictions and the two ends of these rows."""
         return self.game.started(rows)
 
     def _of_all(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
-        """The record of all rows, from the sums of all, some of which failed."""
+        """The record of all rows, from sums of all rows, some of which failed."""
         left = {int(position): i for i, position in enumerate(started.at)}
         failed = {left[i]: reason for i, reason in failed.items() if i in left}
         is_left = np.zeros(started.n, dtype=bool)
@@ -93,7 +93,7 @@ class Contraction:
         return self._finished(_rows_of(sums, is_left), failed, started)
 
     def _added(self, n: int, parts: Iterable[Moments]) -> tuple[Moments, dict[int, str]]:
-        """The sums of all parts for n rows; and why, of the rows that any of them failed for."""
+        """The sums of all parts for n rows, and the failure reasons by position of the row."""
         sums = None
         failed = dict[int, str]()
         for part in parts:
@@ -106,8 +106,10 @@ class Contraction:
         return self._no_sums(n) if sums is None else sums, failed
 
     def _finished(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
-        """The record of all rows, from the sums of those that are left, some of which failed
-        since."""
+        """The record of all rows, from the sums of the rows still left in `started`.
+
+        `failed` are rows among these that failed since; they are left out.
+        """
         sums = _rows_of(sums, kept_rows(len(started.at), failed))
         started = started.without(failed)
         try:
@@ -118,7 +120,7 @@ class Contraction:
         return of_left.placed(started.n, started.at, started.failed)
 
     def _no_sums(self, n: int) -> Moments:
-        """Sums of n rows over no coalition."""
+        """Zero sums of n rows."""
         design = self.game.design
         k = self.game.n_outputs
         d = design.info.n_players
@@ -133,8 +135,7 @@ class Contraction:
     def _add(
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
-        """Add what the coalitions from `start` on are worth for the rows that are `spared`, times
-        their scores."""
+        """Add values × scores of the coalitions from `start` on, for the rows in `spared`."""
         scores = self._scores(block, start)
         parts = block.groups.parts()
         values = partial(self.game.values, state)
@@ -147,14 +148,14 @@ class Contraction:
             _add_products(total, micro, found, scores, parts)
 
     def _scores(self, block: CoalitionBlock, start: int) -> Mapping[str, FloatArray]:
-        """Sum -> what the values are multiplied with in it (m, d), (m, pairs)."""
+        """Name of a sum -> the score of the values in it: `whole` (m, d), `pairs` (m, pairs)."""
         if not self.has_pairs:
             return {"whole": block.score}
         pairs = interactions_of(self.game.design, start, start + len(block.score))
         return {"whole": block.score, "pairs": pairs}
 
     def _found(self, sums: Moments, started: Started) -> Found:
-        """The finish of the design, for the rows that are left."""
+        """Attributions, replicates and interactions of the rows, by the finish of the design."""
         design = self.game.design
         values = started.ends
         v_empty = values[:, EMPTY]
@@ -178,7 +179,7 @@ class Contraction:
 
 
 def _with_reasons(sums: Moments, failed: Mapping[int, str], n: int) -> Moments:
-    """The sums of n rows; where some failed, with `REASONS` (n,), empty for the others."""
+    """The sums of n rows; if some failed, with `REASONS` (n,), empty for the others."""
     if not failed:
         return sums
     reasons = [failed.get(i, "")[:MAX_REASON] for i in range(n)]
@@ -186,13 +187,13 @@ def _with_reasons(sums: Moments, failed: Mapping[int, str], n: int) -> Moments:
 
 
 def reasons_of(sums: Moments) -> dict[int, str]:
-    """position -> why, of the rows that a part of the coalitions failed for."""
+    """position -> reason, of the rows that failed in a part of the coalitions."""
     reasons = sums.arrays.get(REASONS, np.zeros(0, np.str_))
     return {int(i): str(reasons[i]) for i in np.flatnonzero(reasons != "")}
 
 
 def _rows_of(sums: Moments, kept: BoolArray) -> Moments:
-    """The sums of the rows that are kept (n,)."""
+    """The sums of the rows where `kept` (n,) is True."""
     if kept.all():
         return sums
     return Moments(
@@ -207,8 +208,7 @@ def _add_products(
     scores: Mapping[str, FloatArray],
     parts: list[tuple[Any, ...]],
 ) -> None:
-    """Add the products of values (n, m, k) of a micro-block with the scores, and with those of the
-    groups."""
+    """Add values (n, m, k) of a micro-block × scores to the whole sums and the groups' sums."""
     for name, score in scores.items():
         total[name][micro] += np.matmul(score.T, values)
     for g, chosen, score in parts:
@@ -217,10 +217,10 @@ def _add_products(
 
 @dataclass
 class DirectContraction(Contraction):
-    """A contraction of a value function that knows Σ_S v_S score_S without the values."""
+    """A contraction whose value function computes Σ_S v_S score_S without forming the values."""
 
     scored: Callable[[State, FloatArray], Scored | None]
-    """`DirectSums.scored`"""
+    """The method `DirectSums.scored` of the value function."""
 
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
@@ -236,11 +236,10 @@ class DirectContraction(Contraction):
     def _direct_sums(
         self, rows: FloatArray, tiles: Sequence[int]
     ) -> tuple[Moments, FloatArray | None]:
-        """The sums over the coalitions of these tiles, and the predictions (n, k) where they came
-        with them.
+        """The sums over the coalitions of these tiles, and the predictions (n, k) or None.
 
-        Where the scores of a block are of another kind, or groups have their own, its values are
-        taken.
+        Blocks that `scored` has no shortcut for, or whose jackknife groups have scores of their
+        own, go through the values.
         """
         total = self._no_sums(len(rows))
         prediction = None
@@ -263,19 +262,18 @@ class DirectContraction(Contraction):
 
 @dataclass
 class NoisyContraction(Contraction):
-    """A contraction of a model that answers differently when it is asked again; its noise is in the
-    replicates.
+    """A contraction for a stochastic model, whose noise enters the replicates.
 
-    Each coalition is asked twice: the value is (a + b)/2, and (a − b)/2 has the same variance as
-    its noise.  φ is linear in the values, so R sums of these halves with random signs, each time
-    dealt anew to the coalitions of a tile (a player's φ hangs on a few of them, too few to tell a
-    variance by), over √R, are replicates beside those of the design.  The model's answers for a row
-    itself and for the background weigh more than any coalition and cost little: they are asked for
-    R times.
+    Each coalition is evaluated twice: the value is (a + b)/2, and (a − b)/2 has the variance of its
+    noise. φ is linear in the values, so R sums of these half differences with random signs,
+    permuted anew among the coalitions of a tile for each sum (a player's φ depends on few
+    coalitions, too few to estimate a variance), over √R, are replicates beside those of the design.
+    The predictions of a row itself and of the background weigh more than any coalition and cost
+    little: they are evaluated R times.
     """
 
     def _started(self, rows: FloatArray) -> Started:
-        """The rows at their two ends, with the deviations of the model's answers for them."""
+        """The predictions and two ends of the rows, with the deviations of the model's answers."""
         spared = Spared(rows)
         answers = spared(
             self._answers,
@@ -285,15 +283,14 @@ class NoisyContraction(Contraction):
         return self.game.started_from(answers[:, 0], spared.failed, answers[:, 1:].swapaxes(0, 1))
 
     def _answers(self, rows: FloatArray) -> FloatArray:
-        """Predictions and the deviations of their answers (n, 1 + R, k); bad rows are refused at
-        the first."""
+        """Mean predictions and the deviations of R answers (n, 1 + R, k), after a checked call."""
         self.game.predictions(rows)
         prediction, noise = asked_often(self.game.value.model, rows)
         return np.concatenate([prediction[:, None], noise.swapaxes(0, 1)], axis=1)
 
     @property
     def unmet(self) -> float:
-        """Where all coalitions are listed too: an answer may be rare."""
+        """The largest missed share; not 0 for a full list, as an answer may be rare."""
         return UNMET_ANSWERS / self.game.design.info.n_coalitions
 
     def _no_sums(self, n: int) -> Moments:
@@ -313,8 +310,7 @@ class NoisyContraction(Contraction):
             _add_products(total, micro, both[:, 0], scores, parts)
 
     def _asked_twice(self, state: State, rows: FloatArray) -> FloatArray:
-        """(n, 2, m, k'): values of the mean of two answers, and half of the difference of those of
-        each."""
+        """The value of the mean of two answers, and half the difference: (n, 2, m, k')."""
         first = self.game.expectations(state, rows)
         second = self.game.expectations(state, rows)
         # no link of a predicted class
@@ -334,8 +330,11 @@ class NoisyContraction(Contraction):
         return replace(found, replicates=replicates)
 
     def _noise_of_ends(self, prediction: FloatArray, noise: FloatArray) -> FloatArray:
-        """Deviations (R, n, 2, k') of v(empty) and v(N) from those of the predictions (R, n, k),
-        after the link."""
+        """Deviations (R, n, 2, k') of v(empty) and v(N) after the link.
+
+        They follow from those of the base value, stored with its sums, and of the predictions (R,
+        n, k).
+        """
         base = self.game.store.get(self.game.base_name, Moments)
         link = self.game.value.link
         of_base = base["noise"] / base["count"]  # (R, k)
@@ -349,18 +348,20 @@ class NoisyContraction(Contraction):
 def asked_often(
     predict: Callable[[FloatArray], FloatArray], rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The mean (n, k) of R answers, and their deviations (R, n, k), whose squares sum to the
-    variance of the mean."""
+    """The mean (n, k) of R answers and their scaled deviations (R, n, k).
+
+    The squares of the deviations sum to the variance of the mean.
+    """
     answers = np.stack([predict(rows) for _ in range(N_REPLICATES)])
     mean = answers.mean(axis=0)
     return mean, (answers - mean) / np.sqrt(N_REPLICATES * (N_REPLICATES - 1))
 
 
 def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start: int) -> None:
-    """Add Σ_S ±score_S half/√R of the coalitions start… of a design, halves (n, m, k), to sums (R,
-    n, d, k).
+    """Add Σ_S ±score_S half_S/√R of one block of coalitions to sums (R, n, d, k).
 
-    Signs and deals are the same for all rows, so that sums over rows have their errors too.
+    halves (n, m, k) are half differences of two answers. The signs and permutations are the same
+    for all rows, so that sums over rows have valid errors too.
     """
     rng = np.random.default_rng([NOISE_STREAM, start])
     m = len(block.score)
@@ -372,8 +373,11 @@ def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, star
 
 
 def _with_noise(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray) -> FloatArray:
-    """Replicates (R, n, d, k) of phi (n, d, k), from sums (R, n, d, k) of the proper coalitions and
-    deviations (R, n, 2, k) of the two ends."""
+    """Replicates (R, n, d, k) of phi (n, d, k) that carry the model's noise.
+
+    `sums` (R, n, d, k) are those of the proper coalitions, `ends` (R, n, 2, k) deviations of the
+    two ends.
+    """
     score = design.block(EMPTY, N_ENDS).score
     parts = (
         design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
@@ -384,11 +388,10 @@ def _with_noise(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatAr
 
 @dataclass
 class WholeContraction(Contraction):
-    """Of a design that is not linear in the values: it wants those of all coalitions at once
-    (`ValuesAtOnce`).
+    """A contraction for designs that need the values of all coalitions at once (`ValuesAtOnce`).
 
-    Its sums are `values` (n, m, k), 0 for the coalitions of other tiles: parts of them add up to
-    the whole.
+    Such a design is not linear in the values. Its sums are `values` (n, m, k), 0 for the coalitions
+    of other tiles, so that the parts add up to the whole.
     """
 
     def _no_sums(self, n: int) -> Moments:
@@ -418,8 +421,7 @@ class WholeContraction(Contraction):
 
 
 def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """φ (n, d, k) and its replicates (R, n, d, k) from the values (n, m, k) of all coalitions of a
-    design."""
+    """φ (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions."""
     if isinstance(design, ValuesAtOnce) and design.held_coalitions:
         return design.of_values(values)
     block = design.block(0, design.info.n_coalitions)

@@ -1,5 +1,4 @@
-"""Rows that a model fails for: told apart from their neighbours, left out, and remembered with the
-reason."""
+"""Rows that the model fails for: found by bisection, left out, and stored with the reason."""
 
 from __future__ import annotations
 
@@ -28,21 +27,20 @@ __all__ = [
 ]
 
 TRIED = 32
-"""Rows, evenly spaced, that are tried alone before a larger number is: where each of them fails,
-nothing is wrong with single rows."""
+"""Evenly spaced rows tried one by one first: if all of them fail, the model itself is at fault."""
 REPEATS = 8
-"""Times that an attributor is asked again without the rows that failed."""
+"""How often an attributor is called again without the rows that failed."""
 
 RowCall = Callable[[FloatArray], FloatArray]
-"""rows (n, columns) -> (n, …)"""
+"""Function of rows (n, columns) with a result of shape (n, …)."""
 
 
 class RowsError(PredictError):
-    """Some of the rows that were asked for cannot be explained.
+    """Some of the rows of a call cannot be explained.
 
     Parameters
     ----------
-    reasons : position among these rows -> why
+    reasons : position among these rows -> reason
     """
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
@@ -54,12 +52,12 @@ class RowsError(PredictError):
 
 
 def is_of_rows(error: Exception) -> bool:
-    """True where another choice of rows may not raise this error: all but a want of memory."""
+    """Whether the error may depend on the choice of rows: true of all errors but lack of memory."""
     return not isinstance(error, MemoryError)
 
 
 def bad_rows(values: FloatArray, what: str = "") -> dict[int, str]:
-    """position -> why, of the rows whose values (n, …) are not all numbers."""
+    """position -> reason, of the rows whose values (n, …) are not all finite."""
     is_bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     return dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"the model gave NaN or infinity{what}")
 
@@ -73,19 +71,19 @@ def kept_rows(n: int, failed: Mapping[int, str]) -> BoolArray:
 
 @dataclass
 class Spared:
-    """Calls of functions of the rows of a tile, without those that failed before.
+    """Calls functions of the rows of a tile, and leaves out rows that fail.
 
-    A call that fails is cut in two until it is known for which rows it does: at most 2 n calls for
-    n rows, and each row 1 + log2 n times.  The other rows of a call have the values that the
-    function gives for them.
+    A call that fails is halved until the failing rows are known: at most 2 n calls for n rows, and
+    each row takes part in 1 + log2 n of them. The other rows keep the values that the function
+    gives for them.
     """
 
     rows: FloatArray
     """(n, columns) of the tile."""
     failed: dict[int, str] = field(default_factory=dict)
-    """position in the tile -> why"""
+    """position in the tile -> reason"""
     has_good: bool = False
-    """The function is known not to be at fault as such."""
+    """Whether the function itself has been ruled out as the cause."""
 
     def __call__(self, function: RowCall, chosen: slice, shape: tuple[int, ...]) -> FloatArray:
         """function(rows[chosen]) (n, *shape), NaN for the rows that fail."""
@@ -97,8 +95,7 @@ class Spared:
     def after(
         self, error: Exception, function: RowCall, chosen: slice, shape: tuple[int, ...]
     ) -> FloatArray:
-        """function(rows[chosen]) (n, *shape), which raised this error: NaN for the rows that
-        fail."""
+        """Repeat function(rows[chosen]) (n, *shape), which raised `error`; failing rows are NaN."""
         if not is_of_rows(error):
             raise error
         if not self.has_good and len(self.rows) > TRIED and not _any_succeeds(function, self.rows):
@@ -113,7 +110,7 @@ class Spared:
     def _fill(
         self, values: FloatArray, function: RowCall, at: NDArray[np.intp], first: int
     ) -> None:
-        """Put function(rows[at]) in its places, the position `first` at 0."""
+        """Write function(rows[at]) into `values`, whose row 0 is the position `first`."""
         if not len(at):
             return
         try:
@@ -130,7 +127,7 @@ class Spared:
 
 
 def _any_succeeds(function: Callable[[FloatArray], object], rows: FloatArray) -> bool:
-    """True where the function can be called for one of `TRIED` single rows."""
+    """Whether the function succeeds for any of `TRIED` single rows."""
     for i in np.linspace(0, len(rows) - 1, TRIED).round().astype(int):
         try:
             function(rows[i : i + 1])
@@ -141,8 +138,7 @@ def _any_succeeds(function: Callable[[FloatArray], object], rows: FloatArray) ->
 
 
 def answers(function: RowCall, rows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """function(rows) (n, *shape), NaN for the rows that it fails for; its error where these are all
-    of them."""
+    """function(rows) (n, *shape), NaN for failing rows; its error where all of them fail."""
     spared = Spared(rows)
     values = spared(function, slice(0, len(rows)), shape)
     if spared.failed and len(spared.failed) == len(rows):
@@ -151,12 +147,12 @@ def answers(function: RowCall, rows: FloatArray, shape: tuple[int, ...]) -> Floa
 
 
 def answered(function: RowCall, rows: FloatArray) -> BoolArray:
-    """(n,): rows that the function does not fail for; its error where it does for all of them."""
+    """(n,): True for rows that the function succeeds for; its error where all of them fail."""
     return ~np.isnan(answers(_tried(function), rows, ()))
 
 
 def _tried(function: Callable[[FloatArray], object]) -> RowCall:
-    """rows (n, columns) -> zeros (n,), once the function has been called for them."""
+    """A function that calls `function` and returns zeros (n,)."""
 
     def zeros(rows: FloatArray) -> FloatArray:
         function(rows)
@@ -168,15 +164,15 @@ def _tried(function: Callable[[FloatArray], object]) -> RowCall:
 def sparing(
     error: Exception, attribute: Callable[[FloatArray], Attribution], rows: FloatArray
 ) -> Attribution:
-    """attribute(rows), which raised this error, without the rows that it fails for: `reasons` says
-    why.
+    """Repeat attribute(rows), which raised `error`, without the rows that fail.
 
-    The others are attributed by one call, as if the table did not hold the rows that fail.
+    `reasons` of the result holds why. The other rows are attributed by one call, as if the table
+    did not hold the rows that fail.
 
     Raises
     ------
     Exception
-        What `attribute` raises, where no row can be explained.
+        The error of `attribute`, where no row can be explained.
     """
     at = np.arange(len(rows))
     failed = dict[int, str]()
@@ -194,8 +190,7 @@ def sparing(
 def _reasons(
     attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception
 ) -> dict[int, str]:
-    """position -> why, of the rows that an attributor fails for; the error where these are all of
-    them."""
+    """position -> reason, of the rows that an attributor fails for; the error where all fail."""
     if isinstance(error, RowsError):
         if len(error.reasons) == len(rows):
             raise error
@@ -210,7 +205,7 @@ def _reasons(
 
 
 def with_bad_rows(found: Attribution) -> Attribution:
-    """The attributions, those that are no numbers marked as failed."""
+    """The attributions, with rows that hold NaN or infinity marked as failed."""
     is_bad = ~(np.isfinite(found.phi).all(axis=(1, 2)) & np.isfinite(found.prediction).all(axis=1))
     is_bad &= found.is_ok
     if not is_bad.any():
@@ -221,5 +216,5 @@ def with_bad_rows(found: Attribution) -> Attribution:
 
 
 def text_of(error: Exception) -> str:
-    """The error in words."""
+    """The message of the error, or its type where that is empty."""
     return f"{error}" or type(error).__name__

@@ -1,5 +1,4 @@
-"""The game of every row: values of the coalitions of a design, tile by tile, and of the two
-ends."""
+"""The cooperative game of each row: values of the coalitions of a design, and of the two ends."""
 
 from __future__ import annotations
 
@@ -33,32 +32,30 @@ __all__ = [
 ]
 
 Values = Callable[[State, FloatArray], FloatArray]
-"""(state of coalitions, rows (n, columns)) -> (n, m, k)"""
+"""Function (state of coalitions, rows (n, columns)) -> values (n, m, k)."""
 OF_COALITION = " for a coalition"
-"""The words of a message about coalitions, where predictions of the rows themselves are numbers."""
+"""End of a failure message about values of coalitions, not the row's own prediction."""
 ADDITIVITY_TOLERANCE = 1e-8
-"""Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding
-explains."""
+"""The largest relative |Σφ + base − prediction| that rounding explains."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for n rows, of the players of the design."""
+    """Attributions of n rows before constant columns are put back."""
 
     phi: FloatArray
     """(n, d, k)"""
     replicates: FloatArray | None = None
     """(R, n, d, k); None where there are no standard errors."""
     pairs: FloatArray | None = None
-    """(n, pairs, k): the Shapley interaction index of the players i < j; None where it is not asked
-    for."""
+    """(n, pairs, k): Shapley interaction indices of the players i < j; None where not asked for."""
     n_coalitions: NDArray[np.int32] | None = None
-    """(n,): coalitions that a row took; None where all rows take all."""
+    """(n,): the number of coalitions evaluated for each row; None where all rows use all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """See `Checked.stated`."""
 
     def kept(self, kept: BoolArray) -> Found:
-        """The rows (n,) that are to be kept."""
+        """The rows where `kept` (n,) is True."""
         return replace(
             self,
             phi=self.phi[kept],
@@ -70,30 +67,29 @@ class Found:
 
 @dataclass(frozen=True)
 class Started:
-    """Rows at their two ends, those left out that failed so far."""
+    """Predictions and two ends of the rows that have not failed so far."""
 
     n: int
-    """Rows that were asked for."""
+    """Number of rows in the tile, failed ones counted."""
     at: NDArray[np.intp]
-    """Positions of the rows that are left."""
+    """Positions in the tile of the rows that are left."""
     prediction: FloatArray
     """(left, k)"""
     ends: FloatArray
     """(left, 2, k'): v(empty) and v(N)."""
     noise: FloatArray
-    """(R, left, k): deviations of the answers of a model that answers differently; R = 0 of
-    others."""
+    """(R, left, k): deviations of the answers of a stochastic model; R = 0 for other models."""
     failed: Mapping[int, str]
-    """position -> why, of the rows that failed."""
+    """position -> reason, of the rows that failed."""
 
     def rows_of(self, rows: FloatArray) -> FloatArray:
-        """Those of the rows (n, columns) that are left; all of them without a copy."""
+        """The rows (n, columns) that are left; no copy where none failed."""
         if len(self.at) == self.n:
             return rows
         return rows[self.at]
 
     def without(self, failed: Mapping[int, str]) -> Started:
-        """The rows that are left without those of these positions among them."""
+        """A copy without the rows at these positions among those that are left."""
         if not failed:
             return self
         kept = kept_rows(len(self.at), failed)
@@ -109,44 +105,43 @@ class Started:
 
 @dataclass(kw_only=True)
 class Instances:
-    """What every attributor of dshap needs for rows: predictions, the two ends, and the record of
-    what was found.
+    """Base of attributors: predictions, the two ends, and the record of the attributions.
 
-    What no instance changes is learned before, and loaded from a store when it is first wanted.
+    Everything that no instance changes is learned beforehand, and loaded from a store when it is
+    first needed.
     """
 
     value: Explained
     store: RecordStore
     base_name: str
-    """State file of the sums of the base value."""
+    """State file of the sums for the base value."""
     n_outputs: int
-    """k', after the link."""
+    """k': number of attributed outputs, after the link."""
     micro_rows: int
-    """Rows whose values are held at once."""
+    """Rows of a micro-block, whose values are held at once."""
     is_kept: bool
-    """States stay in memory."""
+    """Whether states stay in memory once loaded."""
     is_active: BoolArray
-    """(d of the cube,): players that are explained; the others hold constant columns, and their
-    attribution is 0."""
+    """(d of the cube,): players that are explained; the others have constant columns and φ = 0."""
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}
 
     def micro_blocks(self, rows: FloatArray) -> list[slice]:
-        """Of rows whose values are held at once."""
+        """Slices of the rows, one for each micro-block."""
         return [
             slice(start, start + self.micro_rows) for start in range(0, len(rows), self.micro_rows)
         ]
 
     def base(self) -> FloatArray:
-        """E f (k,): v(empty) where there is no link."""
+        """E f (k,), the expectation behind v(empty), before the link."""
         if "base" not in self._cache:
             self._cache["base"] = self._base()
         return np.asarray(self._cache["base"])
 
     def mean_prediction(self) -> FloatArray:
-        """(k,): over the data."""
+        """The mean prediction (k,) over the data."""
         total = self.store.get(self.base_name, Moments)
         mean: FloatArray = total["prediction"] / total["count"]
         return mean
@@ -163,7 +158,7 @@ class Instances:
         return link(base[None], base)[0, 0]
 
     def predictions(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k), all of them numbers."""
+        """f(x) (n, k); raises RowsError where a prediction is NaN or infinity."""
         prediction = self.value.model(rows)
         refuse_bad(prediction)
         return prediction
@@ -174,7 +169,7 @@ class Instances:
         return self.value.link(both, prediction)
 
     def started(self, rows: FloatArray) -> Started:
-        """The rows that have both ends; for each of the others, why."""
+        """Compute predictions and two ends; rows that fail are left out with a reason."""
         spared = Spared(rows)
         everything = slice(0, len(rows))
         prediction = spared(self.value.model, everything, (len(self.value.model.output_names),))
@@ -183,8 +178,7 @@ class Instances:
     def started_from(
         self, prediction: FloatArray, failed: Mapping[int, str], noise: FloatArray | None = None
     ) -> Started:
-        """See `started`: of predictions (n, k), and of the `noise` (R, n, k) of a model that has
-        some."""
+        """As `started`, from predictions (n, k) and the noise (R, n, k) of a stochastic model."""
         n = len(prediction)
         failed = {**bad_rows(prediction), **failed}
         at = np.flatnonzero(kept_rows(n, failed))
@@ -197,8 +191,7 @@ class Instances:
         return started.without(spared.failed)
 
     def attribution(self, found: Found, prediction: FloatArray, ends: FloatArray) -> Attribution:
-        """The record of rows whose predictions are (n, k), and whose two ends are worth (n, 2,
-        k')."""
+        """The record of rows, from predictions (n, k) and two ends (n, 2, k')."""
         base = self.base_value()
         n = len(prediction)
         return Attribution(
@@ -216,8 +209,7 @@ class Instances:
         )
 
     def _of_all_players(self, values: FloatArray) -> FloatArray:
-        """Values (…, d of the design, k) as (…, d of the cube, k): 0 for players that are not in
-        the design."""
+        """Expand (…, d of the design, k) to (…, d of the cube, k), 0 for constant players."""
         if self.is_active.all():
             return values
         out = np.zeros((*values.shape[:-2], len(self.is_active), values.shape[-1]))
@@ -225,8 +217,11 @@ class Instances:
         return out
 
     def _with_main_effects(self, pairs: FloatArray, phi: FloatArray) -> FloatArray:
-        """(n, d of the cube, d of the cube, k): half the index of each pair (n, pairs, k), on the
-        diagonal what is left of phi (n, d, k) of the design's players."""
+        """The interaction matrix (n, d of the cube, d of the cube, k).
+
+        Off the diagonal stands half the index of each pair (n, pairs, k); on it the main effects,
+        what is left of phi (n, d, k).
+        """
         d = phi.shape[1]
         active = np.flatnonzero(self.is_active)
         out = np.zeros((len(phi), len(self.is_active), len(self.is_active), phi.shape[-1]))
@@ -238,27 +233,26 @@ class Instances:
 
 @dataclass(kw_only=True)
 class Game(Instances):
-    """v_S(x) of the coalitions of a design, and of the two ends.
+    """The values v_S(x) of the coalitions of a design, and of the two ends.
 
-    The state of a tile of coalitions is made where it is wanted.
+    The state of a tile of coalitions is prepared each time it is needed.
     """
 
     value: ValueFunction
     design: Design
     tiles: tuple[tuple[int, int], ...]
-    """Ranges of the design's proper coalitions."""
+    """Ranges [start, stop) of the design's proper coalitions."""
     joined_tiles: int
-    """Tiles whose states are evaluated as one."""
+    """Number of tiles whose states are joined and evaluated together."""
     range_names: tuple[str, ...] = ()
-    """State files of the least and the largest predictions: over the data, over the rows to
-    explain."""
+    """State files of the smallest and largest predictions over the data and the explained rows."""
 
     @property
     def all_tiles(self) -> list[int]:
         return list(range(len(self.tiles)))
 
     def joined(self, tiles: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
-        """(tiles, first coalition, last + 1) of the tiles that are evaluated as one, in order."""
+        """Yield (tiles, first coalition, last + 1) for each group of tiles evaluated together."""
         for start in range(0, len(tiles), self.joined_tiles):
             together = list(tiles[start : start + self.joined_tiles])
             yield together, self.tiles[together[0]][0], self.tiles[together[-1]][1]
@@ -272,7 +266,7 @@ class Game(Instances):
         return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))
 
     def floored(self, found: Found, started: Started, unmet: float) -> Found:
-        """With the error floor of rows whose values have not varied: see `with_floor`."""
+        """Apply the error floor of rows whose values have not varied: see `with_floor`."""
         if found.replicates is None or not unmet:
             return found
         ranges = self.ranges(started)
@@ -283,15 +277,14 @@ class Game(Instances):
 
     @property
     def is_drawn(self) -> BoolArray | None:
-        """(d,): players of the design whose attributions have an error of sampling; None: all of
-        them."""
+        """(d,): players of the design whose attributions have a sampling error; None: all."""
         drawn = self.design.info.drawn
         if drawn:
             return np.array(drawn)
         return None
 
     def ranges(self, started: Started) -> FloatArray:
-        """How far apart the values of each row may be (n, k'): see `ranges_of`."""
+        """The widest range (n, k') that the values of each row may have: see `ranges_of`."""
         if "extremes" not in self._cache:
             self._cache["extremes"] = self._extremes()
         least, largest = self._cache["extremes"]
@@ -300,7 +293,7 @@ class Game(Instances):
         )
 
     def _extremes(self) -> tuple[FloatArray, FloatArray]:
-        """The least and the largest prediction (k,) that is known, the base value one of them."""
+        """The smallest and largest known prediction (k,), the base value included."""
         known = Moments({"least": self.base(), "largest": self.base()})
         for name in self.range_names:
             record = self.store.get(name, Moments)
@@ -308,19 +301,17 @@ class Game(Instances):
         return known["least"], known["largest"]
 
     def note(self) -> dict[str, JSON]:
-        """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction
-        over the data."""
+        """A note on v(empty) for the cube; empty where it is the mean prediction over the data."""
         return {}
 
     @property
     def expectations(self) -> Values:
-        """E f of the prepared coalitions for a micro-block of rows."""
+        """Function that gives E f of the coalitions for a micro-block of rows, before the link."""
         return self.value.evaluate
 
     @property
     def values(self) -> Values:
-        """v_S(x) of the prepared coalitions for a micro-block of rows: expectations, then the
-        link."""
+        """Function that gives v_S(x) of the prepared coalitions: expectations, then the link."""
         if self.value.link.is_identity:
             return self.expectations
         return self._linked
@@ -329,7 +320,7 @@ class Game(Instances):
         return self.value.link(self.expectations(state, rows), self.value.model(rows))
 
     def tile_values(self, spared: Spared, tile: int) -> FloatArray:
-        """Values (n, m, k') of one coalition tile, in micro-blocks; NaN for the rows that fail."""
+        """Values (n, m, k') of one coalition tile, in micro-blocks; NaN for rows that fail."""
         start, stop = self.tiles[tile]
         state = self.state([tile])
         shape = (stop - start, self.n_outputs)
@@ -343,12 +334,11 @@ class Game(Instances):
 
 @dataclass(kw_only=True)
 class LearnedGame(Game):
-    """A game of states that were learned from all rows of the data, loaded from the store when they
-    are wanted."""
+    """A game whose states were learned from all rows of the data, and are loaded from the store."""
 
     value: LearnsFromData
     names: tuple[str, ...]
-    """State file of each tile."""
+    """State file of each coalition tile."""
 
     def state(self, tiles: Sequence[int]) -> State:
         name = " ".join(self.names[tile] for tile in tiles)
@@ -362,7 +352,7 @@ class LearnedGame(Game):
 
 @dataclass(kw_only=True)
 class EstimatedGame(LearnedGame):
-    """Of a value function whose v(empty) is an estimate too, as of every other coalition."""
+    """A game whose v(empty) is estimated by the value function, as for every other coalition."""
 
     value: EstimatedBase
 
@@ -375,8 +365,7 @@ class EstimatedGame(LearnedGame):
 
 @dataclass(kw_only=True)
 class StreamedGame(Game):
-    """A game whose values are means over all rows of a table, which is read span by span when they
-    are wanted."""
+    """A game whose values are means over all rows of a table, read span by span each time."""
 
     value: StreamsData
     data: RowReader
@@ -393,7 +382,7 @@ class StreamedGame(Game):
 
 
 def refuse_bad(values: FloatArray, what: str = "") -> None:
-    """A `RowsError` where the values (n, …) of any row are no numbers."""
+    """Raise `RowsError` where the values (n, …) of any row are NaN or infinity."""
     if failed := bad_rows(values, what):
         raise RowsError(failed)
 
@@ -401,7 +390,7 @@ def refuse_bad(values: FloatArray, what: str = "") -> None:
 def check_additivity(
     phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
 ) -> None:
-    """A `RowsError` with the rows that `rows_off` finds: attributions are checked for every row."""
+    """Raise `RowsError` for rows whose attributions do not add up to the prediction: `rows_off`."""
     if failed := rows_off(phi, base, prediction, explained):
         raise RowsError(failed)
 
@@ -409,10 +398,10 @@ def check_additivity(
 def rows_off(
     phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
 ) -> dict[int, str]:
-    """position -> why, of the rows where Σφ + base is not the prediction to rounding and to what is
-    `explained` (k,).
+    """position -> reason, of the rows where Σφ + base misses the prediction.
 
-    What rounding explains is relative to the largest number of all rows.
+    A difference up to rounding plus `explained` (k,) is allowed. Rounding is relative to the
+    largest number of all rows.
     """
     if not len(phi):
         return {}
@@ -433,5 +422,5 @@ def rows_off(
 
 
 def first_tiles(tiles: Iterable[tuple[int, int]], n_coalitions: int) -> list[int]:
-    """The tiles of the first coalitions of a list, whole tiles of them."""
+    """The tiles that lie within the first `n_coalitions` coalitions."""
     return [tile for tile, (_, stop) in enumerate(tiles) if stop <= n_coalitions]

@@ -1,5 +1,4 @@
-"""Passes over rows: what a game is learned from, what a design chooses from a pilot, how far values
-are off."""
+"""Passes over rows: base value, landmarks, coalition tiles, the pilot, and MSE_v."""
 
 from __future__ import annotations
 
@@ -35,11 +34,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BaseValue:
-    """Σ w f(X) and Σ w over the good rows of a table, E f is their ratio; the least and the largest
-    f(X)."""
+    """The pass that sums w f(X) and w over the good rows of a table, and takes the range of f(X).
+
+    E f is the ratio of the two sums.
+    """
 
     weights: FloatArray | None
-    """(b,) of the rows of the table; None: all alike."""
+    """(b,): weights of the rows of the table; None: equal weights."""
     wants: ClassVar[tuple[str, ...]] = ("predictions",)
 
     def partial(self, block: RowBlock) -> Moments:
@@ -57,7 +58,7 @@ class BaseValue:
         return total
 
     def _sums(self, block: RowBlock, answers: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        """Weighted sums over the rows of answers (…, n, k), and of the weights."""
+        """Weighted sums over the rows of arrays (…, n, k), and the sum of the weights."""
         if self.weights is None:
             count = np.array(float(np.count_nonzero(block.is_ok)))
             return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
@@ -70,8 +71,7 @@ class BaseValue:
 
 @dataclass(frozen=True)
 class NoisyBaseValue(BaseValue):
-    """The same of a model that answers differently when it is asked again, with the deviations of
-    its answers."""
+    """The base value of a stochastic model; also sums the deviations of repeated answers."""
 
     model: Predictor
     wants: ClassVar[tuple[str, ...]] = ()
@@ -84,8 +84,7 @@ class NoisyBaseValue(BaseValue):
 
 
 def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
-    """The least and the largest (k,) of predictions (n, k); of none infinity, which every number
-    replaces."""
+    """The smallest and largest (k,) of predictions (n, k); ±infinity where n is 0."""
     return {
         "least": predictions.min(axis=0, initial=np.inf),
         "largest": predictions.max(axis=0, initial=-np.inf),
@@ -94,12 +93,14 @@ def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
 
 @dataclass(frozen=True)
 class PredictionRange:
-    """The least and the largest prediction of each output over rows; rows that cannot be predicted
-    are left out."""
+    """The pass that takes the smallest and largest prediction of each output over rows.
+
+    Rows that cannot be predicted are left out.
+    """
 
     model: Predictor
     n_together: int
-    """Rows of a call of the model."""
+    """Number of rows in one call of the model."""
     wants = ()
 
     def partial(self, block: RowBlock) -> Moments:
@@ -111,8 +112,10 @@ class PredictionRange:
         return found
 
     def _predictions(self, rows: FloatArray) -> FloatArray:
-        """(n, k), NaN for rows that the model fails for; none where it fails for all: the
-        evaluation says why."""
+        """Predictions (n, k), NaN for failing rows; shape (0, k) where all fail.
+
+        The later evaluation reports the reason.
+        """
         k = len(self.model.output_names)
         try:
             return Spared(rows)(self.model, slice(0, len(rows)), (k,))
@@ -127,11 +130,11 @@ class PredictionRange:
 
 @dataclass(frozen=True)
 class Landmarks:
-    """What a value function chooses from a sample of its data."""
+    """The pass that collects a sample of the data, from which the value function chooses."""
 
     value: ChoosesFromSample
     positions: NDArray[np.int64]
-    """Of the sample in the table, sorted."""
+    """Sorted positions in the table of the rows of the sample."""
     wants = ()
 
     def partial(self, block: RowBlock) -> Stacked:
@@ -143,7 +146,7 @@ class Landmarks:
 
 @dataclass(frozen=True)
 class CoalitionTile:
-    """The state of one tile of coalitions (m, d)."""
+    """The pass over the data that makes the state of one tile of coalitions (m, d)."""
 
     value: LearnsFromData
     masks: BoolArray
@@ -163,7 +166,7 @@ class CoalitionTile:
 
 @dataclass(frozen=True)
 class CoalitionTiles(Sequence[CoalitionTile]):
-    """The passes of all tiles of a design, each made where it is wanted."""
+    """The passes of all coalition tiles of a design, each built on access."""
 
     value: LearnsFromData
     design: Design
@@ -178,10 +181,10 @@ class CoalitionTiles(Sequence[CoalitionTile]):
 
 @dataclass(frozen=True)
 class PilotPass:
-    """What a design chooses from the values of a few rows; a row that cannot be explained is left
-    out.
+    """The pass in which a design makes its choice from the values of a few rows.
 
-    Nothing is chosen where no row can: the record is empty.
+    Rows that cannot be explained are left out; where none is left, the record is empty and nothing
+    is chosen.
     """
 
     game: Game
@@ -190,7 +193,7 @@ class PilotPass:
 
     @property
     def n_coalitions(self) -> int:
-        """Coalitions, the first of the list, whose values are wanted."""
+        """The number of coalitions, first in the list, that the pilot evaluates."""
         return pilot_coalitions(self.game.design) or self.game.design.info.n_coalitions
 
     def partial(self, block: RowBlock) -> Stacked:
@@ -217,8 +220,7 @@ class PilotPass:
         return chosen
 
     def _games(self, rows: FloatArray) -> FloatArray:
-        """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends
-        too."""
+        """Values (n·k, m) of the two ends and the first coalitions, in whole tiles."""
         game = self.game
         ends = game.ends(game.value.model(rows))
         tiles = first_tiles(game.tiles, self.n_coalitions)
@@ -230,9 +232,11 @@ class PilotPass:
 
 @dataclass(frozen=True)
 class CoalitionErrors:
-    """Errors of expectations against the predictions: `error2` (m, k) = Σ (f(x) − v_S(x))² over the
-    good rows whose predictions are numbers, m the proper coalitions in their order; `n`, and `f`,
-    `f2` (k,), Σf and Σf²."""
+    """The pass that sums squared errors (f(x) − v_S(x))² over rows, for MSE_v.
+
+    `error2` (m, k) has one sum for each proper coalition, in their order; `f` and `f2` (k,) are Σf
+    and Σf², `n` counts the rows. Only good rows with finite predictions count.
+    """
 
     game: Game
     wants = ()
@@ -260,9 +264,11 @@ class CoalitionErrors:
 
 
 def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
-    """The penalties that were chosen: by number of players present, of how many coalitions, the
-    least, median and largest λ, and the median of the estimated error over the variance; None where
-    none were chosen."""
+    """Summary of the penalties λ chosen per coalition, by the number of players present.
+
+    Gives, for each number of players, the count of coalitions, the smallest, median and largest λ,
+    and the median of the estimated error over the variance; None where no penalties were chosen.
+    """
     sizes = []
     chosen = []
     for tile, name in enumerate(game.names):

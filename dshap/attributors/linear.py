@@ -1,5 +1,4 @@
-"""Linear models of normal columns in closed form: one matrix an output, from the Shapley values of
-E[x | x_S]."""
+"""Closed form for linear models of Gaussian columns: one matrix for each output."""
 
 from __future__ import annotations
 
@@ -22,27 +21,27 @@ from dshap.values.normal import SUM_ROWS, NormalTable
 __all__ = ["Linear", "linear_transform"]
 
 MAX_EXACT_PLAYERS = 16
-"""All coalitions up to here, permutations above."""
+"""The most players whose coalitions are all listed; above, random orders are used."""
 DEFAULT_PERMUTATIONS = 1_000
 BATCH_BYTES = 32 << 20
-"""Of the matrices of a batch of coalitions."""
+"""Memory for the matrices of a batch of coalitions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Linear(ClosedForm):
-    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ,
-    Σ).
+    """Closed form φ = M (x − μ) of a linear model of Gaussian columns.
 
-    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns)
-    matrix M an output, by all coalitions up to 16 players, by random orders with standard errors
-    above; then a row costs one product.
+    The model is f(x) = βx + b, with v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).  v_S(x) = β (μ +
+    G_S (x − μ)) + b is affine, so that all attributions of an output are one (players, columns)
+    matrix M: from all coalitions up to 16 players, from random orders with standard errors above.
+    After that a row costs one matrix product.
     """
 
     value: LinearGaussian
 
     @property
     def _design(self) -> Design:
-        """That the transform of all coalitions, or of random orders, is made with."""
+        """The design that the transform is computed with: all coalitions, or random orders."""
         return transform_design(len(self.value.players), self.value.n_permutations, self.value.seed)
 
     @property
@@ -58,7 +57,7 @@ class Linear(ClosedForm):
 
     @property
     def n_replicates(self) -> int:
-        """Groups of the standard errors of M."""
+        """R: number of jackknife groups of the standard errors of M; 0 where M is exact."""
         if self.value.is_interventional:
             return 0
         kept = self.value.transform
@@ -67,19 +66,20 @@ class Linear(ClosedForm):
         return len(kept.replicates)
 
     def moments(self, rows: FloatArray) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ
-        was given."""
+        """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
+
+        Empty where Σ was given.
+        """
         return self.value.sums(rows)
 
     def prepare(self, moments: Moments) -> State:
-        """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base`
-        (k,)."""
+        """Make `matrix` (d, columns, k), `replicates` (R, …), `mean` (columns,), `base` (k,)."""
         matrix, replicates, mean = self._matrices(moments)
         base = self.value.model(mean[None])[0]
         return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": base})
 
     def _matrices(self, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """M, M of the jackknife groups, and μ."""
+        """M (d, columns, k), M of the jackknife groups (R, …), and μ (columns,)."""
         value = self.value
         model = self.value.model
         players = self.value.players
@@ -99,7 +99,7 @@ class Linear(ClosedForm):
         return _product(rows - state["mean"], state["matrix"])
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The columns of M sum to β: nothing but rounding is left open."""
+        """No error beyond rounding: summed over players, M is β."""
         return Checked(np.zeros(self.value.n_outputs), {})
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
@@ -107,7 +107,7 @@ class Linear(ClosedForm):
         return _product(rows - state["mean"], state["replicates"])
 
     def describe(self) -> str:
-        """How M is made, in a line."""
+        """One line on how M is computed."""
         if self.value.is_interventional or self.value.transform is not None:
             return "one matrix an output"
         info = self._design.info
@@ -115,7 +115,7 @@ class Linear(ClosedForm):
         return f"one matrix an output, from {info.n_coalitions:,} coalitions ({name})"
 
     def stated_error(self, state: State) -> dict[str, Any]:
-        """How M was made."""
+        """How M was computed, for the cube."""
         if self.value.is_interventional:
             return {"kind": "linear, interventional"}
         design = self._design
@@ -130,9 +130,12 @@ class Linear(ClosedForm):
         }
 
     def cost(self, n: int = 1) -> Cost:
-        """The matrices of all groups; of `prepare` a covariance with its parts and, where columns
-        are conditional, the transforms of all groups, their sums and a batch of coalitions; of a
-        micro-block the matrices in the order of their product too."""
+        """Bytes and operations for n rows.
+
+        The state holds the matrices of all groups; `prepare` needs a covariance with its parts and,
+        for conditional values, the transforms of all groups, their sums and a batch of coalitions;
+        a micro-block also needs the matrices reordered for their product.
+        """
         c = self.value.n_columns
         k = self.value.n_outputs
         d = len(self.value.players)
@@ -154,8 +157,7 @@ class Linear(ClosedForm):
 
 
 def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(…, n, d, k) of offsets (n, columns) and matrices (…, d, columns, k), by one matrix product
-    each."""
+    """Offsets (n, columns) times matrices (…, d, columns, k), as (…, n, d, k)."""
     *groups, d, c, k = matrix.shape
     return np.asarray(offset @ matrix.swapaxes(-3, -2).reshape(*groups, c, d * k)).reshape(
         *groups, len(offset), d, k
@@ -172,7 +174,7 @@ def linear_transform(
     ridge: float = 0.0,
     seed: int = 0,
 ) -> LinearTransform:
-    """The transform of normal data, which a second model on the same data need not pay for again.
+    """Compute the transform of Gaussian data once, to reuse it for further models on the same data.
 
     Parameters
     ----------
@@ -181,8 +183,8 @@ def linear_transform(
     n_permutations : int, optional
         Random orders, each with its reversal; even.  None: all coalitions up to 16 players, 1,000
         orders above.
-    ridge : added to the diagonal of the correlation matrix
-    seed : of the orders
+    ridge : number added to the diagonal of the correlation matrix
+    seed : seed of the random orders
 
     Returns
     -------
@@ -193,14 +195,14 @@ def linear_transform(
     Raises
     ------
     InputError
-        No covariance, or columns that determine one another.
+        An array that is no covariance, or columns that determine one another.
 
     Notes
     -----
     E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those
     of absent columns; T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on
     LinearExplainer with correlated features of the shap package (its transform averages over
-    permutations too).  One factorisation a coalition: m·columns³/3.
+    permutations too).  It takes one factorisation for each coalition: m·columns³/3 operations.
     """
     mean = finite_array("mean", mean, (1,), "(columns,)")
     covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")
@@ -215,7 +217,7 @@ def linear_transform(
 
 
 def transform_design(d: int, n_permutations: int | None, seed: int) -> Design:
-    """All coalitions where they are few, else random orders."""
+    """All coalitions where the players are few, else random orders."""
     if n_permutations is None and d <= MAX_EXACT_PLAYERS:
         return exact(d)
     return permutation(
@@ -226,8 +228,9 @@ def transform_design(d: int, n_permutations: int | None, seed: int) -> Design:
 def make_transform(
     table: NormalTable, players: Players, design: Design, feature_names: tuple[str, ...] | None
 ) -> LinearTransform:
-    """T of a design: values G_S (columns²) of every coalition times its scores, then the finish of
-    the design.
+    """The transform T of a design: Σ_S score_S G_S for each player, then the design's finish.
+
+    G_S (columns²) is the matrix of E[x | x_S]: see `_slopes`.
 
     Raises
     ------
@@ -265,10 +268,9 @@ def make_transform(
 
 
 def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
-    """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m,
-    columns).
+    """G_S (m, columns, columns) with E[x | x_S] = μ + G_S (x − μ), for m coalitions of columns.
 
-    Coalitions with as many columns that vary are solved together.
+    Coalitions with the same number of varying columns are solved together.
     """
     out = np.zeros((*columns.shape, columns.shape[1]))
     out[:, np.arange(columns.shape[1]), np.arange(columns.shape[1])] = columns

@@ -1,4 +1,4 @@
-"""What quadrature counts: factors of the players, and how many nodes are enough on some rows."""
+"""Inputs of quadrature: the players' factors, and how many nodes are enough for given rows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ __all__ = [
 AnyArray = NDArray[Any]
 
 FIRST_REFERENCE = 8
-"""Nodes that few nodes are compared with at first."""
+"""Nodes of the first reference that smaller numbers of nodes are compared with."""
 
 
 def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(d, n, r): each player's product of its columns' factors, from factors (columns, n, r),
-    members (d, columns)."""
+    """(d, n, r): product of each player's column factors.
+
+    factors (columns, n, r), members (d, columns).
+    """
     out = np.empty((len(members), *factors.shape[1:]), factors.dtype)
     for columns, product in zip(members, out, strict=True):
         factors[columns].prod(axis=0, out=product)
@@ -38,14 +40,15 @@ def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
 
 
 def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(n, r): the product over the columns of no player, which keep the background's value in every
-    coalition."""
+    """(n, r): product over the columns of no player, which keep the background's value."""
     return factors[~members.any(axis=0)].prod(axis=0)
 
 
 def player_angles(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> FloatArray:
-    """(d, n, r): each player's Σ of ω_rj x_j over its columns, from x (n, columns), frequencies (r,
-    columns)."""
+    """(d, n, r): Σ_j ω_rj x_j over the columns j of each player.
+
+    x (n, columns), frequencies (r, columns).
+    """
     out = np.empty((len(members), len(x), len(frequencies)))
     for columns, angles in zip(members, out, strict=True):
         np.matmul(x[:, columns], frequencies[:, columns].T, out=angles)
@@ -53,29 +56,27 @@ def player_angles(x: FloatArray, frequencies: FloatArray, members: BoolArray) ->
 
 
 def rest_angle(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> FloatArray:
-    """(n, r): Σ over the columns of no player of ω_rj x_j (see `rest_factor`)."""
+    """(n, r): Σ_j ω_rj x_j over the columns of no player (see `rest_factor`)."""
     rest = ~members.any(axis=0)
     return np.asarray(x[:, rest] @ frequencies[:, rest].T)
 
 
 def reference_nodes(d: int, q: int) -> int:
-    """Nodes whose values are as good as exact beside those of q nodes, and are never more than the
-    exact number.
+    """Number of nodes whose values can serve as the reference for q nodes.
 
-    Twice as many, and at least 1.4·√d: a product of d factors may fall within 1/d of an end of [0,
-    1], and nodes come as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is
-    below 3e-5 for any d up to 1,000.
+    Twice as many, at least 1.4·√d, and at most the exact number: a product of d factors may fall
+    within 1/d of an end of [0, 1], and nodes come as near as 1.4/q². For factors in [0, 1]
+    `worst_node_error` of that many is below 3e-5 for any d up to 1,000.
     """
     return min(exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
 
 
 class NodeCount(NamedTuple):
-    """How many nodes are enough, and what was measured."""
+    """How many nodes are enough, and the error that was measured with them."""
 
     nodes: int
     error: float
-    """Largest |φ with as many nodes − φ with the reference nodes|, in units of `unit`; 0 with the
-    exact number."""
+    """Largest |φ − φ with the reference nodes|, in units of `unit`; 0 with the exact number."""
 
 
 def node_count(
@@ -89,24 +90,23 @@ def node_count(
     rest: FloatArray | None = None,
     least: int = 1,
 ) -> NodeCount:
-    """The fewest nodes, of the even numbers from `least` on, whose largest error is at most
-    `tolerance`.
+    """The smallest even number of nodes, from `least` on, with an error of at most `tolerance`.
 
     Parameters
     ----------
     game : `product_game_values` or `fourier_game_values`
-        Whose arguments x (d, n, r), background (d, b, r), coefficients (r, k) and rest (b, r) are.
+        Function of x (d, n, r), background (d, b, r), coefficients (r, k) and rest (b, r).
     tolerance : float
-        In units of `unit`; below about 1e-13·Σ_r|A_r| it is rounding that decides, and the exact
-        number comes back.
+        Largest error, in units of `unit`; below about 1e-13·Σ_r|A_r| rounding dominates, and the
+        exact number of nodes is returned.
     unit : float or (k,)
         Standard deviation of the predictions; 1 for an absolute tolerance.
 
     Notes
     -----
-    A measurement on these rows, not a bound for others: give those that are worst.  An odd number
-    of nodes costs as much as the next even one.  `worst_node_error` bounds what real factors in [0,
-    1] can do.
+    The error is measured on these rows and is no bound for others: give the worst ones.  An odd
+    number of nodes costs as much as the next even one.  `worst_node_error` bounds the error for
+    real factors in [0, 1].
     """
     d = len(x)
     q = max(2, least + least % 2)

@@ -1,9 +1,8 @@
-"""ζ: the attributions of one player in every basis function of a model, and the passes over rows
-that they take.
+"""ζ: the attributions of one player in every basis function of a model, learned by passes.
 
-A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), ζ_r its
-attribution in the basis function k(·, z_r).  Whatever the weights a are, ζ is the same: a fit may
-be held to small attributions.
+A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), with
+ζ_r its attribution in the basis function k(·, z_r). ζ does not depend on the weights a, so that a
+fit can be constrained to small attributions.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ __all__ = ["OnePlayer", "PlayerLearning", "PlayerTerms", "PlayerTile", "Tile"]
 
 @dataclass(frozen=True, eq=False)
 class OnePlayer:
-    """The player of a table whose attributions are wanted, among the others."""
+    """One player of a table, whose attributions are wanted, with all the others."""
 
     name: str
     players: Players
     coalitions: Contributions
-    """That it contributes to."""
+    """The coalitions that its Shapley value is computed from, with their scores."""
 
     @classmethod
     def of(
@@ -44,7 +43,7 @@ class OnePlayer:
         n_coalitions: int,
         seed: int,
     ) -> OnePlayer:
-        """The player that holds these columns; all others hold one each."""
+        """Make the player that holds these columns; each other column is a player by itself."""
         if column_names:
             names = [str(name) for name in column_names]
         else:
@@ -61,15 +60,15 @@ class OnePlayer:
 
 @dataclass(frozen=True, eq=False)
 class PlayerTerms:
-    """rows (n, columns) -> ζ (n, r)."""
+    """Function that computes ζ (n, r) of rows (n, columns)."""
 
     value: TermValue
     coalitions: Contributions
     tiles: Sequence[tuple[int, int]]
     states: tuple[State, ...]
-    """Of the tiles."""
+    """States of the coalition tiles."""
     mean: NDArray[Any]
-    """(r,) of the basis functions over the data: their v(∅)."""
+    """(r,): means of the basis functions over the data, their v(∅)."""
 
     def __call__(self, rows: FloatArray) -> NDArray[Any]:
         ends = self.coalitions
@@ -82,13 +81,12 @@ class PlayerTerms:
 
 @dataclass(frozen=True, eq=False)
 class PlayerTile:
-    """The pass over the data for one tile of coalitions (m, d), none where m is 0; gives its
-    `Tile`."""
+    """The pass over the data that makes the `Tile` of some coalitions (m, d); m may be 0."""
 
     value: TermValue
     masks: BoolArray
     rows_of: Callable[[RowBlock], FloatArray]
-    """The rows of a block that are learned from."""
+    """Function that gives the training rows of a block."""
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Moments:
@@ -106,7 +104,8 @@ class PlayerTile:
         )
 
     def finish(self, total: Moments) -> Tile:
-        """
+        """The state of the tile, and the mean basis functions.
+
         Raises
         ------
         InputError
@@ -124,41 +123,41 @@ class PlayerTile:
 
 
 class Tile(NamedTuple):
-    """What a tile of coalitions is worth."""
+    """The learned state of a tile of coalitions."""
 
     state: State | None
-    """None of no coalition."""
+    """State of the value function; None where the tile holds no coalition."""
     mean: NDArray[Any]
-    """(r,) of the basis functions over the data."""
+    """(r,): means of the basis functions over the data."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlayerLearning:
-    """Passes over the data, a tile of coalitions each, and after the last one `then`.
+    """Passes over the data, one for each tile of coalitions, and then the pass or result of `then`.
 
-    Workers are sent one tile at a time; what was learned before stays here
+    Workers are sent one tile at a time; the states learned so far stay on the client
     (`dshap.core.capabilities.Accumulates`).
     """
 
     value: TermValue
     coalitions: Contributions
     n_together: int
-    """Coalitions of a tile."""
+    """Number of coalitions in a tile."""
     rows_of: Callable[[RowBlock], FloatArray]
     then: Callable[[PlayerTerms], Any]
-    """What follows."""
+    """Callback that receives the finished terms."""
     states: tuple[State, ...] = ()
-    """Of the tiles before."""
+    """States of the tiles already learned."""
     wants = ("target",)
 
     @property
     def tiles(self) -> list[tuple[int, int]]:
-        """Ranges of coalitions."""
+        """Ranges [start, stop) of coalitions."""
         return spans(0, len(self.coalitions.score), self.n_together)
 
     @property
     def step(self) -> PlayerTile:
-        """The pass of the next tile, by itself."""
+        """The pass of the next tile."""
         if self.tiles:
             start, stop = self.tiles[len(self.states)]
         else:
@@ -167,7 +166,7 @@ class PlayerLearning:
         return PlayerTile(self.value, self.coalitions.masks[start:stop], self.rows_of)
 
     def after(self, found: Tile) -> Any:
-        """The passes that are left once the next tile is known, or what follows."""
+        """The remaining passes once the next tile is known, or the result of `then`."""
         if found.state is None:
             states = self.states
         else:
@@ -184,7 +183,7 @@ class PlayerLearning:
 
 
 def _products(value: TermValue, rows: FloatArray) -> NDArray[Any]:
-    """The basis functions themselves (n, r): products of all columns."""
+    """The basis functions k(x, z_r) (n, r): products of the factors of all columns."""
     expansion = value.expansion
     out = np.empty((len(rows), expansion.size), expansion.coefficients.dtype)
     for start in range(0, len(rows), TERM_ROWS):

@@ -1,5 +1,4 @@
-"""Interventional Shapley values of product models in closed form, for more players than a table of
-coalitions holds."""
+"""Interventional Shapley values of product models in closed form, by Gauss–Legendre quadrature."""
 
 from __future__ import annotations
 
@@ -37,51 +36,56 @@ from dshap.values.subset_table import SubsetTable
 __all__ = ["Quadrature"]
 
 CANDIDATES = 4_000
-"""Background rows that the chosen ones are among."""
+"""Size of the sample of the data that the background rows are chosen from."""
 PLANNED_NODES = 6
-"""Nodes that a plan counts with: how many a row takes is known when it is there."""
+"""Nodes that the plan assumes; the true number is known only when the rows are there."""
 N_TRIALS = 256
-"""Pairs of a coalition and a row whose values the kept background is chosen for, and as many others
-that its error is measured on: on the first, which it was fitted to, it is up to 2.6 times too
-small."""
+"""Number of (coalition, row) pairs to fit the background to, and of those to test it on.
+
+On the pairs that it was fitted to, the measured error would be up to 2.6 times too small.
+"""
 TRIAL_SEED = 0
+"""Seed of the pairs that the background is fitted to."""
 FRESH_SEED = 1
+"""Seed of the fresh pairs that its error is measured on."""
 SUM_ROWS = 256
 CHECKED_SHARE = 128
+"""One row in this many of a tile is checked against more nodes, for each of two reasons."""
 MAX_CHECKED = 32
-"""One row of a tile in so many is compared with the values of more nodes, twice: the farthest rows,
-and those that miss additivity most: on 256 rows of 32 columns 2 + 2 of them held the largest error
-in 11 of 12 cases."""
+"""The most rows of a tile checked for each reason: farthest rows, and largest additivity gaps.
+
+On 256 rows of 32 columns 2 + 2 rows held the largest error in 11 of 12 cases.
+"""
 COUNT_ROWS = 3
-"""Other rows, evenly spaced, that nodes are counted with."""
+"""Further rows, evenly spaced, that the number of nodes is chosen on."""
 COUNT_BACKGROUND = 8
-"""Background rows that nodes are counted with: fewer average less, which is on the safe side."""
+"""Background rows used to choose the number of nodes; fewer average less, which is safe."""
 SAFETY = 3.0
-"""What the stated error is above the largest that was measured: other rows of the tile were not."""
+"""The stated error is the largest measured one times this, as not all rows are measured."""
 ROUNDING = 2.0 * np.finfo(float).eps
-"""Of Σ_r |A_r|, the largest sum that factors of at most 1 can make."""
+"""Relative rounding error of a sum of factors, in units of Σ_r |A_r|."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """An expansion whose factors are real, and its game."""
+    """An expansion with real factors, and the function of its product games."""
 
     expansion: Expansion
     game: ClassVar[Callable[..., FloatArray]] = staticmethod(product_game_values)
 
     @staticmethod
     def of(expansion: Expansion) -> Part:
-        """Of real or of Fourier factors."""
+        """The part for real factors, or for complex Fourier factors."""
         return (FourierPart if np.iscomplexobj(expansion.coefficients) else Part)(expansion)
 
     def factors(self, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """What the game wants of the players (d, n, r), and of the columns of no player (n, r)."""
+        """Factors of the players (d, n, r) and of the columns of no player (n, r)."""
         factors = self.expansion.factors(rows)
         return player_factors(factors, members), rest_factor(factors, members)
 
 
 class FourierPart(Part):
-    """Factors of modulus 1, by their angles."""
+    """An expansion with complex factors of modulus 1, given by their angles."""
 
     game = staticmethod(fourier_game_values)
 
@@ -92,19 +96,22 @@ class FourierPart(Part):
 
 @dataclass(frozen=True, eq=False)
 class Quadrature(ClosedForm):
-    """φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, by Gauss–Legendre
-    nodes.
+    """Closed form for product models, by Gauss–Legendre nodes.
 
-    What `KernelInterventional` is with design="quadrature".  The background is n_background rows
-    that herding chooses from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256
-    pairs of a coalition and a row; the root mean square of what is left, the error of the base
-    value and that of the nodes are stated in the cube's attribute `closed_form`.  With the whole
-    background kept nothing is left.
+    φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, a_i and c_i the factors
+    of player i for the row and for background row b. This is `KernelInterventional` with
+    design="quadrature".
 
-    Nodes are counted for every tile of rows, on pairs of its rows and background rows, and the tile
-    is computed anew with more of them where the error of its farthest rows, or of those that miss
-    additivity most, is above the tolerance: `checked`.  The stated error is `SAFETY` times the
-    largest difference of these rows to values with at least twice as many nodes, and rounding.
+    The background is n_background rows that herding chooses from 4,000 rows of the data, such that
+    v_S(x) is near its value over *all* rows for 256 pairs of a coalition and a row. The root mean
+    square of the remaining error, the error of the base value and that of the nodes are stated in
+    the cube's attribute `closed_form`. With the whole background kept no error remains.
+
+    The number of nodes is chosen for every tile of rows, on pairs of its rows and background rows.
+    The tile is computed again with more nodes where the error of its farthest rows, or of those
+    with the largest additivity gap, is above the tolerance: `checked`. The stated error is `SAFETY`
+    times the largest difference of these rows to values with at least twice as many nodes, plus
+    rounding.
     """
 
     value: KernelInterventional
@@ -122,7 +129,7 @@ class Quadrature(ClosedForm):
 
     @cached_property
     def _parts(self) -> tuple[Part, ...]:
-        """Expansions whose factors are all real or all of modulus 1."""
+        """The parts of the expansion, each with all factors real or all of modulus 1."""
         return tuple(map(Part.of, self._expansion.parts))
 
     @property
@@ -132,19 +139,18 @@ class Quadrature(ClosedForm):
         return 0
 
     def choose(self, sample: FloatArray) -> State:
-        """`candidates` (n, columns): rows of the background that the chosen ones are among."""
+        """`candidates` (n, columns): the sample that the background rows are chosen from."""
         return State({"candidates": sample})
 
     def chosen(self, choice: State) -> Self:
-        """With these candidates."""
+        """A copy that holds these candidates."""
         return replace(self, candidates=choice["candidates"])
 
     def _trials(self, seed: int) -> tuple[BoolArray, FloatArray]:
-        """Coalitions of columns (t, columns) and rows (t, columns): values v_S(x) that the
-        background is judged by.
+        """Random coalitions of columns (t, columns) and rows (t, columns) to judge a background by.
 
-        Sizes 0 to d − 1 come equally often, a coalition is drawn among those of its size; the first
-        one is empty.
+        The sizes 0 to d − 1 come equally often, and a coalition is drawn uniformly among those of
+        its size; the first one is empty.
         """
         assert self.candidates is not None
         rng = np.random.default_rng(seed)
@@ -156,21 +162,19 @@ class Quadrature(ClosedForm):
         ]
 
     def _all_trials(self) -> tuple[BoolArray, FloatArray]:
-        """The trials that the background is chosen for, and the fresh ones that it is measured on
-        (2t, columns)."""
+        """Trials to choose the background for, then fresh ones to measure it on (2t, columns)."""
         columns, rows = zip(self._trials(TRIAL_SEED), self._trials(FRESH_SEED), strict=True)
         return np.concatenate(columns), np.concatenate(rows)
 
     def moments(self, rows: FloatArray) -> Moments:
-        """`complement` (2t, r): Σ_b of the products over the columns that the trials' coalitions
-        leave out; `count`."""
+        """`complement` (2t, r): Σ_b of products over the columns absent in a trial; `count`."""
         columns, _ = self._all_trials()
         expansion = self._expansion
         sums = subset_sums(expansion, ~columns, rows, expansion.size, expansion.coefficients.dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, moments: Moments) -> State:
-        """`background` (b, columns), `base` (k,), `unit` (k,), and the stated errors."""
+        """Make `background` (b, columns), `base` (k,), `unit` (k,), and the stated errors."""
         assert self.candidates is not None
         columns, rows = self._all_trials()
         present = np.stack(
@@ -206,17 +210,16 @@ class Quadrature(ClosedForm):
         )
 
     def _alone(self, columns: BoolArray, table: FloatArray, rows: FloatArray) -> FloatArray:
-        """v_S(x) (b, t, k) of trials, less the intercept, with each of these rows as the only
-        background row."""
+        """v_S(x) (b, t, k) of trials with one background row each, less the intercept."""
         trials = SubsetTable(self._expansion, ~columns, table, np.zeros(self.value.n_outputs))
         blocks = range(0, len(rows), SUM_ROWS)
         return np.concatenate([trials.values(rows[start : start + SUM_ROWS]) for start in blocks])
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The state with `nodes` (parts,) for these rows, `far` (c,) the positions of the farthest
-        of them, and `unit`.
+        """The state with `nodes` (parts,), `far` (c,) and `unit` (k,) for these rows.
 
-        Nodes are counted on pairs of some of these rows and some rows of the background.
+        The number of nodes is chosen on pairs of some of these rows and some rows of the
+        background; `far` are the positions of the rows farthest from the background.
         """
         unit = self._unit(state, prediction)
         background = state["background"]
@@ -228,8 +231,11 @@ class Quadrature(ClosedForm):
         return State({**state.arrays, "nodes": nodes, "far": far, "unit": unit})
 
     def _unit(self, state: State, prediction: FloatArray) -> FloatArray:
-        """(k,): the larger of the standard deviation over the background and of the distance from
-        the base value."""
+        """(k,): the unit of errors, from the spread of the predictions.
+
+        The larger of the standard deviation over the background and the root mean square distance
+        of the predictions from the base value.
+        """
         if len(prediction):
             distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
         else:
@@ -245,8 +251,7 @@ class Quadrature(ClosedForm):
     def _counted(
         self, rows: FloatArray, background: FloatArray, unit: FloatArray, least: Sequence[int]
     ) -> NDArray[np.int64]:
-        """Nodes (parts,), from `least` on, with which the error of these rows is the tolerance or
-        less."""
+        """Number of nodes (parts,), from `least` on, for an error within the tolerance."""
         tolerance = self.value.tolerance / len(self._parts)
         members = self.value.players.members
         nodes = []
@@ -267,7 +272,7 @@ class Quadrature(ClosedForm):
     def _values(
         self, rows: FloatArray, background: FloatArray, nodes: NDArray[np.int64]
     ) -> FloatArray:
-        """φ (n, d, k) with as many nodes (parts,) for each part."""
+        """φ (n, d, k) with the given number of nodes (parts,) for each part."""
         phi = np.zeros((len(rows), self._d, self.value.n_outputs))
         for part, q in zip(self._parts, nodes, strict=True):
             (x, _), (c, rest) = (
@@ -277,10 +282,10 @@ class Quadrature(ClosedForm):
         return phi
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The error of the farthest rows and of those that miss additivity most, by values with
-        more nodes.
+        """Compare the farthest rows, and the worst additivity gaps, to values of more nodes.
 
-        Where it is above the tolerance the state comes back with more nodes, counted on these rows.
+        Where the difference is above the tolerance the state comes back with more nodes, chosen on
+        these rows.
         """
         if not len(rows):
             return Checked(np.zeros(self.value.n_outputs), {})
@@ -308,8 +313,11 @@ class Quadrature(ClosedForm):
         return Checked(self._d * error, stated)
 
     def _rounding(self, rows: FloatArray, gap: FloatArray, background: FloatArray) -> FloatArray:
-        """(k,): of sums of factors; and of the factors themselves, beside predictions, where angles
-        are many turns."""
+        """The rounding error (k,) of sums of factors.
+
+        Also counts the difference to the model's predictions, where angles of many turns lose
+        digits.
+        """
         worst = _largest(np.abs(gap).max(axis=1, initial=0.0), COUNT_BACKGROUND)
         some = np.concatenate([rows[worst], _spread(background, COUNT_BACKGROUND)])
         sums = self._expansion.factors(some).prod(axis=0) @ self._expansion.coefficients  # (n, k)
@@ -317,7 +325,7 @@ class Quadrature(ClosedForm):
         return np.asarray(ROUNDING * self._weight + off)
 
     def describe(self) -> str:
-        """What it is made with, in a line."""
+        """One line on how it computes."""
         return (
             f"quadrature with {self.value.n_background:,} rows of the background, chosen by "
             "herding, and as many "
@@ -325,7 +333,7 @@ class Quadrature(ClosedForm):
         )
 
     def stated_error(self, state: State) -> dict[str, Any]:
-        """What the closed form leaves open, for people and for the cube."""
+        """Errors and sizes of the closed form for the cube."""
         return {
             "kind": "quadrature",
             "background_rows": len(state["background"]),
@@ -334,10 +342,13 @@ class Quadrature(ClosedForm):
         }
 
     def cost(self, n: int = 1) -> Cost:
-        """The candidates, as they were sent and as they are read; of `prepare` their values
-        (twice), their predictions and the trials' table; of a micro-block factors of rows and
-        background by players, those of the larger of them by columns too with copies, and the loop;
-        the rows that are checked too."""
+        """Bytes and operations for n rows.
+
+        The candidates count as sent and as read; `prepare` needs their values (twice), their
+        predictions and the trials' table; a micro-block needs factors of rows and background by
+        player, those of the larger of them by column too with copies, and the loop's memory; at
+        least the rows that are checked.
+        """
         c = self.value.n_columns
         k = self.value.n_outputs
         d = self._d
@@ -370,24 +381,26 @@ class Quadrature(ClosedForm):
 
 
 def _spread(rows: FloatArray, size: int) -> FloatArray:
-    """As many of the rows, evenly spaced; all where there are no more."""
+    """At most `size` of the rows, evenly spaced."""
     return rows[np.linspace(0, len(rows) - 1, min(size, len(rows))).round().astype(int)]
 
 
 def _largest(values: FloatArray, size: int) -> NDArray[np.intp]:
-    """Positions of the largest values, the first of equals; NaN counts as the largest."""
+    """Positions of the largest values, the first among equals; NaN counts as the largest."""
     return np.argsort(-np.nan_to_num(values, nan=np.inf), kind="stable")[:size]
 
 
 def _n_checked(n: int, least: int) -> int:
-    """Rows of a tile of n that are compared for one reason: `least` of a small tile."""
+    """Number of rows of a tile of n that are checked for one reason, at least `least`."""
     return min(n, MAX_CHECKED, max(least, n // CHECKED_SHARE))
 
 
 def _distances(rows: FloatArray, background: FloatArray) -> FloatArray:
-    """(n,): squared distances from the mean of the background, columns in standard deviations of
-    both together."""
-    # rows beyond 1e154: NaN, which counts as farthest
+    """(n,): squared distances from the mean of the background.
+
+    Columns are scaled by their standard deviation over rows and background together.
+    """
+    # squares of values beyond 1e154 overflow: their distance is NaN, which counts as farthest
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.concatenate([rows, background]).std(axis=0)
     return np.asarray(

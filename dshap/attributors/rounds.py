@@ -1,5 +1,4 @@
-"""Rounds: coalitions are added for the rows whose error is above a tolerance; how many that will
-take."""
+"""Rounds: coalitions are added for rows whose error exceeds `tol`, with a forecast of how many."""
 
 from __future__ import annotations
 
@@ -25,19 +24,19 @@ __all__ = ["RoundsAttributor", "forecast"]
 
 @dataclass
 class RoundsAttributor:
-    """Round by round of a design, each for the rows whose error is above `tol` after the one
-    before.
+    """Explains rows by a growing design, each round only for the rows whose error exceeds `tol`.
 
-    A row ends where tol bounds what 95 % of the intervals allow all of its players at once
-    (`at_once`).  One whose values have not varied has no range that its error could be held
-    against: it goes on to the last round.  Values are kept: no coalition is evaluated twice.
+    A row stops once its relative error, multiplied with `at_once` so that the intervals of all
+    players hold jointly with 95 %, is at most tol. A row whose values have not varied has no range
+    to compare its error with: it goes on to the last round. Values are kept: no coalition is
+    evaluated twice.
     """
 
     game: Game
     has_pairs: bool
     tol: float
     rounds: tuple[Design, ...]
-    """The designs that the design grew through."""
+    """The designs of the rounds, each list of coalitions the beginning of the next one."""
     round_tiles: tuple[tuple[int, ...], ...]
     """Coalition tiles that each round adds."""
 
@@ -51,7 +50,7 @@ class RoundsAttributor:
         return of_left.placed(started.n, started.at, started.failed)
 
     def _found(self, rows: FloatArray, started: Started) -> tuple[Found, dict[int, str]]:
-        """Attributions after all rounds, and the reasons of the rows that failed in one."""
+        """Attributions after all rounds, and position -> reason of the rows that failed in one."""
         design = self.game.design
         d = self.game.design.info.n_players
         shape = (len(rows), d, self.game.n_outputs)
@@ -98,17 +97,16 @@ class RoundsAttributor:
 
 
 def _without(found: Found, started: Started, failed: Mapping[int, str]) -> tuple[Found, Started]:
-    """Leave out the rows that failed."""
+    """The attributions and rows without those that failed."""
     return found.kept(kept_rows(len(started.at), failed)), started.without(failed)
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
-    """The error of the games (games, m) after the first round that has errors, and the coalitions
-    that should bring it to tol.
+    """Forecast, from a pilot's games (games, m), how many coalitions `tol` will take.
 
-    The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a
-    mean falls with their root.  Games whose values have not varied have no such error, and take all
-    coalitions.
+    Gives the median error after the first round that has standard errors, and the median of
+    coalitions · (error · `at_once`/tol)², as the error of a mean falls with the root of their
+    number. Games whose values have not varied have no such error, and take all coalitions.
     """
     rounds = rounds_of(design)
     first = next((each for each in rounds if not each.info.why_no_errors), rounds[-1])
@@ -128,7 +126,9 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
 
 
 def at_once(d: int, n_replicates: int) -> float:
-    """What a standard error from R replicates is multiplied with so that its interval holds all d
-    players at once (Bonferroni): t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975)."""
+    """Factor that widens a standard error from R replicates to hold for all d players at once.
+
+    The Bonferroni correction: t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975).
+    """
     degrees = max(n_replicates - 1, 1)
     return float(stdtrit(degrees, 1 - 0.025 / d) / stdtrit(degrees, 0.975))

@@ -1,4 +1,4 @@
-"""Texts: each is explained by the game of its own tokens, and by a design of as many players."""
+"""The attributor of texts: rows of each length have a game and a design of their own."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["ChosenOfTexts", "TextAttributor", "choose_of_texts", "design_of_text
 
 
 KEPT_DESIGNS = 8
-"""Designs whose solutions a process keeps at most."""
+"""The most designs (one per length) whose solutions a process keeps."""
 TRIED = 8
-"""Players of the first design that a function is asked for."""
+"""Number of players that a user's design function is first called with."""
 
 
 @dataclass(kw_only=True)
@@ -45,21 +45,19 @@ class TextGame(Game):
 
 @dataclass(kw_only=True)
 class TextAttributor(Instances):
-    """A design for each length: rows of one length are explained together, whatever rows stand
-    between them."""
+    """Explains texts with one design per length; rows of equal length are explained together."""
 
     value: OfTexts
     design: Design
-    """Of the longest text; those of other lengths are of its kind, with their own number of
-    players."""
+    """The design of the longest text; each other length uses the same kind with its own players."""
     coalition_tile: int
     joined_tiles: int
     n_replicates: int
     range_names: tuple[str, ...] = ()
-    """State files of the least and the largest predictions: see `Game`."""
+    """State files of the smallest and largest predictions: see `Game`."""
 
     def attribute(self, rows: FloatArray) -> Attribution:
-        """Attributions of texts (n, columns), NaN beyond the end of each; 0 there."""
+        """Attributions of texts (n, columns), NaN beyond the end of each, where φ is 0."""
         found = _Filled.of(rows.shape, self.n_outputs, self.n_replicates)
         for length, at in by_length(rows):
             texts = np.ascontiguousarray(rows[at, :length])
@@ -75,7 +73,7 @@ class TextAttributor(Instances):
         return found.attribution(has_classes)
 
     def _of_length(self, length: int) -> Contraction:
-        """What explains the texts of this length."""
+        """The contraction that explains the texts of this length."""
         design = self.design.with_players(length)
         tiles = spans(N_ENDS, design.info.n_coalitions, self.coalition_tile)
         game = TextGame(
@@ -95,7 +93,7 @@ class TextAttributor(Instances):
 
 
 def _check(value: OfTexts, options: RunOptions) -> None:
-    """Refuse what texts, whose players differ from row to row, have not."""
+    """Raise InputError for options that texts, whose players differ from row to row, lack."""
     asked = {
         "tol": (
             options.tol,
@@ -119,8 +117,10 @@ def _check(value: OfTexts, options: RunOptions) -> None:
 
 
 def design_of_texts(value: Explained, design: Any) -> Any:
-    """What was given as the design; of texts a function of the length as one, and one of no graph
-    as that of chains."""
+    """The design as given; for texts, a function of the length becomes a design by length.
+
+    An `OfChains` design is called with a first length.
+    """
     if isinstance(design, Design | type) or not (callable(design) and is_of_texts(value)):
         return design
     if isinstance(design, OfChains):
@@ -130,24 +130,22 @@ def design_of_texts(value: Explained, design: Any) -> Any:
 
 @dataclass(frozen=True)
 class ChosenOfTexts(Chosen):
-    """By what texts are explained: the design of the longest, whose kind those of other lengths
-    take."""
+    """The method for texts: the design of the longest, and its kind for other lengths."""
 
     def work(self) -> Work:
-        """With what designs of other lengths keep beside that of the longest: solutions, one a
-        group."""
+        """As for tables, plus the bytes that designs of other lengths keep."""
         work = super().work()
         kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
         return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))
 
     @property
     def is_base_by_row(self) -> bool:
-        """Of its length at least."""
+        """True: v(empty) may depend on the row, at least through its length."""
         return True
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """See `Chosen`."""
+        """The vocabulary of the texts."""
         found: Vocabulary = self.value.vocabulary
         return found
 
@@ -155,12 +153,14 @@ class ChosenOfTexts(Chosen):
 def choose_of_texts(
     design: Design | str, value: OfTexts, options: RunOptions, seed: int
 ) -> tuple[ChosenOfTexts, RunOptions]:
-    """By what texts are explained, and the options; `value` is that of the longest.
+    """Choose the design that explains texts, and adapt the options.
+
+    `value` is the value function of the longest text.
 
     Raises
     ------
     InputError
-        What is asked for is not there where players differ from row to row.
+        An option or design that needs the same players in all rows.
     """
     _check(value, options)
     chosen = choose(design, value, options.max_coalitions, seed, _sampled_by_itself)
@@ -182,7 +182,7 @@ def choose_of_texts(
 
 
 def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
-    """See `ByItself`."""
+    """The sampled design that "auto" takes for texts: see `ByItself`."""
     design = sampled("kernelshap", len(value.players), limit, seed)
     return Chosen(
         value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer"
@@ -200,11 +200,11 @@ class _Filled:
     ends: FloatArray
     """(2, n, k): v(empty) and v(N)"""
     classes: NDArray[np.int16]
-    """(n,)"""
+    """(n,): the class that each row is explained for"""
     status: NDArray[np.int8]
-    """(n,)"""
+    """(n,): see `Status`"""
     reasons: dict[int, str]
-    """position -> why, of the texts that failed"""
+    """position -> reason, of the texts that failed"""
 
     @classmethod
     def of(cls, shape: tuple[int, ...], k: int, n_replicates: int) -> _Filled:
@@ -219,8 +219,10 @@ class _Filled:
         )
 
     def put(self, at: NDArray[np.intp], length: int, found: Attribution) -> None:
-        """Those of the texts at these positions; a design without standard errors has none, and its
-        groups agree."""
+        """Store the attributions of the texts at these positions.
+
+        A design without standard errors leaves its replicates equal to phi.
+        """
         self.phi[at, :length] = found.phi
         self.status[at] = found.status
         self.reasons.update({int(at[i]): reason for i, reason in found.reasons.items()})
@@ -234,7 +236,7 @@ class _Filled:
             self.classes[at] = found.classes
 
     def fail(self, at: NDArray[np.intp], reason: str) -> None:
-        """Say that the texts at these positions have no attribution."""
+        """Mark the texts at these positions as failed."""
         self.phi[at] = np.nan
         self.ends[:, at] = np.nan
         self.replicates[:, at] = np.nan

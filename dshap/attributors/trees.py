@@ -1,4 +1,4 @@
-"""TreeSHAP by a model's own library as a closed form, and its interactions."""
+"""TreeSHAP by the model's own library as a closed form, with its interactions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dshap.values.trees import Trees
 __all__ = ["TreeForm"]
 
 PAIRED_ROWS = 8
-"""Rows that interactions are tried on."""
+"""Rows that interactions are tried on before the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeForm(PairedForm):
-    """φ of a tree ensemble as its library gives it, and the float32 gap that it leaves."""
+    """φ of a tree ensemble as its library computes it, with the float32 gap that it leaves."""
 
     value: Trees
     pairing: Any = None
-    """What gives interactions, where they are asked for."""
+    """Object that computes interactions; None where they are not asked for."""
 
     learns = False
 
@@ -38,8 +38,7 @@ class TreeForm(PairedForm):
         return self.value.players.members.argmax(axis=1)
 
     def with_threads(self, n_threads: int) -> Self:
-        """With a library that walks its trees in so many threads; its numbers do not depend on
-        it."""
+        """A copy whose library uses `n_threads` threads; the numbers do not depend on it."""
         value = copy.copy(self.value)
         value.model = value.model.with_threads(n_threads)
         return replace(
@@ -47,7 +46,7 @@ class TreeForm(PairedForm):
         )
 
     def with_interactions(self) -> Self:
-        """With what gives its interactions, or an InputError where nothing does."""
+        """A copy that computes interactions; InputError where the library has none."""
         library = self.value.model.ensemble
         if isinstance(library, ThroughShap) and library.background is not None:
             raise InputError(
@@ -64,7 +63,7 @@ class TreeForm(PairedForm):
         return other
 
     def prepare(self, moments: Moments) -> State:
-        """`base` (k,): the value of no column at all."""
+        """`base` (k,): the library's v(empty)."""
         _, base = self.value.model.ensemble.contributions(np.zeros((1, self.value.n_columns)))
         return State({"base": base})
 
@@ -74,21 +73,19 @@ class TreeForm(PairedForm):
         return phi[:, self._columns]
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The gap of float32 sums of many trees, or an InputError where it is not small beside the
-        margins."""
+        """The gap of float32 sums, or an InputError where it is not small beside the margins."""
         margins = phi.sum(axis=1) + state["base"] - gap
         refuse_gap(self.value.model.ensemble, phi, margins, gap)
         largest = np.abs(gap).max(axis=0, initial=0.0)
         return Checked(TOLERANCE * reach_of(phi, margins), {"largest_gap": largest.tolist()})
 
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """The Shapley interaction index (n, pairs, k) of each pair of players i < j: twice what the
-        library gives.
+        """Shapley interaction indices (n, pairs, k) of the pairs i < j: twice the library's values.
 
         Raises
         ------
         InputError
-            Where the library's do not add up to φ (n, d, k), column by column.
+            Where the library's values do not add up to φ (n, d, k), player by player.
         """
         model = self.value.model
         by = self.pairing
@@ -111,13 +108,15 @@ class TreeForm(PairedForm):
         return str(self.value.model.ensemble.how)
 
     def stated_error(self, state: State) -> dict[str, Any]:
-        """Who computes it."""
+        """Name of the library that computes the attributions."""
         return {"kind": "trees", "by": self.value.model.ensemble.how}
 
     def cost(self, n: int = 1) -> Cost:
-        """The library's memory is not known here: contributions are counted three times, rows
-        twice, interactions in its order and beside it.  Operations are about those of the leaves
-        and their depth."""
+        """Bytes and operations for n rows, estimated, as the library's memory is not known.
+
+        Contributions are counted three times, rows twice, interactions in its order and beside it.
+        Operations are about the number of leaves times their depth.
+        """
         c = self.value.n_columns
         k = self.value.n_outputs
         row = 8 * (3 * c * k + 2 * c)

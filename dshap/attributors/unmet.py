@@ -1,5 +1,4 @@
-"""The error of rows whose values have not varied: what the coalitions that were not drawn may be
-worth."""
+"""A floor for errors of rows whose values never varied, as sampling may have missed a change."""
 
 from __future__ import annotations
 
@@ -12,10 +11,9 @@ from dshap.core.types import Link
 __all__ = ["ranges_of", "with_floor"]
 
 INSIDE = 1e-9
-"""Part of the way to the base value that the range of predictions is taken inside, where logarithms
-are finite."""
+"""Shrinks the range of predictions a little towards the base value, to keep logarithms finite."""
 RANGE_ROUNDING = 1e-14
-"""The part of the range of the values that rounding may leave of means of numbers that cancel."""
+"""The rounding error of means of numbers that cancel, as a share of the range of the values."""
 
 
 def ranges_of(
@@ -26,10 +24,10 @@ def ranges_of(
     prediction: FloatArray,
     ends: FloatArray,
 ) -> FloatArray:
-    """How far apart values of a row may be (n, k'): the range of f, from `least` to `largest` (k,),
-    after the link.
+    """The widest range (n, k') that the values of each row may have, after the link.
 
-    `base` (k,) is E f, `prediction` (n, k) the model's, `ends` (n, 2, k') are v(empty) and v(N).
+    It is the range of f, from `least` to `largest` (k,), widened by the row's two ends. `base` (k,)
+    is E f, `prediction` (n, k) is f(x), `ends` (n, 2, k') are v(empty) and v(N).
     """
     # (2, k)
     bounds = np.stack([base + (1 - INSIDE) * (bound - base) for bound in (least, largest)])
@@ -45,14 +43,14 @@ def with_floor(
     unmet: float,
     is_drawn: BoolArray | None = None,
 ) -> FloatArray:
-    """Replicates (R, n, d, k) whose errors are at least `unmet` × `ranges` (n, k) where nothing has
-    varied.
+    """Raise the standard errors of rows whose values never varied to `unmet` × `ranges` (n, k).
 
-    That is, for a row and output whose attributions phi (n, d, k) are all 0 and whose groups all
-    agree.  By the rule of three a value that m coalitions did not meet has, with 95 %, at most a
-    share of 3/m of all coalitions: `unmet`.  The floors of all rows stand in one group, so that
-    they add up in the error of a mean: the rows share their coalitions.  `is_drawn` (d,) are the
-    players that have an error of sampling; None: all.
+    Returns replicates (R, n, d, k). The floor applies to a row and output whose attributions phi
+    (n, d, k) are all 0 and whose jackknife groups all agree. By the rule of three, with 95 %
+    confidence a value that none of m sampled coalitions took is taken by at most a share of 3/m of
+    all coalitions: `unmet`. The floors of all rows stand in one group, so that they add up in the
+    error of a mean: the rows share their coalitions. `is_drawn` (d,) marks the players that have a
+    sampling error; None: all.
     """
     if not unmet or not len(replicates):
         return replicates

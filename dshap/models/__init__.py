@@ -1,4 +1,4 @@
-"""Kernel machines: fitted as sums over rows, reduced to one form."""
+"""Kernel machines, fitted as sums over rows and reduced to expansions."""
 
 from dshap.models.adapters.gpytorch import from_gpytorch
 from dshap.models.adapters.scikit_learn import from_sklearn

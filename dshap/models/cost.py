@@ -1,4 +1,4 @@
-"""What fits take: bytes and operations, of ζ of a Shapley penalty too."""
+"""The cost of fits, in bytes and operations, with and without a Shapley penalty."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from dshap.values.terms import InterventionalTerms, ObservationalTerms
 __all__ = ["FitCost", "player_passes", "player_tile", "with_player"]
 
 TILE_BYTES = 1 << 26
-"""Of the sums of the coalitions that ζ is learned from in one pass over the rows."""
+"""Memory for the sums of the coalitions that one pass over the rows learns ζ from."""
 COST_ROWS = 512
-"""Whose factors are held at once, at most."""
+"""The most rows whose factors are held at once."""
 SAMPLE_ROWS = 20_000
-"""That embeddings choose landmarks from."""
+"""Number of sampled rows that embeddings choose landmarks from."""
 
 
 @dataclass(frozen=True)
 class FitCost:
-    """What a fit takes: bytes, at most, and floating-point operations."""
+    """The most bytes, and the floating-point operations, that a fit takes."""
 
     tune_bytes: int
-    """Peak of `KernelModel.tuned` beyond its rows."""
+    """Peak bytes of `KernelModel.tuned` beyond its rows."""
     sum_bytes: int
-    """Of the sums of one span."""
+    """Bytes of the sums of one span."""
     partial_bytes: int
-    """Peak of `Pass.partial` beyond its rows."""
+    """Peak bytes of `Pass.partial` beyond its rows."""
     solve_bytes: int
-    """Peak of `Pass.finish` beyond the sums."""
+    """Peak bytes of `Pass.finish` beyond the sums."""
     score_bytes: int
-    """Peak of `score_moments` beyond its rows."""
+    """Peak bytes of `score_moments` beyond its rows."""
     row_operations: float
-    """Of a pass for each row, the features themselves not counted."""
+    """Operations of a pass for each row, without computing the features."""
 
 
 def with_player(
@@ -46,7 +46,7 @@ def with_player(
     """The cost of a fit with a Shapley penalty, from that of the fit without it.
 
     The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it
-    takes them in.
+    receives them.
     """
     value = _placeholder(penalty, embedding, n_columns)
     square = 2 * 8 * embedding.n_features**2
@@ -71,17 +71,17 @@ def with_player(
 
 
 def player_passes(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> int:
-    """Passes over the rows that ζ takes: one a tile of coalitions, and one for ζᵀζ."""
+    """Passes over the rows that ζ takes: one for each tile of coalitions, and one for ζᵀζ."""
     return -(-_n_listed(penalty, n_columns) // player_tile(penalty, embedding, n_columns)) + 1
 
 
 def player_tile(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> int:
-    """Coalitions that ζ is learned from in one pass over the rows."""
+    """Number of coalitions whose ζ is learned in one pass over the rows."""
     return max(1, TILE_BYTES // _placeholder(penalty, embedding, n_columns).cost(1).moment_bytes)
 
 
 def _n_listed(penalty: ShapleyPenalty, n_columns: int) -> int:
-    """Coalitions, at most."""
+    """The most coalitions that the penalty lists."""
     d = n_columns - len(penalty.columns) + 1
     return min(1 << max(d, 0), penalty.most_coalitions)
 
@@ -89,7 +89,7 @@ def _n_listed(penalty: ShapleyPenalty, n_columns: int) -> int:
 def _placeholder(
     penalty: ShapleyPenalty, embedding: Embedding, n_columns: int
 ) -> InterventionalTerms | ObservationalTerms:
-    """A value function of the size of that of a fit, which knows what it costs."""
+    """A value function of the same size as that of the fit, to ask for its cost."""
     kernel = RBF(1.0).bind(n_columns)
     q = embedding.size
     row = np.zeros((1, n_columns))

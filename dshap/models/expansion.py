@@ -1,5 +1,4 @@
-"""The forms that kernel models are reduced to, sums over landmarks or frequencies, and the features
-of their fits."""
+"""Expansions: kernel models as sums over landmarks or frequencies, and the features of fits."""
 
 from __future__ import annotations
 
@@ -29,11 +28,11 @@ __all__ = [
 ]
 
 UNSEEN = Choice(("other", "refuse"))
-"""What becomes of a category that a model was not fitted on."""
+"""Rule for a category that a model was not fitted on: "other" or "refuse"."""
 RANK_TOLERANCE = 1e-12
-"""Sums are of whitened features, which keeps them well conditioned down to here."""
+"""Landmarks with a smaller relative residual are dropped, to keep the sums well conditioned."""
 MAX_SHOWN = 12
-"""Categories that a message names."""
+"""The most categories that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +47,11 @@ class KernelExpansion(Expansion):
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
     categories : (p, 2), optional
-        Column and value of every category that the model was fitted on; those of the landmarks
-        where None.
+        Column and value of every category that the model was fitted on; where None, the
+        categories of the landmarks count.
     unseen : {"other", "refuse"}
-        A category that is not among them is as different from every landmark as two categories are
-        (its factor is ρ), or refused.
+        With "other" an unseen category is as different from every landmark as any two categories
+        (its factor is ρ); with "refuse" it is an InputError.
     """
 
     stored_name = "dshap.models.expansion.KernelExpansion.predict"
@@ -101,12 +100,14 @@ class KernelExpansion(Expansion):
         return self.weights
 
     def factors(self, x: FloatArray) -> FloatArray:
-        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns); rows lie next to each other in
-        memory."""
+        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns).
+
+        Rows are adjacent in memory.
+        """
         return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
 
     def factor(self, column: int, x: FloatArray) -> FloatArray:
-        """k_j(x, z_rj) (n, r) of values (n,) of one column."""
+        """k_j(x, z_rj) (n, r) for the values x (n,) of one column j."""
         return self.kernel.factor(column, x, self.landmarks[:, column])
 
     @cached_property
@@ -118,17 +119,18 @@ class KernelExpansion(Expansion):
 
     @property
     def needs_check(self) -> bool:
-        """There are rows that `check` refuses."""
+        """Whether there are rows that `check` refuses."""
         return self.unseen == "refuse" and "categorical" in self.kernel.families
 
     def check(self, rows: FloatArray) -> None:
-        """Refuse categories that the model was not fitted on, where `unseen` says so; rows (n,
-        columns).
+        """Raise InputError for categories that the model was not fitted on, with unseen="refuse".
+
+        rows (n, columns).
 
         Raises
         ------
         InputError
-            With the column, the category and those that are known.
+            Names the column, the category and the known categories.
         """
         if not self.needs_check:
             return
@@ -153,12 +155,12 @@ class KernelExpansion(Expansion):
                 )
 
     def moved(self, shift: FloatArray, scale: FloatArray) -> KernelExpansion:
-        """With stretched length-scales and landmarks moved along."""
+        """A copy with scaled length-scales and moved landmarks."""
         kernel = self.kernel.stretched(np.abs(scale))
         return replace(self, kernel=kernel, landmarks=self.landmarks * scale + shift)
 
     def to_record(self) -> Record:
-        """As of any expansion, and what is known of categories."""
+        """The arrays of any expansion, with the categories and `unseen`."""
         if self.categories is None:
             more = {}
         else:
@@ -178,15 +180,15 @@ class KernelExpansion(Expansion):
 class FourierExpansion(Expansion):
     """A model of random Fourier features: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
 
-    Every term is the real part of a product over the columns, e^{iω_rj x_j}; terms that share a
-    frequency are one.
+    Every term is the real part of a product over the columns, Π_j e^{iω_rj x_j}; terms that share a
+    frequency are merged.
 
     Parameters
     ----------
     frequencies : (r, columns)
         ω, in radians per unit of each column.
     phases : (r,)
-        A sine is a cosine of phase −π/2.
+        Phases in radians; a sine is a cosine of phase −π/2.
     weights : (r, k)
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
@@ -236,23 +238,25 @@ class FourierExpansion(Expansion):
 
     @property
     def size(self) -> int:
-        """Distinct frequencies."""
+        """Number of distinct frequencies."""
         return len(self._terms[0])
 
     @property
     def term_frequencies(self) -> FloatArray:
-        """(size, columns): the distinct ω; factors are e^{iω_rj x_j}."""
+        """(size, columns): the distinct ω; the factors are e^{iω_rj x_j}."""
         return self._terms[0]
 
     @property
     def coefficients(self) -> NDArray[np.complex128]:
-        """(size, k): f(x) = intercept + Re Σ coefficients Π_j factors_j."""
+        """(size, k): A_r in f(x) = intercept + Re Σ_r A_r Π_j factors_j."""
         return self._terms[1]
 
     @cached_property
     def _terms(self) -> tuple[FloatArray, NDArray[np.complex128]]:
-        """Distinct frequencies (q, columns) in their order, and Σ weights·e^{i·phase} (q, k) of the
-        terms at each."""
+        """Distinct frequencies (q, columns) in order, with the complex amplitudes (q, k) of each.
+
+        An amplitude is Σ weights·e^{i·phase} over the terms with that frequency.
+        """
         _, first, which = np.unique(
             self.frequencies, axis=0, return_index=True, return_inverse=True
         )
@@ -262,8 +266,10 @@ class FourierExpansion(Expansion):
         return self.frequencies[first[order]], amplitudes[order]
 
     def factors(self, x: FloatArray) -> NDArray[np.complex128]:
-        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns); rows lie next to each other in
-        memory."""
+        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns).
+
+        Rows are adjacent in memory.
+        """
         return unit_circle(self._terms[0].T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
 
     def _sums(self, rows: FloatArray) -> FloatArray:
@@ -272,7 +278,7 @@ class FourierExpansion(Expansion):
         return np.asarray(np.cos(angle) @ amplitudes.real - np.sin(angle) @ amplitudes.imag)
 
     def moved(self, shift: FloatArray, scale: FloatArray) -> FourierExpansion:
-        """With frequencies in other units, and phases moved along."""
+        """A copy with rescaled frequencies and shifted phases."""
         if self.kernel is None:
             kernel = None
         else:
@@ -284,30 +290,29 @@ class FourierExpansion(Expansion):
 
 
 def expansion_from(record: Record) -> Expansion:
-    """The expansion in a record, told apart by its arrays."""
+    """Rebuild the expansion of a record; its arrays tell which kind it is."""
     kind: type[Expansion] = FourierExpansion if "frequencies" in record.arrays else KernelExpansion
     return kind.from_record(record)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelFeatures:
-    """Features of all columns, with everything chosen: Φ Φᵀ approximates the kernel matrix, ‖Φ(x)‖
-    ≤ 1."""
+    """The chosen features Φ of all columns: Φ Φᵀ approximates the kernel matrix, ‖Φ(x)‖ ≤ 1."""
 
     kernel: ProductKernel
     anchors: FloatArray
     """(q, columns): frequencies, or the landmarks that pivoted Cholesky kept, in its order."""
     basis: Basis
-    """Of these anchors."""
+    """The basis of these anchors."""
     subset: SubsetFeatures
     categories: FloatArray
-    """(p, 2): column and value of every category of the sample, where columns are categorical."""
+    """(p, 2): column and value of every category in the sample, for categorical columns."""
     unseen: str = "other"
-    """What becomes of categories that are not among them, see `KernelExpansion`."""
+    """How categories not among them are treated, see `KernelExpansion`."""
 
     @property
     def size(self) -> int:
-        """p"""
+        """p: number of features."""
         return self.subset.n_features
 
     def rows(self, x: FloatArray) -> FloatArray:
@@ -321,7 +326,7 @@ class ModelFeatures:
         feature_names: tuple[str, ...] | None,
         output_names: tuple[str, ...] | None = None,
     ) -> Expansion:
-        """f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
+        """The expansion f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
         terms = self.subset.coefficients(weights)
         names = (feature_names, output_names)  # (q, k)
         if self.basis.dtype is np.float64:
@@ -343,8 +348,10 @@ def choose_features(
     coordinates: FloatArray | None = None,
     unseen: str = "other",
 ) -> ModelFeatures:
-    """Anchors from a sample (n, columns), those that add nothing left out; see `Nystrom.select` for
-    `coordinates`."""
+    """Choose anchors from a sample (n, columns) and drop those that add nothing.
+
+    See `Nystrom.select` for `coordinates`.
+    """
     anchors = embedding.anchors(sample, kernel, coordinates)
     basis = embedding.basis(kernel, anchors, RANK_TOLERANCE)
     subset = basis.subset(np.ones(kernel.n_columns, dtype=bool))

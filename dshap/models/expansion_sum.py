@@ -1,4 +1,4 @@
-"""What expansions share, f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), and sums of them."""
+"""Base of expansions f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), and sums of expansions."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ NAMES = ("feature_names", "output_names")
 
 
 class Expansion(ABC):
-    """Base of the expansions that are no sums: frozen dataclasses with arrays and names."""
+    """Base of the single expansions, which are frozen dataclasses with arrays and names."""
 
     intercept: FloatArray
     feature_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
     kernel: ProductKernel | None
     shapes: ClassVar[tuple[tuple[str, int, str], ...]]
-    """(array, axes, shape for messages)"""
+    """(array, number of axes, shape in messages) for each array."""
     stored_name: ClassVar[str]
-    """Of `predict` in the fingerprints of stores, whatever file it is in."""
+    """The name of `predict` in the fingerprints of stores, independent of the file it is in."""
 
     def _hold(self) -> None:
-        """Arrays and names as given, checked one by one."""
+        """Check and store the given arrays and names."""
         for name, ndim, shape in self.shapes:
             object.__setattr__(self, name, finite_array(name, vars(self)[name], (ndim,), shape))
         for name in NAMES:
@@ -53,15 +53,15 @@ class Expansion(ABC):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The expansions that add up to this one: itself."""
+        """The expansions that add up to this one: only itself."""
         return (self,)
 
     def mapped(self, change: Callable[[Any], Any]) -> Any:
-        """This expansion with a change made; a sum makes it to all of its parts."""
+        """Apply a function to this expansion; a sum applies it to each of its parts."""
         return change(self)
 
     def __add__(self, other: AnyExpansion) -> ExpansionSum:
-        """The sum of both."""
+        """The sum of both expansions."""
         return ExpansionSum((*self.parts, *other.parts))
 
     @property
@@ -71,16 +71,16 @@ class Expansion(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """r"""
+        """r: number of terms."""
 
     @property
     @abstractmethod
     def coefficients(self) -> NDArray[Any]:
-        """A (r, k), real or complex: f(x) = intercept + Re Σ_r A_r Π_j factors_j."""
+        """A (r, k), real or complex, in f(x) = intercept + Re Σ_r A_r Π_j factors_j."""
 
     @abstractmethod
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
+        """Factors (columns, n, r) of rows (n, columns); rows are adjacent in memory."""
 
     @property
     def n_outputs(self) -> int:
@@ -88,14 +88,16 @@ class Expansion(ABC):
 
     @abstractmethod
     def moved(self, shift: FloatArray, scale: FloatArray) -> Expansion:
-        """The same function of x (n, columns), where this one is of (x − shift) / scale; both are
-        (columns,)."""
+        """The expansion of the same function in original columns x.
+
+        This expansion is a function of (x − shift) / scale; both are (columns,).
+        """
 
     def check(self, rows: FloatArray) -> None:  # noqa: B027 - most are for any row
-        """Refuse rows (n, columns) that the model is not for."""
+        """Raise InputError for rows (n, columns) that the model does not apply to."""
 
     def predict(self, x: Any) -> FloatArray:
-        """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of factors."""
+        """f(x) (n, k) in float64, computed for 1,024 rows at a time to bound memory."""
         rows = as_rows(x, self.n_columns, self.feature_names)
         self.check(rows)
         out = np.empty((len(rows), self.n_outputs))  # (n, k)
@@ -105,8 +107,11 @@ class Expansion(ABC):
         return out + self.intercept
 
     def predict_bytes(self, n: int) -> int:
-        """The columns of a micro-block and of all terms, put in order twice; three arrays of a
-        micro-block's terms; the predictions twice, and those of a micro-block."""
+        """Peak bytes of a prediction of n rows.
+
+        The columns of a micro-block and of all terms count twice, as they are reordered; then three
+        arrays of a micro-block's terms, the predictions twice, and those of a micro-block.
+        """
         held = min(n, MICRO_BLOCK)
         r = self.size
         return 8 * (
@@ -115,10 +120,10 @@ class Expansion(ABC):
 
     @abstractmethod
     def _sums(self, rows: FloatArray) -> FloatArray:
-        """f(x) less the intercept (n, k)."""
+        """f(x) (n, k) without the intercept."""
 
     def to_record(self) -> Record:
-        """Flat arrays; names as fixed-width text and the kernel, absent where there are none."""
+        """The expansion as flat arrays; absent names and kernels are left out."""
         fields = vars(self)
         names = {
             name: np.array(fields[name], dtype=str) for name in NAMES if fields[name] is not None
@@ -130,7 +135,7 @@ class Expansion(ABC):
 
     @classmethod
     def from_record(cls, record: Record) -> Self:
-        """The expansion that `to_record` stored."""
+        """Rebuild the expansion that `to_record` stored."""
         arrays = record.arrays
         given: dict[str, Any] = {name: arrays[name] for name, _, _ in cls.shapes}
         given |= {name: tuple(arrays[name]) for name in NAMES if name in arrays}
@@ -142,31 +147,31 @@ class Expansion(ABC):
 
     @classmethod
     def _more(cls, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-        """Options of this kind alone, from its record."""
+        """Fields that only this kind of expansion has, from its record."""
         return {}
 
     def digest(self) -> str:
-        """Changes where any array or name does."""
+        """A digest that changes when any array or name does."""
         return self.to_record().digest()
 
 
 @dataclass(frozen=True, eq=False)
 class ExpansionSum:
-    """Several expansions on the same columns as one: f(x) = Σ_p f_p(x).
+    """The sum of several expansions on the same columns: f(x) = Σ_p f_p(x).
 
-    It has the face of a single expansion, its terms are those of all parts in their order; there is
+    It has the interface of a single expansion, with the terms of all parts in their order. It has
     no `kernel`, since every part has its own.
 
     Parameters
     ----------
     expansions : sequence of KernelExpansion, FourierExpansion or ExpansionSum
-        At least one; sums among them are taken apart.  Where real and complex ones meet, all
-        factors are complex.
+        At least one; sums among them are flattened.  Where real and complex expansions are
+        combined, all factors are complex.
 
     Raises
     ------
     InputError
-        For parts of other columns or outputs, or other names of them.
+        The parts differ in columns, outputs or their names.
     """
 
     expansions: tuple[Expansion, ...]
@@ -197,7 +202,7 @@ class ExpansionSum:
         return self.expansions
 
     def mapped(self, change: Callable[[Any], Any]) -> ExpansionSum:
-        """The sum of the parts with this change made to each."""
+        """The sum of the parts, with the function `change` applied to each."""
         return ExpansionSum(tuple(map(change, self.expansions)))
 
     def __add__(self, other: AnyExpansion) -> ExpansionSum:
@@ -205,14 +210,14 @@ class ExpansionSum:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Of the first part that knows them."""
+        """The names of the first part that has them."""
         return next(
             (part.feature_names for part in self.expansions if part.feature_names is not None), None
         )
 
     @property
     def output_names(self) -> tuple[str, ...] | None:
-        """Of the first part that knows them."""
+        """The names of the first part that has them."""
         return next(
             (part.output_names for part in self.expansions if part.output_names is not None), None
         )
@@ -227,23 +232,24 @@ class ExpansionSum:
 
     @property
     def size(self) -> int:
-        """Terms of all parts."""
+        """Number of terms of all parts."""
         return sum(part.size for part in self.expansions)
 
     @property
     def intercept(self) -> FloatArray:
-        """(k,)"""
+        """(k,): the sum of the parts' intercepts."""
         return np.sum([part.intercept for part in self.expansions], axis=0)
 
     @property
     def coefficients(self) -> NDArray[Any]:
-        """(size, k), complex where any part is: f(x) = intercept + Re Σ coefficients Π_j
-        factors_j."""
+        """(size, k): A_r in f(x) = intercept + Re Σ_r A_r Π_j factors_j; complex if any part is."""
         return np.concatenate([part.coefficients for part in self.expansions])
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, size) of rows (n, columns), complex where any part is; rows lie next to each
-        other in memory."""
+        """Factors (columns, n, size) of rows (n, columns); complex if any part is.
+
+        Rows are adjacent in memory.
+        """
         return np.concatenate(
             [part.factors(x).swapaxes(1, 2) for part in self.expansions], axis=1
         ).swapaxes(1, 2)
@@ -254,20 +260,19 @@ class ExpansionSum:
         return np.sum([part.predict(rows) for part in self.expansions], axis=0)
 
     def predict_bytes(self, n: int) -> int:
-        """The largest of the parts, and the predictions of all of them twice: a list, then one
-        array."""
+        """The peak of the largest part, plus the predictions of all parts twice."""
         largest = max(part.predict_bytes(n) for part in self.expansions)
         return largest + 8 * n * self.n_outputs * (2 * len(self.expansions) + 1)
 
     def to_record(self) -> Record:
-        """The arrays of every part, named `part0_landmarks` and the like."""
+        """The arrays of every part, named `part0_landmarks` and so on."""
         parts = enumerate(part.to_record().arrays for part in self.expansions)
         return Record(
             {f"part{p}_{name}": array for p, arrays in parts for name, array in arrays.items()}
         )
 
     def digest(self) -> str:
-        """Changes where any array or name of any part does."""
+        """A digest that changes when any array or name of any part does."""
         return self.to_record().digest()
 
 
@@ -275,7 +280,7 @@ AnyExpansion = Expansion | ExpansionSum
 
 
 def sum_of(expansions: Sequence[AnyExpansion]) -> AnyExpansion:
-    """The sum of expansions, a single one as it is."""
+    """The sum of expansions; a single one unchanged."""
     if len(expansions) == 1:
         return expansions[0]
     return ExpansionSum(tuple(expansions))  # type: ignore[arg-type]

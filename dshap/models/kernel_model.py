@@ -1,5 +1,4 @@
-"""What models that are fitted by sums over rows share: options, sample, roles of rows, the loop,
-the record.
+"""Base of models fitted by sums over rows: options, sample, roles of rows, the loop, the record.
 
 A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.core.types.Pass`):
 sums over spans of them are added in a fixed tree, and their sum gives the next pass or the fitted
@@ -67,7 +66,7 @@ from dshap.models.tuning import (
 __all__ = ["KernelModel"]
 
 INNER = "shapley__"
-"""What the options of the Shapley penalty begin with among those of a model."""
+"""Prefix of the options of the Shapley penalty among the options of a model."""
 
 
 class KernelModel(ABC):
@@ -80,7 +79,7 @@ class KernelModel(ABC):
     feature_names_in_: NDArray[Any]
     _estimator_type: ClassVar[str]
     n_passes: ClassVar[int] = 1
-    """`passes` of a fit without a Shapley penalty."""
+    """Passes over all rows of a fit without a Shapley penalty: see `passes`."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class KernelModel(ABC):
         return f"{type(self).__name__}({options}){', fitted' if 'expansion_' in vars(self) else ''}"
 
     def __getattr__(self, name: str) -> Any:
-        """What a fit leaves is missing before it: said as such."""
+        """Raise NotFittedError for an attribute that only `fit` sets."""
         if name.endswith("_") and not name.startswith("_"):
             raise NotFittedError(
                 f"{type(self).__name__} is not fitted, so it has no {name}: call fit(X, y) first"
@@ -125,8 +124,9 @@ class KernelModel(ABC):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
-        """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of
-        the result.
+        """Fit on arrays, a table, or blocks of rows.
+
+        The result does not depend on how the input is chunked, bit for bit.
 
         Parameters
         ----------
@@ -134,39 +134,38 @@ class KernelModel(ABC):
             Blocks: a callable that returns, or a re-iterable (a list) of, pairs (X_block, y_block);
             read several times.
         y : (n,) or (n, k)
-            Not given with blocks.
+            Targets, or labels of a classifier; not given with blocks.
         missing : {"refuse", "skip"}
-            Rows with NaN or infinity in X or y.
+            What to do with rows that hold NaN or infinity in X or y.
 
         Raises
         ------
         InputError
-            For NaN (with "refuse"), lengths that differ, or more landmarks than rows.
+            NaN in the rows (with "refuse"), lengths that differ, or more landmarks than rows.
         """
         (fitted,) = self._fits(X, y, missing, None)
         fitted.warn_unless_converged()
         for name in [each for each in vars(self) if each.endswith("_")]:
-            delattr(self, name)  # nothing of an earlier fit stays
+            delattr(self, name)  # remove all attributes of an earlier fit
         vars(self).update(vars(fitted))
         return self
 
     def fit_path(
         self, X: Any, y: Any = None, strengths: Sequence[float] = (), *, missing: str = "refuse"
     ) -> list[Self]:
-        """Models of several strengths of the `ShapleyPenalty`, from the same pass over the rows for
-        all of them.
+        """Fit models for several strengths of the `ShapleyPenalty`, sharing passes over the rows.
 
         Parameters
         ----------
         X, y, missing : as in `fit`
         strengths : (s,) of at least 0
-            In the place of that of the penalty; `shapley` of each model holds it.
+            Used instead of the penalty's own; each model's `shapley` holds its strength.
 
         Returns
         -------
         list of s fitted models
-            A ridge needs no pass more than one model does; a logistic fit goes on from the solution
-            of the strength before it, a pass a Newton step.
+            Ridge fits take no more passes than one model; a logistic fit starts at the solution for
+            the previous strength and takes a pass for each Newton step.
         """
         models = self._fits(X, y, missing, self.checked_strengths(strengths))
         for model in models:
@@ -174,7 +173,7 @@ class KernelModel(ABC):
         return models
 
     def checked_strengths(self, strengths: Sequence[float]) -> tuple[float, ...]:
-        """In their plain form, or an InputError."""
+        """The strengths as floats; InputError where they are not numbers of at least 0."""
         if self.shapley is None:
             raise InputError(
                 "a path goes along the strengths of a Shapley penalty: give the model shapley="
@@ -192,7 +191,7 @@ class KernelModel(ABC):
     def _fits(
         self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None
     ) -> list[Self]:
-        """The fitted model, or those of these strengths."""
+        """The fitted model, or one for each of the strengths."""
         if missing not in ("refuse", "skip"):
             raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
         given = as_blocks(X, y)
@@ -216,7 +215,7 @@ class KernelModel(ABC):
         return models
 
     def training_rows(self, block: RowBlock) -> FloatArray:
-        """The rows (n, columns) of a block that are neither held out nor skipped."""
+        """The rows (n, columns) of a block that take part in the fit: not held out, not skipped."""
         return block.x[self.roles_of(block) < HELD_OUT]
 
     def roles_of(self, block: RowBlock) -> NDArray[np.int8]:
@@ -225,7 +224,7 @@ class KernelModel(ABC):
         return np.where(is_ok, self.roles(block.positions), SKIPPED).astype(np.int8)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
-        """Blocks whose targets are numbers, and what `tuned` has to know of them."""
+        """Blocks with numeric targets, and keyword arguments for `tuned`."""
         return blocks, {}
 
     def tuned(
@@ -237,16 +236,16 @@ class KernelModel(ABC):
         strengths: tuple[float, ...] | None = None,
         **known: Any,
     ) -> Pass:
-        """Kernel and features chosen from a sample, ready for the first pass.
+        """Choose kernel and features from a sample, and return the first pass over all rows.
 
         Parameters
         ----------
         sample_x, sample_y : (n, columns), (n,) or (n, k)
-            Rows of the table (`sample_size` of them are wanted); those with NaN are passed over.
+            Rows of the table, `sample_size` of them; those with NaN are ignored.
         positions : (n,)
-            Their positions in the table; held-out rows are left out of every choice.
+            Their positions in the table; held-out rows take no part in any choice.
         strengths
-            Of the models that are wanted, see `fit_path`; None: this one.
+            Strengths of the models to fit, see `fit_path`; None: this model only.
         """
         x = as_rows(sample_x)
         y = np.asarray(sample_y, dtype=float)
@@ -277,7 +276,7 @@ class KernelModel(ABC):
     def _features(
         self, x: FloatArray, y: FloatArray, names: tuple[str, ...] | None
     ) -> tuple[ModelFeatures, Tuning | None]:
-        """Kernel and features for rows x (n, columns) and targets y (n, k)."""
+        """Kernel and features chosen for rows x (n, columns) and targets y (n, k)."""
         if self.penalty == "validate":
             penalty = None
         else:
@@ -287,7 +286,7 @@ class KernelModel(ABC):
         tuning = None
         if free.any():
             if not self.embedding.has_categories:
-                # refuses now what it would refuse after the tuning
+                # raises now the error that would follow only after the tuning
                 self.embedding.anchors(x, kernel)
             may_be = self.embedding.has_categories
             tuning = tune(
@@ -299,8 +298,7 @@ class KernelModel(ABC):
         ), tuning
 
     def roles(self, positions: NDArray[np.integer]) -> NDArray[np.int8]:
-        """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and
-        the seed."""
+        """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` for each row, by its position and the seed."""
         return row_roles(
             positions, self.seed, self.holdout, is_validated=self.penalty == "validate"
         )
@@ -310,7 +308,7 @@ class KernelModel(ABC):
         """Sums over the held-out rows of a block, for `held_out_score`."""
 
     def held_out_score(self, moments: Moments) -> Mapping[str, FloatArray]:
-        """Scores from the sum of all `score_moments`, kept in `report_.held_out`."""
+        """Compute the scores from the sum of all `score_moments`; stored in `report_.held_out`."""
         scores = self._scores(moments)
         self.report_ = replace(self.report_, held_out=scores)
         return scores
@@ -319,14 +317,13 @@ class KernelModel(ABC):
     def _scores(self, moments: Moments) -> dict[str, FloatArray]: ...
 
     def warn_unless_converged(self) -> None:
-        """One warning where a fit stopped before its end."""
+        """Warn where a fit stopped before it converged."""
         convergence = self.report_.convergence
         if convergence is not None and not convergence.is_converged:
             warnings.warn(f"{type(self).__name__} {convergence}", RuntimeWarning, stacklevel=3)
 
     def to_record(self) -> Record:
-        """The fitted model as flat arrays: its expansion, its penalty and its report; see
-        `restored`."""
+        """The fitted model as flat arrays: expansion, penalty and report; see `restored`."""
         return Record(
             {
                 **self.expansion_.to_record().arrays,
@@ -336,7 +333,7 @@ class KernelModel(ABC):
         )
 
     def restored(self, record: Record) -> Self:
-        """The fitted model of this model's options that `to_record` stored."""
+        """Rebuild a fitted model with this model's options from what `to_record` stored."""
         expansion = expansion_from(record)
         assert expansion.kernel is not None
         report = FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
@@ -345,8 +342,10 @@ class KernelModel(ABC):
     def fitted(
         self, expansion: Expansion, report: FitReport, more: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """A model of the same options with these fitted attributes; `more` are those of the kind of
-        model."""
+        """A model with the same options and these fitted attributes.
+
+        `more` holds the attributes of the kind of model.
+        """
         model = self.unfitted()
         names = expansion.feature_names
         model.expansion_ = expansion
@@ -373,8 +372,7 @@ class KernelModel(ABC):
         return type(self)(**{**self.get_params(deep=False), "shapley": shapley})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name, as scikit-learn asks for them; `deep`: those of the Shapley penalty
-        too."""
+        """The options by name, as scikit-learn expects; with `deep` also the penalty's options."""
         options = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         if deep and self.shapley is not None:
             inner = vars(self.shapley)
@@ -383,8 +381,10 @@ class KernelModel(ABC):
         return options | {f"{INNER}{name}": given for name, given in inner.items()}
 
     def set_params(self, **params: Any) -> Self:
-        """Other options, checked; what was fitted stays.  `shapley__strength=` changes that of the
-        penalty."""
+        """Set and check options; fitted attributes stay.
+
+        `shapley__strength=` sets an option of the Shapley penalty.
+        """
         inner = {
             name.removeprefix(INNER): given
             for name, given in params.items()
@@ -414,8 +414,7 @@ class KernelModel(ABC):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's own tools (cross-validation, grid search, pipelines) ask of an
-        estimator."""
+        """The tags that scikit-learn's tools read (cross-validation, grid search, pipelines)."""
         from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
         is_classifier = self._estimator_type == "classifier"
@@ -428,17 +427,17 @@ class KernelModel(ABC):
 
     @abstractmethod
     def count_outputs(self, y: FloatArray) -> int:
-        """Columns, or classes, of targets (n,) or (n, k)."""
+        """Number of columns, or of classes, of targets (n,) or (n, k)."""
 
     def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """What a fit on a table of n rows takes."""
+        """The cost of a fit on a table of n rows."""
         plain = self._cost(n_rows, n_columns, n_outputs)
         if self.shapley is None:
             return plain
         return with_player(plain, self.shapley, self.embedding, n_columns)
 
     def passes(self, n_columns: int) -> int:
-        """Passes over all rows that a fit is expected to take, sample and score not counted."""
+        """Expected passes over all rows of a fit, without those for sample and score."""
         if self.shapley is None:
             extra = 0
         else:
@@ -447,10 +446,10 @@ class KernelModel(ABC):
 
     @abstractmethod
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """Without a Shapley penalty."""
+        """The cost of a fit without a Shapley penalty."""
 
     def _tune_bytes(self, n_rows: int, n_columns: int) -> int:
-        """The trial's kernel matrices, or what the anchors take."""
+        """Bytes of the tuning trial's kernel matrices, or of choosing the anchors."""
         p = self.embedding.n_features
         n_sample = min(self.sample_size, n_rows)
         trial = 8 * min(N_TRAIN + N_VALIDATION, n_sample) * N_LANDMARKS * 6
@@ -462,8 +461,7 @@ class KernelModel(ABC):
 
 
 def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
-    """Spans of the rows, each a block as readers give them; a fit finds the rows that are no
-    numbers by itself."""
+    """The rows in fixed spans, as blocks; the fit itself finds rows with NaN or infinity."""
     return (
         RowBlock(start, x, np.ones(len(x), dtype=bool), target=y) for start, x, y in spans(blocks)
     )

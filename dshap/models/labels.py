@@ -1,4 +1,4 @@
-"""Labels of classes: which are there, their codes, their names."""
+"""Class labels: distinct values, integer codes, and names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dshap.models.newton import Codes
 __all__ = ["MAX_CLASSES", "as_labels", "check_classes", "class_codes", "class_name"]
 
 MAX_CLASSES = 256
-"""More distinct targets than this are numbers, not classes."""
+"""The most distinct targets that count as classes; more are numbers."""
 
 
 def as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
-    """Labels (n,), and which of them are there."""
+    """Labels (n,), and a mask (n,) of those that are not missing."""
     given = np.asarray(labels)
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
@@ -46,7 +46,7 @@ def check_classes(classes: NDArray[Any]) -> None:
 
 
 def class_name(label: Any) -> str:
-    """A label for people: 1.0 is 1."""
+    """The name of a label in messages; the number 1.0 becomes 1."""
     number = np.asarray(label).item()
     if isinstance(number, float):
         return f"{number:g}"
@@ -54,13 +54,14 @@ def class_name(label: Any) -> str:
 
 
 def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], first: int) -> Codes:
-    """(n,): position of each target (n,) in values (K,), for rows of the table that begin at
-    `first`.
+    """(n,): the position of each target (n,) in the class values (K,).
+
+    The rows are those of the table from position `first` on.
 
     Raises
     ------
     InputError
-        A class that the sample does not hold.
+        A class that does not occur in the sample.
     """
     codes = np.minimum(np.searchsorted(values, target), len(values) - 1)
     is_unseen = values[codes] != target

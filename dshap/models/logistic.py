@@ -1,5 +1,4 @@
-"""Kernel logistic regression on landmarks or Fourier features: Newton's method, a pass over the
-rows a step."""
+"""Kernel logistic regression on landmarks or Fourier features, by Newton's method."""
 
 from __future__ import annotations
 
@@ -40,11 +39,11 @@ from dshap.models.tuning import Tuning
 __all__ = ["KernelLogistic", "LogisticStep"]
 
 SAMPLE_TOL = 1e-4
+"""Tolerance of Newton's method on the sample, which only gives the starting point on all rows."""
 SAMPLE_PASSES = 50
-"""Newton's method on the sample: its end is the start on all rows, off by the error of sampling
-anyway."""
+"""The most Newton steps on the sample."""
 ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
-"""Rows that are only counted."""
+"""Roles whose rows are only counted -> their names."""
 
 
 class KernelLogistic(KernelModel):
@@ -57,8 +56,8 @@ class KernelLogistic(KernelModel):
     - Two classes: f is the log-odds of the second one, P = 1/(1 + e⁻ᶠ).  It is scikit-learn's
       `LogisticRegression` on the features Φ with C = 1/(penalty · n).
     - K > 2 classes: P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, symmetric over classes, as in scikit-learn.
-      The minimum has Σ_c f_c = 0 but for a constant in the intercepts, which is chosen so that they
-      sum to 0 as well.
+      The minimum has Σ_c f_c = 0 up to a constant in the intercepts, which is chosen such that
+      they sum to 0 as well.
 
     Parameters
     ----------
@@ -67,37 +66,38 @@ class KernelLogistic(KernelModel):
         or one-hot, as in `dshap.models.tuning`.
     penalty : float or "validate"
         λ above.  "validate" chooses it on the sample: a tenth of it validates, and penalties fall
-        from 1 to 1e-10 by half decades, each solution starting the next, until the validation
-        log-loss has not fallen three times in a row.  All rows are then fitted with the one that
-        had the least.
+        from 1 to 1e-10 by half decades, each fit started at the last solution, until the
+        validation log-loss has not fallen three times in a row.  All rows are then fitted with
+        the best penalty.
     standardize, seed, sample_size, unseen : as in `KernelRidge`
     holdout : float in [0, 1)
-        Part of the rows that enter no sum and give accuracy and log-loss in `report_.held_out`.
+        Share of the rows that are not fitted on and give accuracy and log-loss in
+        `report_.held_out`.
     shapley : ShapleyPenalty, optional
-        strength/2 · mean over the training rows of φ_A(x)², added up over the functions, beside the
+        Adds strength/2 · mean over the training rows of φ_A(x)², summed over the functions, to the
         objective above; see `KernelRidge`.
     max_iter : int
-        Passes over all rows, at most.  `report_.convergence` says how Newton's method ended, and a
-        warning where it did not converge.
+        The most passes over all rows.  `report_.convergence` says how Newton's method ended; a
+        fit that did not converge warns.
     tol : float
-        Converged where Newton's step gains at most this part of the objective (half the squared
-        Newton decrement).
+        Newton's method has converged when its step gains at most this share of the objective
+        (half the squared Newton decrement).
 
     Attributes
     ----------
     classes_ : (K,) labels, sorted
     expansion_ : KernelExpansion or FourierExpansion
-        The decision function: one output for two classes, named after the second, else one a class,
-        named after them.
+        The decision function: one output for two classes, named after the second, else one for
+        each class, named after it.
     n_features_in_, feature_names_in_, penalty_, report_ : as in `KernelRidge`
 
     Notes
     -----
-    Newton's method starts from the solution on the sample, so that all rows take some 3 to 5
-    passes, of n·p²·K(K − 1)/2 operations each, p landmarks or features; a step that does not lower
-    the objective is halved, which takes a pass.  The sums hold K(K − 1)/2 matrices of p².  Labels
-    of any kind are taken by `fit` on arrays; a table that a cluster reads (`dshap.fit`) has
-    numbers.  Every class must be in the sample.
+    Newton's method starts from the solution on the sample, so that it takes some 3 to 5 passes over
+    all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that does not
+    lower the objective is halved, which takes another pass.  The sums hold K(K − 1)/2 matrices of
+    p².  `fit` on arrays takes labels of any kind; a table that a cluster reads (`dshap.fit`) must
+    have numbers.  Every class must be in the sample.
 
     Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie,
     Tibshirani & Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2
@@ -135,8 +135,7 @@ class KernelLogistic(KernelModel):
         self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
-        """Blocks of class codes, NaN where a label is missing; and all labels there are, from a
-        pass of their own."""
+        """Blocks of class codes, NaN where a label is missing; and all classes, found by a pass."""
         classes = np.zeros(0)
         for _, labels in blocks():
             given, is_there = as_labels(labels)
@@ -149,7 +148,7 @@ class KernelLogistic(KernelModel):
             except TypeError as error:
                 raise InputError(f"labels of several kinds in one target: {error}") from error
             check_classes(classes)
-        if classes.dtype.kind in "OT":  # text without a fixed width; records hold fixed-width text
+        if classes.dtype.kind in "OT":  # records hold text of fixed width only
             classes = np.array(classes.tolist())
 
         def numbers(labels: Any) -> FloatArray:
@@ -204,8 +203,7 @@ class KernelLogistic(KernelModel):
         )
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds of the second class (n,), or f (n, K) of more classes, which sums to 0 over
-        them."""
+        """Log-odds of the second class (n,); with more classes f (n, K), which sums to 0."""
         out = self.expansion_.predict(X)
         if len(self.classes_) == 2:
             return out[:, 0]
@@ -224,7 +222,7 @@ class KernelLogistic(KernelModel):
         return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
 
     def score(self, X: Any, y: Any) -> float:
-        """Accuracy on these rows, as scikit-learn's classifiers have it."""
+        """Accuracy on these rows."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
     def score_moments(self, block: RowBlock) -> Moments:
@@ -263,9 +261,12 @@ class KernelLogistic(KernelModel):
         return len(classes)
 
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with
-        its factor; on the sample features, twice, and Newton's method."""
-        # features and the intercept; contrasts
+        """The cost of a fit with so many classes.
+
+        The sums hold the Hessian's blocks and the gradient, the solve holds Newton's system and its
+        factor; on the sample count the features, twice, and Newton's method.
+        """
+        # p: features and the intercept; c: contrasts
         p = self.embedding.n_features + 1
         c = max(n_outputs - 1, 1)
         pairs = c * (c + 1) // 2
@@ -299,8 +300,10 @@ def start_on_sample(
     roles: NDArray[np.int8],
     n_classes: int,
 ) -> tuple[Newton, int]:
-    """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes
-    over the sample."""
+    """The start of Newton's method on all rows, from a sample, and the passes over the sample.
+
+    The penalty is chosen here too.
+    """
     psi = with_ones(features, x)
     contrast = contrasts(n_classes)
     n_trials = 0
@@ -323,29 +326,29 @@ def start_on_sample(
 
 @dataclass(frozen=True, eq=False)
 class LogisticStep:
-    """One Newton step of a `KernelLogistic` over all rows; picklable, numpy in and out."""
+    """One Newton step of a `KernelLogistic` over all rows; a picklable pass."""
 
     model: KernelLogistic
     features: ModelFeatures
     newton: Newton
     values: FloatArray
-    """(K,): numbers that stand for the classes in the target, sorted."""
+    """(K,): numbers that represent the classes in the target, sorted."""
     classes: NDArray[Any]
-    """(K,)"""
+    """(K,): labels of the classes."""
     n_sample_passes: int
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
     form: PlayerForm | None = None
-    """Of the Shapley penalty, where there is one."""
+    """The Shapley penalty as a quadratic form; None without one."""
 
     wants = ("target",)
 
     def along(self, strengths: tuple[float, ...]) -> LogisticPath:
-        """The passes that give a model for each strength of the Shapley penalty."""
+        """The passes that fit a model for each strength of the Shapley penalty."""
         return LogisticPath(self.at(strengths[0]), strengths[1:])
 
     def at(self, strength: float) -> LogisticStep:
-        """The first step with another strength, from where this one is."""
+        """The first step for another strength, starting at the current point."""
         assert self.form is not None
         form = self.form.at(strength)
         return replace(
@@ -353,12 +356,12 @@ class LogisticStep:
         )
 
     def partial(self, block: RowBlock) -> Moments:
-        """Loss, gradient, Hessian and counts over the rows of a block, y (n,).
+        """Loss, gradient, Hessian and counts over the rows of a block with targets y (n,).
 
         Raises
         ------
         InputError
-            A class that the sample does not hold.
+            A class that does not occur in the sample.
         """
         x = block.x
         y = block.targets
@@ -389,8 +392,7 @@ class LogisticStep:
         Raises
         ------
         InputError
-            Where no training rows are there, or the penalty is too small for Newton's system to be
-            solved.
+            There are no training rows, or the penalty is too small to solve Newton's system.
         """
         step = self.next(moments)
         if step.newton.ending is None:
@@ -398,7 +400,7 @@ class LogisticStep:
         return step.fitted(moments)
 
     def next(self, moments: Moments) -> LogisticStep:
-        """The next step, or this one with Newton's method ended."""
+        """The next step, or this step marked as ended."""
         if not moments["counts"].any():
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
         with one_blas_thread():
@@ -408,7 +410,7 @@ class LogisticStep:
         return replace(self, newton=newton)
 
     def fitted(self, moments: Moments) -> KernelLogistic:
-        """The model where Newton's method has ended."""
+        """The fitted model, once Newton's method has ended."""
         newton = self.newton
         names = self.feature_names
         assert newton.ending is not None
@@ -451,12 +453,11 @@ class LogisticStep:
 
 @dataclass(frozen=True, eq=False)
 class LogisticPath:
-    """Logistic fits that differ in the strength of their Shapley penalty, each from the solution
-    before it."""
+    """Logistic fits along strengths of the Shapley penalty, each started at the last solution."""
 
     step: LogisticStep
     left: tuple[float, ...]
-    """Strengths to come."""
+    """Strengths that are not fitted yet."""
     done: tuple[KernelLogistic, ...] = ()
     wants = ("target",)
 

@@ -1,9 +1,9 @@
-"""Newton's method for the penalised log-loss: sums over rows, and what follows from them.
+"""Newton's method for the penalised log-loss, from sums over rows.
 
-A point is weights (p + 1, c) of the features and, last, the intercept.  The c coordinates are
+A point is weights (p + 1, c) of the features and, last, the intercept. The c coordinates are
 contrasts of the K classes: two classes have one, the log-odds of the second; more have K − 1,
-orthonormal and free of the direction that adds one number to all classes, which changes no
-probability.  So the Hessian is regular, of (K − 1)(p + 1) rows.
+orthonormal and orthogonal to the direction that adds one number to all classes, which changes no
+probability. So the Hessian is regular, with (K − 1)(p + 1) rows.
 """
 
 from __future__ import annotations
@@ -33,45 +33,51 @@ __all__ = [
 ]
 
 PENALTIES = 10.0 ** np.arange(0.0, -10.1, -0.5)
-"""λ that penalty="validate" tries, the largest first."""
+"""The grid of λ that penalty="validate" tries, largest first."""
 PATIENCE = 3
-"""Penalties in a row that do not lower the validation loss before the path ends."""
+"""The path ends after this many penalties in a row without a lower validation loss."""
 PATH_TOL = 1e-3
+"""Tolerance of Newton's method at each penalty of the path."""
 PATH_PASSES = 10
+"""The most Newton steps at each penalty of the path."""
 PATH_ROWS = 10_000
-"""Newton's method at each penalty of the path: tolerance, passes, training rows, at most."""
+"""The most training rows at each penalty of the path."""
 SMALLEST_STEP = 2.0**-20
 SLACK = 1e-13
-"""An objective that rises by this part of itself has not risen: rounding."""
+"""A relative rise of the objective up to this is rounding."""
 ROUNDING = 1e-15
-"""Part of the objective below which a gain is rounding."""
+"""A gain below this share of the objective is rounding."""
 
 Codes = NDArray[np.intp]
-"""(n,): the class of each row, 0..K−1."""
+"""(n,): the class of each row, 0 to K − 1."""
 
 
 def contrasts(n_classes: int) -> FloatArray:
-    """C (K, c): logits (n, K) are coordinates (n, c) times Cᵀ."""
+    """C (K, c): the logits (n, K) are the coordinates (n, c) times Cᵀ."""
     if n_classes == 2:
         return np.array([[0.0], [1.0]])
     return helmert(n_classes).T
 
 
 def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArray:
-    """(size, c): the point without features, whose intercepts give each class its share of the rows
-    (K,)."""
+    """(size, c): the point without features that gives each class its share of the rows.
+
+    counts (K,).
+    """
     logs = np.log(np.maximum(counts, 0.5))
     return np.vstack([np.zeros((size - 1, contrast.shape[1])), (logs - logs[0]) @ contrast])
 
 
 def pairs(c: int) -> list[tuple[int, int]]:
-    """Blocks (a, b) of a symmetric matrix of c × c blocks, each once."""
+    """The blocks (a, b) of a symmetric matrix of c × c blocks, each once."""
     return [(a, b) for a in range(c) for b in range(a + 1)]
 
 
 def class_loss(logits: FloatArray, codes: Codes) -> tuple[FloatArray, FloatArray]:
-    """−log P(class of the row) (n,), and the logits (n, K) less that of the row's class; no digits
-    are lost near 0."""
+    """−log P(class of the row) (n,), and the logits (n, K) minus that of the row's class.
+
+    Accurate near 0.
+    """
     gap = logits - np.take_along_axis(logits, codes[:, None], axis=1)
     return np.logaddexp.reduce(gap, axis=1), gap
 
@@ -83,7 +89,7 @@ def logistic_sums(
 
     Parameters
     ----------
-    blocks : of (n, p + 1) features with a last column of ones, and classes (n,)
+    blocks : pairs of features (n, p + 1), whose last column is 1, and classes (n,)
     weights : (p + 1, c)
     contrast : (K, c)
 
@@ -115,7 +121,7 @@ def logistic_sums(
             curvature = chance @ (contrast[:, a] * contrast[:, b]) - mean[:, a] * mean[:, b]  # (n,)
             if a == b:
                 scaled = psi * np.sqrt(np.maximum(curvature, 0.0))[:, None]
-                block += scaled.T @ scaled  # half the work: BLAS knows that it is symmetric
+                block += scaled.T @ scaled  # BLAS uses the symmetry: half the work
             else:
                 block += psi.T @ (psi * curvature[:, None])
     return out
@@ -123,42 +129,43 @@ def logistic_sums(
 
 @dataclass(frozen=True, eq=False)
 class Newton:
-    """Newton's method between two passes: where the next sums are to be taken, or how it ended."""
+    """The state of Newton's method between two passes: the next point, or how it ended."""
 
     penalty: float
     contrast: FloatArray
     """(K, c)"""
     weights: FloatArray
-    """(p + 1, c): the point to look at; once it has ended, the solution."""
+    """(p + 1, c): the point that the next pass evaluates; the solution once it has ended."""
     tol: float
     max_iter: int
     noun: str = "features"
-    """What the features come from, for errors."""
+    """Name of the features in error messages."""
     n_passes: int = 0
     accepted: FloatArray | None = None
-    """The best point so far; the point to look at is step·direction from it."""
+    """The best point so far; `weights` is step · direction away from it."""
     direction: FloatArray | None = None
     step: float = 1.0
     loss: float = np.inf
+    """Mean loss at the accepted point."""
     objective: float = np.inf
+    """loss + penalty/2 ‖f‖² at the accepted point, with the Shapley penalty if there is one."""
     decrement: float = np.inf
-    """Of the accepted point: mean loss, loss + penalty/2 ‖f‖², what the quadratic model has left to
-    gain."""
+    """The gain that the quadratic model still predicts at the accepted point."""
     ending: str | None = None
     """Why it ended; None while it runs."""
     is_converged: bool = False
 
     def next(self, sums: Mapping[str, NDArray[Any]], form: FloatArray | None = None) -> Newton:
-        """The next point, from the sums (see `logistic_sums`) at this one, and the form (p, p) of a
-        Shapley penalty.
+        """The next point, from the sums at this one (see `logistic_sums`).
 
-        The objective is the mean loss + penalty/2 ‖f‖² + Σ wᵀ form w / 2.
+        `form` (p, p) is that of a Shapley penalty, or None. The objective is the mean loss +
+        penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
-        A point whose objective is not above the last one is accepted, and Newton's step taken from
-        there; else the step is halved.  It has converged where λ_N²/2 = gᵀH⁻¹g/2, which the full
-        step gains, is at most tol·objective, and no log-odds can move by more than 1 (‖Ψ‖ ≤ √2):
-        then the last step is safe, and taken unseen.  A start that is worse than no features at
-        all, as from a sample that was separable, is left for that.
+        A point whose objective is not above the last one is accepted, and Newton's step is taken
+        from there; otherwise the step is halved.  The method has converged where λ_N²/2 = gᵀH⁻¹g/2,
+        the gain of the full step, is at most tol·objective, and no log-odds can change by more than
+        1 (‖Ψ‖ ≤ √2): then the last step is safe and is taken without evaluating it.  A start that
+        is worse than the point without features, as from a separable sample, is replaced by it.
         """
         counts = sums["counts"]
         now = replace(self, n_passes=self.n_passes + 1)
@@ -218,13 +225,13 @@ class Newton:
         return half
 
     def again(self) -> Newton:
-        """Newton's method for another objective, from the solution of this one."""
+        """Newton's method for another objective, starting at this solution."""
         return Newton(self.penalty, self.contrast, self.weights, self.tol, self.max_iter, self.noun)
 
     def _solved(
         self, hessian: FloatArray, gradient: FloatArray, ridge: float, form: FloatArray | None
     ) -> FloatArray:
-        """H⁻¹g (p + 1, c), ridge and form on all coordinates but the intercepts."""
+        """H⁻¹g (p + 1, c); ridge and form apply to all coordinates but the intercepts."""
         p, c = gradient.shape
         system = np.empty((c, p, c, p))
         for block, (a, b) in zip(hessian, pairs(c), strict=True):
@@ -241,7 +248,7 @@ class Newton:
 
 
 def newton_on(newton: Newton, psi: FloatArray, codes: Codes) -> Newton:
-    """Newton's method to its end on rows (n, p + 1) in memory."""
+    """Run Newton's method to its end on rows (n, p + 1) in memory."""
     while newton.ending is None:
         newton = newton.next(logistic_sums(_blocks(psi, codes), newton.weights, newton.contrast))
     return newton
@@ -255,17 +262,15 @@ def _blocks(psi: FloatArray, codes: Codes) -> Iterator[tuple[FloatArray, Codes]]
 def validated_penalty(
     start: Newton, psi: FloatArray, codes: Codes, is_train: NDArray[np.bool_]
 ) -> tuple[Newton, int]:
-    """`start` with the penalty and the point that have the least log-loss of validation rows; and
-    the passes it took.
+    """`start` with the penalty and point of least validation log-loss, and the passes it took.
 
     Penalties fall along `PENALTIES`, each starting at the solution of the one before, until
-    `PATIENCE` of them in a row have not lowered the validation loss or the system cannot be solved
-    any more.
+    `PATIENCE` of them in a row have not lowered the validation loss or the system is singular.
 
     Raises
     ------
     InputError
-        Where there are no training or no validation rows.
+        There are no training or no validation rows.
     """
     train = np.flatnonzero(is_train)
     held = np.flatnonzero(~is_train)
@@ -273,7 +278,7 @@ def validated_penalty(
         raise InputError(
             "penalty='validate' found no validation rows: give a penalty, or more rows"
         )
-    train = train[:: -(-len(train) // PATH_ROWS)]  # spread over the table
+    train = train[:: -(-len(train) // PATH_ROWS)]  # evenly spaced over the table
     psi_train = psi[train]
     psi_held = psi[held]
     n_passes = 0

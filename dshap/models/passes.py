@@ -1,5 +1,4 @@
-"""The passes before and after those of a fit: over a sample of the rows, and over those that were
-held out."""
+"""The first and the last pass of a fit: over a sample, and over the held-out rows."""
 
 from __future__ import annotations
 
@@ -20,17 +19,17 @@ __all__ = ["HeldOut", "Tune"]
 
 @dataclass(frozen=True)
 class Tune:
-    """The pass over a sample of the rows that a fit begins with."""
+    """The pass that collects the sample of rows that a fit starts from."""
 
     model: Any
-    """A `KernelModel`."""
+    """The `KernelModel` to fit."""
     positions: NDArray[np.int64]
-    """Of the sample in the table, sorted."""
+    """Sorted positions in the table of the rows of the sample."""
     feature_names: tuple[str, ...]
     check: Callable[[int], None]
-    """Refuses a fit with so many outputs that does not fit."""
+    """Raises an error where a fit with this number of outputs does not fit in memory."""
     strengths: tuple[float, ...] | None = None
-    """See `KernelModel.fit_path`."""
+    """Strengths of the Shapley penalty, see `KernelModel.fit_path`."""
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Stacked:
@@ -45,10 +44,10 @@ class Tune:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The pass that scores fitted models on the rows that were held out."""
+    """The pass that scores fitted models on the held-out rows."""
 
     models: tuple[Any, ...]
-    """`KernelModel`s."""
+    """The fitted `KernelModel`s."""
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Moments:
@@ -58,7 +57,7 @@ class HeldOut:
         )
 
     def finish(self, total: Moments) -> tuple[Moments, ...]:
-        """The sums of each model, for its `held_out_score`."""
+        """The sums for each model's `held_out_score`."""
         sums: list[dict[str, NDArray[Any]]] = [{} for _ in self.models]
         for place, array in total.arrays.items():
             index, _, name = place.partition(" ")

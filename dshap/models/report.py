@@ -1,4 +1,4 @@
-"""How a fit ended: rows, features, penalty, convergence, and what the held-out rows say."""
+"""Reports on fits: rows, features, penalty, convergence, and held-out scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.models.tuning import Tuning
 __all__ = ["Convergence", "FitReport", "PlayerReport"]
 
 MEASURES = {"r2": "R²", "accuracy": "accuracy", "log_loss": "log-loss"}
-"""Names of held-out scores -> what people call them."""
+"""Name of a held-out score -> its name in print."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Convergence:
     is_converged: bool
     reason: str
     loss: float
-    """Mean log-loss of the rows of the fit, at the last point that a pass looked at."""
+    """Mean log-loss of the training rows, at the last point evaluated."""
     objective: float
-    """loss + penalty/2 ‖f‖² there."""
+    """loss + penalty/2 ‖f‖² at that point, with the Shapley penalty if there is one."""
     decrement: float
-    """What Newton's quadratic model says is left to gain in the objective, at that point."""
+    """The gain in the objective that Newton's quadratic model still predicts at that point."""
     n_sample_passes: int
-    """Newton steps on the sample before that, penalty trials counted."""
+    """Newton steps on the sample before that, including penalty trials."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         return {
@@ -68,18 +68,18 @@ class Convergence:
 
 @dataclass(frozen=True)
 class PlayerReport:
-    """What a fit with a `ShapleyPenalty` holds small, at its end."""
+    """The mean squared attributions of the penalised player after a `ShapleyPenalty` fit."""
 
     player: str
     value: str
-    """"interventional" or "observational"."""
+    """The kind of values: "interventional" or "observational"."""
     strength: float
     n_coalitions: int
-    """Listed or drawn, the empty and the full one counted."""
+    """Coalitions listed or drawn, including the empty and the full one."""
     train: FloatArray
-    """(k,): mean of φ_A(x)² over the training rows, of each function of the model's decision."""
+    """(k,): mean of φ_A(x)² over the training rows, for each decision function of the model."""
     held_out: FloatArray | None
-    """(k,): the same over the rows held out; None where there are none."""
+    """(k,): mean of φ_A(x)² over the held-out rows; None where there are none."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         return {
@@ -111,20 +111,20 @@ class FitReport:
     kernel: dict[str, str]
     """column -> family and parameter."""
     features: SubsetFeatures
-    """Landmarks that were kept, or frequencies."""
+    """The kept landmarks, or the frequencies."""
     penalty: float
     n_rows: int
-    """Rows in the final sums."""
+    """Number of training rows."""
     n_held_out: int
     n_skipped: int
     """Rows left out because a feature or the target is not finite."""
     tuning: Tuning | None = None
     convergence: Convergence | None = None
-    """Of models that are fitted in several passes."""
+    """How Newton's method ended; None for models fitted in one pass."""
     held_out: Mapping[str, FloatArray] = field(default_factory=dict)
-    """Score of the held-out rows (k,) by its name in `MEASURES`, once there is one."""
+    """Name in `MEASURES` -> score (k,) of the held-out rows, once computed."""
     shapley: PlayerReport | None = None
-    """Of a fit with a `ShapleyPenalty`."""
+    """The penalised player's attributions; None without a `ShapleyPenalty`."""
 
     @property
     def r2(self) -> FloatArray | None:
@@ -133,7 +133,7 @@ class FitReport:
 
     @property
     def score_lines(self) -> list[str]:
-        """The held-out scores, a line each."""
+        """The held-out scores, one line each."""
         scores = self.held_out.items()
         return [
             f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}"
@@ -141,7 +141,7 @@ class FitReport:
         ]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Flat arrays, with the prefix `report_`; the kernel is stored with the expansion."""
+        """Flat arrays with the prefix `report_`; the kernel is stored with the expansion."""
         tuning = self.tuning
         return {
             "report_counts": np.array([self.n_rows, self.n_held_out, self.n_skipped]),
@@ -201,8 +201,7 @@ class FitReport:
 
 
 def _features_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
-    """The features that stored arrays are of: landmarks where there is a factor, else
-    frequencies."""
+    """The features of stored arrays: landmarks if there is a factor, else frequencies."""
     if factor is None:
         return FourierFeatures(kept)
     return KeptLandmarks(kept, factor, len(kept), float(residual))

@@ -1,5 +1,4 @@
-"""Kernel ridge regression on landmarks or Fourier features, as sums over rows: any number of them,
-anywhere."""
+"""Kernel ridge regression on landmarks or Fourier features, fitted by sums over rows."""
 
 from __future__ import annotations
 
@@ -31,15 +30,18 @@ from dshap.models.tuning import Tuning
 __all__ = ["KernelRidge", "TunedRidge"]
 
 PENALTIES = 10.0 ** np.arange(-10.0, 0.01, 0.25)
-"""λ that penalty="validate" chooses from."""
+"""The grid of λ that penalty="validate" chooses from."""
 SLACK = 0.005
-"""Part of the least validation error that a larger penalty may cost: it buys calm predictions away
-from the data."""
+"""The largest λ within this share of the least validation error is chosen.
+
+A larger λ makes predictions away from the data vary less.
+"""
 
 
 class KernelRidge(KernelModel):
-    """Kernel ridge regression: f(x) = c + Φ(x) w with w = (ΦᵀΦ + nλI)⁻¹ Φᵀ(y − c), Φ the features
-    of the embedding.
+    """Kernel ridge regression on the features Φ of an embedding.
+
+    f(x) = c + Φ(x) w with w = (ΦᵀΦ + nλI)⁻¹ Φᵀ(y − c).
 
     With landmarks Z it is f(x) = c + k(x, Z) a, a = (KᵀK + nλ K_zz)⁻¹ Kᵀ(y − c); with random
     Fourier features f(x) = c + Σ_r (a_r cos ω_r·x + b_r sin ω_r·x).  Either way the penalty is
@@ -50,26 +52,26 @@ class KernelRidge(KernelModel):
     kernel : Kernel or ProductKernel
         Length-scales "median", numbers, or "validate" (see `dshap.models.tuning`).
     embedding : Nystrom or Fourier
-        Landmarks, whose "kmeans++" measures distances in units of the length-scales; or
-        frequencies, which a categorical column has not.
+        Landmarks, where "kmeans++" measures distances in units of the length-scales; or random
+        frequencies, which do not work with categorical columns.
     penalty : float or "validate"
-        λ of the mean squared loss; "validate" chooses it on a log grid by a tenth of the rows, then
-        fits on all: the largest that costs at most 0.5 % of the least error.
+        λ of the mean squared loss; "validate" chooses it from a log grid, with a tenth of the rows
+        for validation, then fits on all: the largest within 0.5 % of the least error.
     intercept : float or (k,), optional
-        c; the mean of the training targets when None.
+        The constant c; where None, the mean of the training targets.
     standardize : bool
-        Length-scales given as numbers count in standard deviations of the sample's columns.
+        Whether length-scales given as numbers are in standard deviations of the sample's columns.
     holdout : float in [0, 1)
-        Part of the rows that enter no sum and give `r2_`; chosen by position and seed.
+        Share of the rows that are not fitted on and give `r2_`, chosen by position and seed.
     seed : int
     unseen : {"other", "refuse"}
-        A category, in a categorical column, that the sample did not hold: as different from every
-        landmark as two categories are, or an `InputError` of the prediction and of `dshap.explain`.
+        Rule for categories that did not occur in the sample: as different from every landmark as
+        any two categories, or an `InputError` in predictions and in `dshap.explain`.
     sample_size : int
-        Rows that `tuned` sees.
+        Number of rows that kernel and features are chosen from.
     shapley : ShapleyPenalty, optional
-        Holds the attributions of one player small: strength · mean over the training rows of
-        φ_A(x)² beside the mean squared error and λ‖f‖².  Validation chooses λ without it.
+        Penalises the attributions of one player: adds strength · mean over the training rows of
+        φ_A(x)² to the mean squared error and λ‖f‖².  Validation chooses λ without it.
 
     Attributes
     ----------
@@ -81,8 +83,8 @@ class KernelRidge(KernelModel):
 
     Notes
     -----
-    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), p landmarks or features; a pass costs
-    n·p².
+    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), with p landmarks or features; it takes
+    n·p² operations.
 
     Examples
     --------
@@ -128,16 +130,17 @@ class KernelRidge(KernelModel):
         return TunedRidge(self.unfitted(), features, targets.mean(axis=0), y.ndim, names, tuning)
 
     def predict(self, X: Any) -> FloatArray:
-        """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by
-        name."""
+        """f(X) (n,), or (n, k) where the target had two axes.
+
+        Columns of a table are matched by name.
+        """
         out = self.expansion_.predict(X)
         if self.target_ndim_ == 1:
             return out[:, 0]
         return out
 
     def score(self, X: Any, y: Any) -> float:
-        """R² of the predictions on these rows, averaged over outputs, as scikit-learn's regressors
-        have it."""
+        """R² of the predictions on these rows, averaged over outputs."""
         target = np.asarray(y, dtype=float).reshape(len(y), -1)  # (n, k)
         error = np.square(target - self.expansion_.predict(X)).sum(axis=0)
         return float(np.mean(1.0 - error / np.square(target - target.mean(axis=0)).sum(axis=0)))
@@ -147,8 +150,10 @@ class KernelRidge(KernelModel):
         return self.report_.r2
 
     def score_moments(self, block: RowBlock) -> Moments:
-        """Sums over the held-out rows of a block, for `held_out_score`; targets count from the
-        intercept."""
+        """Sums over the held-out rows of a block, for `held_out_score`.
+
+        Targets are measured from the intercept.
+        """
         x = block.x
         y = block.targets
         is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
@@ -182,8 +187,12 @@ class KernelRidge(KernelModel):
         return y.shape[1]
 
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """Of two Grams (training, validation) and their right-hand sides, as of kernel blocks with
-        their temporaries and four sums; eigenvectors and their work, or Cholesky."""
+        """The cost of a fit with so many outputs.
+
+        The sums hold two Grams (training, validation) and their right-hand sides; a pass also holds
+        kernel blocks with their temporaries and four sums, the solve eigenvectors with their
+        workspace, or a Cholesky factor.
+        """
         p = self.embedding.n_features
         k = n_outputs
         sums = 2 * 8 * (p * (p + k + 1) + 2 * k)
@@ -199,19 +208,17 @@ class KernelRidge(KernelModel):
 
 @dataclass(frozen=True, eq=False)
 class TunedRidge:
-    """A `KernelRidge` whose kernel and features are chosen: its only step; picklable, numpy in and
-    out."""
+    """The pass of a `KernelRidge` whose kernel and features are chosen; it is picklable."""
 
     model: KernelRidge
     features: ModelFeatures
     shift: FloatArray
-    """(k,): mean of the sample's targets; sums are of y − shift, so that a large mean costs no
-    digits."""
+    """(k,): mean of the sample's targets; the sums use y − shift, for accuracy."""
     target_ndim: int
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
     form: PlayerForm | None = None
-    """Of the Shapley penalty, where there is one."""
+    """The Shapley penalty as a quadratic form; None without one."""
 
     def __post_init__(self) -> None:
         given = np.shape(0.0 if self.model.intercept is None else self.model.intercept)
@@ -224,7 +231,7 @@ class TunedRidge:
     wants = ("target",)
 
     def along(self, strengths: tuple[float, ...]) -> RidgePath:
-        """The pass that gives a model for each strength of the Shapley penalty."""
+        """The pass that fits a model for each strength of the Shapley penalty."""
         assert self.form is not None
         forms = [self.form.at(strength) for strength in strengths]
         return RidgePath(
@@ -235,10 +242,10 @@ class TunedRidge:
         )
 
     def partial(self, block: RowBlock) -> Moments:
-        """Sums by role over the rows of a block, y (n,) or (n, k).
+        """Sums by role over the rows of a block with targets y (n,) or (n, k).
 
-        Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN
-        are only counted.
+        The sums are ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n, with Φ (n, p) the whitened features; rows with
+        NaN are only counted.
         """
         x = block.x
         y = block.targets
@@ -274,13 +281,13 @@ class TunedRidge:
         Raises
         ------
         InputError
-            Where no training or validation rows are there, or the penalty is too small for the
-            system to be solved.
+            There are no training or validation rows, or the penalty is too small to solve the
+            system.
         """
         return self.fitted(moments, self.chosen_penalty(moments))
 
     def chosen_penalty(self, moments: Moments) -> float:
-        """λ as given, or validated."""
+        """The given λ, or the validated one."""
         train = _of_role(moments, "train")
         if not train["n"]:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
@@ -290,7 +297,7 @@ class TunedRidge:
             return _validated_penalty(train, _of_role(moments, "validation"), self._centre(train))
 
     def _centre(self, train: Moments) -> FloatArray:
-        """(k,): the intercept, less the shift."""
+        """(k,): the intercept minus the shift."""
         if self.model.intercept is None:
             return train["y"] / train["n"]
         return (
@@ -299,7 +306,7 @@ class TunedRidge:
         )
 
     def fitted(self, moments: Moments, penalty: float) -> KernelRidge:
-        """The model with this λ."""
+        """The fitted model for this λ."""
         train = _of_role(moments, "train")
         if self.model.penalty == "validate":
             train = train + _of_role(moments, "validation")
@@ -335,7 +342,7 @@ class TunedRidge:
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """Ridges that differ in the strength of their Shapley penalty, from one pass over the rows."""
+    """Ridge fits for several strengths of the Shapley penalty, from one pass over the rows."""
 
     steps: tuple[TunedRidge, ...]
     wants = ("target",)
@@ -349,7 +356,7 @@ class RidgePath:
 
 
 def _of_role(moments: Moments, role: str) -> Moments:
-    """The sums of one role: gram, cross, ones, y, y2 and n."""
+    """The sums over rows of one role: gram, cross, ones, y, y2 and n."""
     return Moments(
         {name: moments[f"{role}_{name}"] for name in ("gram", "cross", "ones", "y", "y2", "n")}
     )
@@ -360,11 +367,10 @@ def _count(is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) -> float:
-    """The largest λ of `PENALTIES` whose validation error, a quadratic form in the two sets of
-    sums, is near the least.
+    """Choose the largest λ of `PENALTIES` whose validation error is within 0.5 % of the least.
 
-    With A = V diag(a) Vᵀ the training Gram, u(λ) = V (a + nλ)⁻¹ Vᵀ b, error = uᵀBu − 2uᵀb_v + Σ(y −
-    c)²; near is within 0.5 %.
+    The error is a quadratic form in the sums: with A = V diag(a) Vᵀ the training Gram, u(λ) = V (a
+    + nλ)⁻¹ Vᵀ b, it is uᵀBu − 2uᵀb_v + Σ(y − c)².
     """
     if not validation["n"]:
         raise InputError(
@@ -382,5 +388,5 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
         errors.append(
             np.sum((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit)
         )
-    known = np.maximum(errors, np.finfo(float).eps)  # below it is rounding
+    known = np.maximum(errors, np.finfo(float).eps)  # smaller errors are rounding
     return float(PENALTIES[np.flatnonzero(known <= (1.0 + SLACK) * known.min()).max()])

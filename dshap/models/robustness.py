@@ -1,5 +1,4 @@
-"""How far attributions of a kernel model can move when a row moves a little: RKHS-SHAP's Theorem
-6."""
+"""Bounds on how far attributions of a kernel model move with the row (RKHS-SHAP, Theorem 6)."""
 
 from __future__ import annotations
 
@@ -27,20 +26,21 @@ __all__ = [
 ]
 
 MAX_COLUMNS = 16
-"""Whose coalitions are all looked at."""
+"""The most columns whose coalitions are all listed."""
 INTERVENTIONAL = 4.0
-"""Of Theorem 6: ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), where 0 ≤ k_j ≤ 1 and k_j(x, x) = 1."""
+"""The factor in Theorem 6, ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), for k_j ≤ 1 and k_j(x, x) = 1."""
 
 
 def rkhs_norm(model: Any) -> FloatArray:
-    """‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output of a kernel model, the intercept apart; r²
-    operations.
+    """The RKHS norm ‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output, without the intercept.
+
+    r² operations.
 
     Raises
     ------
     InputError
-        A model of Fourier features, or a sum of models: no sum over landmarks of one product
-        kernel.
+        A model of Fourier features or a sum of models, which have no single product kernel with
+        landmarks.
     """
     expansion = _product_kernel_of(model)
     squares = np.zeros(expansion.n_outputs)
@@ -53,28 +53,30 @@ def rkhs_norm(model: Any) -> FloatArray:
 def attribution_bound(
     model: Any, rows: Any, others: Any, amplification: float | None = None
 ) -> FloatArray:
-    """The most that any attribution can differ between two rows (n, k): |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4
-    (1 − k(x, x')))^½.
+    """Upper bound (n, k) on the difference of any attribution between two rows.
+
+    |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4 (1 − k(x, x')))^½.
 
     Parameters
     ----------
     model : a kernel model, or its expansion
     rows, others : (n, columns)
-        x and x', row by row.  Where only |x_j − x'_j|² ≤ δ is known of them, give 0 and √δ.
+        x and x', row by row.  Where only |x_j − x'_j|² ≤ δ is known, give 0 and √δ.
     amplification : float of at least 1, optional
-        M_Γ of observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times as
-        large.  Interventional values where None.
+        M_Γ for observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times
+        as large.  None: interventional values.
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') in the place of its least value
-    exp(−dδ/(2l²)), so for any product kernel.  Its argument does not quite give the factor of
-    observational values: it is stated as a bound that is not known to be broken.
+    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') itself instead of its least value
+    exp(−dδ/(2l²)), so that it holds for any product kernel.  The proof does not fully give the
+    factor for observational values: no violation of that bound is known.
 
     Raises
     ------
     InputError
-        No model of landmarks, other numbers of rows, rows with NaN, an amplification below 1.
+        A model without landmarks, different numbers of rows, rows with NaN, or an amplification
+        below 1.
     """
     expansion = _product_kernel_of(model)
     x, z = (
@@ -94,25 +96,25 @@ def attribution_bound(
 
 
 def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) -> float:
-    """M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]) of the conditional
-    embeddings of a model.
+    """M_Γ ≥ 1: the largest squared norm of a model's conditional mean embeddings.
 
-    The squared norm of the embedding of S̄ given S as an operator, on the functions that the model
-    is made of; by landmarks, so nothing n×n is formed.
+    M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]), the embedding of S̄ given
+    S as an operator on the functions that the model is made of. It is computed on landmarks, so
+    nothing n×n is formed.
 
     Parameters
     ----------
     model : a kernel model, or its expansion
     data : (b, columns)
-        What the embeddings are learned from.
+        Rows that the embeddings are learned from.
     penalty : ShapleyPenalty
-        Of observational values: its embedding and λ count, the player does not.
+        A penalty of observational values, whose embedding and λ are used; the player is not.
 
     Raises
     ------
     InputError
-        No model of landmarks, more coalitions than the penalty lists, interventional values, an
-        embedding without landmarks.
+        A model without landmarks, more coalitions than the penalty lists, interventional values,
+        or an embedding without landmarks.
     """
     expansion = _product_kernel_of(model)
     penalty = replace(checked_penalty(penalty), player=0)
@@ -145,19 +147,19 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
 
 @dataclass(frozen=True)
 class Robustness:
-    """How far attributions of perturbed rows moved, beside the bound."""
+    """How far attributions of perturbed rows moved, compared with the bound."""
 
     norm: FloatArray
-    """(k,): ‖f‖."""
+    """(k,): ‖f‖ of each output."""
     amplification: float | None
-    """M_Γ of observational values; None of interventional ones."""
+    """M_Γ for observational values; None for interventional ones."""
     bound: FloatArray
-    """(k,): of any two rows with |x_j − x'_j|² ≤ δ."""
+    """(k,): the bound for any two rows with |x_j − x'_j|² ≤ δ."""
     n_pairs: int
     n_violations: int
-    """Of pairs, players and outputs: those beyond the bound by k(x, x')."""
+    """Number of (pair, player, output) where the change exceeds the pair's own bound."""
     largest_ratio: float
-    """Of |φ_i(x) − φ_i(x')| over that bound: 1 is tight."""
+    """Largest |φ_i(x) − φ_i(x')| over the pair's bound; 1 means tight."""
 
     def __str__(self) -> str:
         bound = ", ".join(f"{each:.4g}" for each in self.bound)
@@ -177,26 +179,26 @@ def robustness(
     n_pairs: int = 1_000,
     seed: int = 0,
 ) -> Robustness:
-    """Attributions of all columns of perturbed rows beside the bound of Theorem 6.
+    """Perturb rows and compare the change of their attributions with the bound of Theorem 6.
 
     Parameters
     ----------
     model : a kernel model, or its expansion
     rows : (n, columns)
-        Rows are drawn from these and moved by up to √δ in every column, evenly.
+        Rows are drawn from these, and every column is changed uniformly by up to √δ.
     data, penalty : as in `mean_squared_attribution`
-        The player does not count: all of them are looked at.
+        The penalty's player is not used: all columns are evaluated.
     delta : float
         δ, in squared units of the columns; categorical columns stay as they are.
     n_pairs : int
-        Pairs of rows.
+        Number of pairs of rows.
     seed : int
-        Of the rows and their moves.
+        Seed of the drawn rows and their changes.
 
     Raises
     ------
     InputError
-        As `attribution_bound` and `conditional_amplification`.
+        As for `attribution_bound` and `conditional_amplification`.
     """
     expansion = _product_kernel_of(model)
     penalty = checked_penalty(penalty)
@@ -214,7 +216,7 @@ def robustness(
     changes = [
         _moved_by(expansion, near, moved, data, penalty, j) for j in range(expansion.n_columns)
     ]
-    # (k,): of 1 − k(x, x')
+    # (k,): rounding error of the bound, from that of 1 − k(x, x')
     rounding = rkhs_norm(expansion) * np.sqrt(8.0 * np.finfo(float).eps * expansion.n_columns)
     n_violations = sum(int((change > bound + rounding).sum()) for change in changes)
     is_known = bound > rounding
@@ -234,7 +236,7 @@ def _moved_by(
     penalty: ShapleyPenalty,
     column: int,
 ) -> FloatArray:
-    """|φ_i(x) − φ_i(x')| (n, k) of one column."""
+    """|φ_i(x) − φ_i(x')| (n, k) for one column i."""
     of_column = replace(penalty, player=column)
     phi = player_attributions(expansion, np.concatenate([near, moved]), data, of_column)
     return np.abs(phi[: len(near)] - phi[len(near) :])

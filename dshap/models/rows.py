@@ -1,5 +1,4 @@
-"""Rows of a table in fixed spans, whatever the chunks they come in; their roles, and sums over them
-in a fixed tree."""
+"""Rows of a table in fixed spans, independent of the chunks they come in, and their roles."""
 
 from __future__ import annotations
 
@@ -32,36 +31,39 @@ __all__ = [
 ]
 
 MICRO_BLOCK = 1024
-"""Rows whose kernel matrix is held at once."""
+"""Number of rows whose kernel matrix is held at once."""
 
 TRAIN = 0
+"""Role of rows that are fitted on."""
 VALIDATION = 1
+"""Role of rows that choose a penalty."""
 HELD_OUT = 2
+"""Role of rows that enter no sum and are used for scores only."""
 SKIPPED = 3
-"""Roles of rows in a fit; held-out rows enter no sum, nor do those with NaN or infinity, which are
-skipped."""
+"""Role of rows with NaN or infinity, which are left out."""
 VALIDATION_PART = 0.1
-"""Of the rows not held out."""
+"""Share of the rows not held out that validate a penalty."""
 
 Blocks = Callable[[], Iterable[tuple[Any, Any]]]
-"""Gives the table once more, from its start, as (x, y) blocks."""
+"""Function that returns the table as (x, y) blocks, from its start at each call."""
 
 
 def names_of(x: Any) -> tuple[str, ...] | None:
-    """Column names of a table, which has `.columns`; None of an array."""
+    """Column names of a table, which has `.columns`; None for an array."""
     if has_columns(x):
         return tuple(str(name) for name in x.columns)
     return None
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
-    """Rows (n, columns) float64 of an array, or of a table whose columns are picked by name where
-    `names` is known.
+    """The rows (n, columns) of an array or table as float64.
+
+    Columns of a table are selected by name where `names` is given.
 
     Raises
     ------
     InputError
-        For a missing column, another number of columns, values that are no numbers, or integers
+        A missing column, another number of columns, values that are no numbers, or integers
         beyond ±2^53.
     """
     held = names_of(x)
@@ -93,7 +95,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
 def row_roles(
     positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool
 ) -> NDArray[np.int8]:
-    """(n,): the role of each row, the same in any chunk and on any machine."""
+    """(n,): the role of each row; it does not depend on chunks or machines."""
     draw = row_draws(positions, seed)
     last = holdout + (VALIDATION_PART * (1.0 - holdout) if is_validated else 0.0)
     return np.where(draw < holdout, HELD_OUT, np.where(draw < last, VALIDATION, TRAIN)).astype(
@@ -102,19 +104,21 @@ def row_roles(
 
 
 def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
-    """(n,): no NaN or infinity in features or targets."""
+    """(n,): True where neither features nor targets hold NaN or infinity."""
     return np.logical_and(
         np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1)
     )
 
 
 def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """(start, x (n, columns), y (n,) or (n, k)) of `SPAN_ROWS` rows each, the last one shorter.
+    """Yield (start, x (n, columns), y (n,) or (n, k)) in spans of `SPAN_ROWS` rows.
+
+    The last span may be shorter.
 
     Raises
     ------
     InputError
-        Where x and y of a block differ in length, or blocks in their columns.
+        x and y of a block differ in length, or blocks differ in their columns.
     """
     start = 0
     waiting = []
@@ -146,7 +150,7 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
 
 
 def _refuse_complex(given: NDArray[Any]) -> None:
-    """An InputError for complex numbers, whose imaginary parts would be lost."""
+    """Raise InputError for complex numbers, whose imaginary parts would be lost."""
     if given.dtype.kind == "c":
         raise InputError(
             "Complex data not supported: give real numbers, such as the real and the imaginary "
@@ -171,12 +175,12 @@ def _joined(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, Flo
 
 
 def as_blocks(X: Any, y: Any) -> Blocks:
-    """What `fit` was given, as a callable that gives (x, y) blocks from the start.
+    """The input of `fit` as a callable that returns (x, y) blocks.
 
     Raises
     ------
     InputError
-        For a table without targets, or an iterator, which can be read only once.
+        A table without targets, or an iterator, which can be read only once.
     """
     if y is not None:
         return lambda: [(X, y)]
@@ -195,12 +199,12 @@ def as_blocks(X: Any, y: Any) -> Blocks:
 def block_sample(
     blocks: Blocks, size: int, seed: int, missing: str
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """x, y and positions of a seeded sample; counts the rows first, and looks for NaN on the way.
+    """x, y and positions of a seeded sample of the rows, after a pass that counts and checks rows.
 
     Raises
     ------
     InputError
-        For an empty table, or with missing="refuse" rows with NaN or infinity.
+        An empty table, or with missing="refuse" rows with NaN or infinity.
     """
     n_rows = 0
     for start, x, y in spans(blocks):

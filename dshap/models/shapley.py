@@ -1,4 +1,4 @@
-"""The Shapley regulariser: fits that hold the attributions of one player small."""
+"""The Shapley regulariser: fits with a penalty on the attributions of one player."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ __all__ = [
 ]
 
 N_LANDMARKS = 256
-"""Of the conditional embeddings of a model that has none of its own."""
+"""Number of landmarks of the conditional embeddings of a model that has none."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlayerForm:
-    """A Shapley penalty in the weights of a model f = c + Φw: strength · wᵀ train w."""
+    """A Shapley penalty as a quadratic form in a model's weights: strength · wᵀ train w.
+
+    The model is f = c + Φw.
+    """
 
     penalty: ShapleyPenalty
     player: str
@@ -51,19 +54,19 @@ class PlayerForm:
     train: FloatArray
     """(p, p): mean of ζζᵀ over the training rows, in the whitened features."""
     held_out: FloatArray | None
-    """The same over the rows held out; None where there are none."""
+    """(p, p): mean of ζζᵀ over the held-out rows; None where there are none."""
 
     @property
     def ridge(self) -> FloatArray:
-        """(p, p): what a training row adds to the system of a fit."""
+        """(p, p): the penalty's term in the system of a fit, for each training row."""
         return self.penalty.strength * self.train
 
     def at(self, strength: float) -> PlayerForm:
-        """Of another strength."""
+        """The form for another strength."""
         return replace(self, penalty=replace(self.penalty, strength=strength))
 
     def report(self, weights: FloatArray) -> PlayerReport:
-        """Of a model with weights (p, k)."""
+        """The mean squared attributions of a model with weights (p, k)."""
         train = _quadratic(self.train, weights)
         held_out = None
         if self.held_out is not None:
@@ -76,18 +79,18 @@ class PlayerForm:
 
 @dataclass(frozen=True, eq=False)
 class PlayerSquares:
-    """The pass that gives a step of a fit its `PlayerForm`."""
+    """The pass that computes the `PlayerForm` of a fit."""
 
     step: Any
-    """`TunedRidge` or `LogisticStep`"""
+    """The `TunedRidge` or `LogisticStep` that follows."""
     player: str
     strengths: tuple[float, ...] | None
-    """Of the models that are wanted; None: the one of the step."""
+    """Strengths to fit; None: the one of the model."""
     terms: PlayerTerms
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Moments:
-        """Σζζᵀ, and the number of rows, of the training rows and of those held out."""
+        """Σζζᵀ and the number of rows, for training rows and for held-out rows."""
         model = self.step.model
         x = block.x
         roles = model.roles_of(block)
@@ -136,8 +139,9 @@ def regularised(
     names: Sequence[str] | None,
     strengths: tuple[float, ...] | None = None,
 ) -> Pass:
-    """The passes that give a step its `PlayerForm`, and then the step; from a sample (n, columns)
-    of the rows.
+    """The passes that compute the `PlayerForm`, followed by the pass `step` of the fit.
+
+    sample (n, columns) of the rows.
 
     Raises
     ------
@@ -161,18 +165,18 @@ def regularised(
 def mean_squared_attribution(
     model: Any, rows: Any, data: Any, penalty: ShapleyPenalty
 ) -> FloatArray:
-    """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: what the penalty would hold small,
-    whatever the fit did.
+    """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: the size of the penalty's term.
 
     Parameters
     ----------
     model : a fitted model, or an expansion
     rows : (n, columns) array or table
-        Whose attributions are averaged.
+        Rows whose attributions are averaged.
     data : (b, columns) array or table
-        The background of interventional values, or what observational ones are learned from.
+        The background of interventional values, or the rows that observational ones are learned
+        from.
     penalty : ShapleyPenalty
-        The player, the kind of values and how they are computed; `strength` does not count.
+        The player, the kind of values and how they are computed; `strength` is not used.
 
     Raises
     ------
@@ -184,8 +188,10 @@ def mean_squared_attribution(
 
 
 def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
-    """φ_A(x) (n, k) of the player of a penalty, of a fitted kernel model; see
-    `mean_squared_attribution`."""
+    """φ_A(x) (n, k) of a penalty's player, for a fitted kernel model.
+
+    See `mean_squared_attribution`.
+    """
     expansion: Any = expansion_of(model)
     x = numbers_of(expansion, rows, "rows")
     terms = learned_terms(model, data, penalty)
@@ -195,8 +201,7 @@ def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalt
 
 
 def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms:
-    """ζ of the player of a penalty, in the terms of a kernel model, learned from data (b,
-    columns)."""
+    """ζ of a penalty's player in the terms of a kernel model, learned from data (b, columns)."""
     expansion: Any = expansion_of(model)
     penalty = checked_penalty(penalty)
     x = numbers_of(expansion, data, "data")
@@ -221,7 +226,7 @@ def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms
 
 
 def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
-    """Rows (n, columns) for an expansion, one at least, without NaN."""
+    """Rows (n, columns) for an expansion; InputError where they are empty or hold NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
     if not len(x):
         raise InputError(f"{noun} of shape {x.shape} hold no row: give one at least")
@@ -237,8 +242,7 @@ def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """The basis functions of a model, their values, and the player whose attributions are
-    wanted."""
+    """The values of a model's basis functions, and the player whose attributions are wanted."""
 
     value: TermValue
     player: OnePlayer
@@ -253,8 +257,11 @@ class _Terms:
         names: Sequence[str] | None,
         weights: NDArray[Any] | None = None,
     ) -> _Terms:
-        """Of an expansion whose coefficients are all 1, the embedding of its model, rows of the
-        data (n, columns), and the coefficients (r, k) of the model, where it is fitted."""
+        """Build them from an expansion `unit` whose coefficients are all 1.
+
+        `embedding` is the model's own, `sample` (n, columns) are rows of the data, and `weights`
+        (r, k) the coefficients of the model where it is fitted.
+        """
         d = unit.n_columns
         player = OnePlayer.of(
             penalty.positions(d, names), d, names, penalty.most_coalitions, penalty.seed
@@ -272,7 +279,7 @@ class _Terms:
 
 
 def _with_unit_weights(part: Any) -> Any:
-    """An expansion of the same terms with the coefficient 1 each."""
+    """The expansion with the same terms and all coefficients 1."""
     if isinstance(part, KernelExpansion):
         return replace(
             part, weights=np.ones((part.size, 1)), intercept=np.zeros(1), output_names=None
@@ -284,8 +291,7 @@ def _with_unit_weights(part: Any) -> Any:
 
 
 def _embedding_of(model: Any, expansion: Any, data: FloatArray) -> Embedding:
-    """The landmarks of a kernel model; the features of a fit; rows of the data, where a model has
-    neither."""
+    """The embedding for conditional values: the model's landmarks or features, else data rows."""
     if isinstance(expansion, KernelExpansion):
         return Nystrom(landmarks=expansion.landmarks)
     if isinstance(embedding := getattr(model, "embedding", None), Embedding):

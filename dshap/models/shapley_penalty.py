@@ -1,4 +1,4 @@
-"""What is asked of a Shapley regulariser: which player, how much, which values."""
+"""The options of the Shapley regulariser: player, strength, kind of values."""
 
 from __future__ import annotations
 
@@ -16,50 +16,52 @@ __all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
 
 VALUES = ("interventional", "observational")
 N_COALITIONS = {"interventional": 4_096, "observational": 256}
-"""Coalitions that are listed or drawn where no number is given: each costs r operations a row, or
-r²."""
+"""Kind of values -> coalitions listed or drawn by default.
+
+Each costs r operations a row for interventional values, r² for observational ones.
+"""
 MOST = 1 << 20
-"""Coalitions, at most."""
+"""The most coalitions."""
 
 
 @dataclass(frozen=True)
 class ShapleyPenalty:
-    """strength · mean over the training rows of φ_A(x)², beside the loss and the norm of a kernel
-    model.
+    """A penalty on one player's attributions: strength · mean over the training rows of φ_A(x)².
 
-    φ_A is the attribution of player A.  Its "interventional" values break the dependence of A and
-    the other columns: a model that is fitted so leans less on A, which helps where A is expected to
-    shift (ISV-REG).  "observational" values keep it: what comes in through columns that go with A
-    counts too, as in fair learning (OSV-REG).
+    It is added to the loss and the norm of a kernel model. φ_A is the attribution of player A. Its
+    "interventional" values break the dependence of A and the other columns: the fitted model then
+    relies less on A, which helps where A is expected to shift (ISV-REG). "observational" values
+    keep the dependence: effects through columns that are correlated with A count too, as in fair
+    learning (OSV-REG).
 
     Parameters
     ----------
     player : str, int, or a list of them
-        A column by its name or position, or several that are one player.
+        A column by its name or position, or several columns that form one player.
     strength : float
-        Of at least 0, in the unit of the loss over that of f²; 0 is the model without it.
+        At least 0, in units of the loss over f²; 0 gives the model without the penalty.
     value : {"interventional", "observational"}
     embedding : Nystrom or Fourier, optional
-        Of observational values; the model's own landmarks or features where None.
+        Embedding for observational values; the model's own landmarks or features where None.
     penalty : float or "validate"
-        λ of observational values.  "validate" chooses one for each coalition: a fit, which has no
-        weights yet, for all basis functions alike, where `KernelObservational` and
-        `mean_squared_attribution` choose for the model itself.
+        λ for observational values.  "validate" chooses one for each coalition.  A fit, which has no
+        weights yet, chooses it for all basis functions equally; `KernelObservational` and
+        `mean_squared_attribution` choose it for the model itself.
     n_coalitions : int, optional
-        All 2^d are listed where they are no more, d players; else so many are drawn: size uniform,
-        then a uniform subset.  4,096 of interventional, 256 of observational values where None;
-        2^20 at most.
+        The most coalitions.  All 2^d coalitions of d players are listed if they are no more; else
+        this many are drawn, with uniform size and uniform among those of a size.  By default 4,096
+        for interventional and 256 for observational values; at most 2^20.
     seed : int
     rank_tolerance : float
-        Of the embeddings of observational values, as in `KernelObservational`.
+        Rank tolerance of the embeddings for observational values, as in `KernelObservational`.
 
     Notes
     -----
     φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength ·
-    aᵀ(ζᵀζ/n)a: the background of ζ, and what its embeddings are learned from, are the training
-    rows.  Costs a pass over the rows for each tile of coalitions, and one for ζᵀζ.  Of several
-    outputs the penalties add up.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP (2022),
-    section 4 and Proposition 7; λ_S of the paper is strength · n.
+    aᵀ(ζᵀζ/n)a.  The training rows are the background of ζ, or the rows that its embeddings are
+    learned from.  It takes a pass over the rows for each tile of coalitions, and one for ζᵀζ.  The
+    penalties of several outputs are summed.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP
+    (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
     """
 
     player: Any
@@ -82,7 +84,7 @@ class ShapleyPenalty:
             checked_embedding(self.embedding)
 
     def _plain_player(self) -> str | int | tuple[str | int, ...]:
-        """The player as a text, a number or a tuple of them."""
+        """The player as a string, an integer or a tuple of them."""
         is_one = isinstance(self.player, str | int | np.integer)
         if is_one:
             given = [self.player]
@@ -98,18 +100,18 @@ class ShapleyPenalty:
 
     @property
     def columns(self) -> tuple[str | int, ...]:
-        """The player's, as given."""
+        """The player's columns, as given."""
         if isinstance(self.player, tuple):
             return self.player
         return (self.player,)
 
     def positions(self, n_columns: int, names: Sequence[str] | None) -> list[int]:
-        """Of the player's columns in a table; without names they are called x0, x1, ….
+        """Positions of the player's columns in a table; unnamed columns are called x0, x1, ….
 
         Raises
         ------
         InputError
-            A column that does not exist, or is named twice.
+            A column that does not exist, or that is named twice.
         """
         if names:
             known = [str(name) for name in names]
@@ -122,12 +124,12 @@ class ShapleyPenalty:
 
     @property
     def most_coalitions(self) -> int:
-        """That are listed or drawn."""
+        """The most coalitions that are listed or drawn."""
         return self.n_coalitions or N_COALITIONS[self.value]
 
 
 def _position(column: str | int, names: Sequence[str]) -> int:
-    """Of a column that is given by its name or its position."""
+    """Position of a column given by name or position."""
     if isinstance(column, str):
         if column not in names:
             raise InputError(unknown_name("player", column, names))
@@ -141,12 +143,12 @@ def _position(column: str | int, names: Sequence[str]) -> int:
 
 
 def _is_column(given: Any) -> bool:
-    """A name, or a position."""
+    """Whether it is a name or a position."""
     return isinstance(given, str | int | np.integer) and not isinstance(given, bool)
 
 
 def checked_penalty(given: Any) -> ShapleyPenalty:
-    """The penalty, or an InputError for anything else."""
+    """The penalty; InputError for any other object."""
     asked = "dshap.models.ShapleyPenalty(player, strength)"
     penalty: ShapleyPenalty = of_kind("penalty", given, ShapleyPenalty, asked)
     return penalty

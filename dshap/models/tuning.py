@@ -1,9 +1,9 @@
-"""Length-scales by validation: what `lengthscale="validate"` means.
+"""Choosing length-scales by validation, for `lengthscale="validate"`.
 
-The sample is split once.  Landmark ridge regression on one part, its error on the other, and the
-gradient of that error by the adjoint of the ridge solve, drive L-BFGS over log length-scales, logit
-ρ and log λ.  The budget is counted in evaluations, never in seconds, so that the outcome depends on
-sample and seed alone.
+The sample is split once.  L-BFGS minimises the validation error of landmark ridge regression over
+log length-scales, logit ρ and log λ, with the gradient from the adjoint of the ridge solve.  The
+budget is counted in evaluations, not in seconds, so that the result depends on sample and seed
+only.
 """
 
 from __future__ import annotations
@@ -24,25 +24,33 @@ from dshap.kernels import Kernel, Nystrom, ProductKernel
 __all__ = ["SLOPES", "Tuning", "bound", "landmark_coordinates", "tune", "validation_error"]
 
 N_TRAIN = 3000
+"""The most training rows in a trial."""
 N_VALIDATION = 2000
+"""The most validation rows in a trial."""
 N_LANDMARKS = 250
-"""Rows and landmarks that a trial looks at, at most: 0.1 s an evaluation for 12 columns."""
+"""The most landmarks in a trial; with 12 columns an evaluation takes 0.1 s."""
 MAX_CATEGORIES = 32
-"""Columns of whole numbers with at most so many values are tried as categories."""
+"""Integer columns with at most this many values are tried as categorical."""
 RHO_TRIALS = (0.1, 0.5, 0.9)
 ROUNDS = (40, 30, 40)
-"""Evaluations of each round of L-BFGS; landmarks are chosen anew before each, categories tried
-before the last."""
+"""Evaluations in each round of L-BFGS.
+
+Landmarks are chosen anew before each round, and categories are tried before the last.
+"""
 LENGTHSCALE_RANGE = (0.02, 1e3)
-"""In standard deviations of the column: below, rows are strangers; above, the column does not
-matter."""
+"""Range of a length-scale, in standard deviations of its column.
+
+Below it any two rows are unrelated, above it the column has no effect.
+"""
 LOG_PENALTY_RANGE = (np.log(1e-7), 0.0)
 LOGIT_RHO_RANGE = (-7.0, 7.0)
 JITTER = 1e-11
-"""Times the rows, on the diagonal of the trial solves only: keeps their Cholesky alive where
-landmarks coincide."""
+"""Diagonal term of the trial solves, times the number of rows.
+
+It keeps their Cholesky factors stable where landmarks coincide.
+"""
 BLOCK = 512
-"""Rows whose (rows, landmarks) temporaries stay in cache."""
+"""Number of rows whose (rows, landmarks) temporaries fit in cache."""
 
 
 def _matern52_slope(t: FloatArray) -> FloatArray:
@@ -61,7 +69,7 @@ SLOPES: Mapping[str, Callable[[FloatArray, float], FloatArray]] = {
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """The kernel that validation chose, and how it ended."""
+    """The kernel that validation chose, with penalty, error and evaluations."""
 
     kernel: ProductKernel
     penalty: float
@@ -71,8 +79,10 @@ class Tuning:
 
 
 class Trial(NamedTuple):
-    """One split of the sample; targets are centred by the training mean and scaled by the
-    validation spread."""
+    """One split of the sample, with centred and scaled targets.
+
+    Targets are centred by the training mean and scaled by the spread of the validation rows.
+    """
 
     x: FloatArray
     y: FloatArray
@@ -89,15 +99,16 @@ def bound(
     *,
     standardize: bool,
 ) -> ProductKernel:
-    """The kernel for rows x (n, columns), before any validation; standardize: numbers count in
-    standard deviations.
+    """Bind the kernel to rows x (n, columns), before any validation.
 
-    `names` are those of the columns, where they have any.
+    With `standardize`, length-scales given as numbers count in standard deviations.
+
+    `names` are the names of the columns, where they have any.
 
     Raises
     ------
     InputError
-        A bound kernel of another number of columns.
+        A bound kernel with another number of columns.
     """
     if isinstance(kernel, ProductKernel):
         if kernel.n_columns != x.shape[1]:
@@ -111,8 +122,10 @@ def bound(
 
 
 def landmark_coordinates(kernel: ProductKernel, x: FloatArray) -> FloatArray:
-    """Coordinates (n, p) whose squared distance is −2 log k for an RBF: columns over their
-    length-scales, categories as scaled indicator columns."""
+    """Coordinates (n, p) whose squared distance is −2 log k for an RBF kernel.
+
+    Columns are divided by their length-scales; categories become scaled indicator columns.
+    """
     parts = []
     for column, (family, parameter) in enumerate(
         zip(kernel.families, kernel.parameters, strict=True)
@@ -134,8 +147,10 @@ def _gram(kernel: ProductKernel, x: FloatArray, z: FloatArray) -> FloatArray:
 def _pull_back(
     kernel: ProductKernel, x: FloatArray, z: FloatArray, adjoint: FloatArray
 ) -> FloatArray:
-    """Σ_nr adjoint ∘ ∂ log k / ∂u_j (columns,); `adjoint` (n, r) carries the kernel values
-    already."""
+    """The gradient Σ_nr adjoint ∘ ∂ log k / ∂u_j (columns,).
+
+    `adjoint` (n, r) already contains the kernel values.
+    """
     out = np.zeros(kernel.n_columns)
     for start in range(0, len(x), BLOCK):
         part = adjoint[start : start + BLOCK]
@@ -160,7 +175,7 @@ def validation_error(
     -------
     error : float
     gradient : (columns + 1,) or None
-        By log length-scale (logit ρ), and last by log λ.
+        With respect to each log length-scale (or logit ρ), and last to log λ.
     """
     z = trial.landmarks
     ridge = len(trial.x) * penalty
@@ -191,19 +206,18 @@ def tune(
     seed: int = 0,
     may_be_categorical: bool = True,
 ) -> Tuning:
-    """Length-scales, ρ and (where None) penalty that minimise the error of held-out rows of a
-    sample.
+    """Choose length-scales, ρ and, where None, the penalty that minimise the validation error.
 
     Parameters
     ----------
     kernel : ProductKernel
-        Where to start.  Columns of few whole numbers may leave their family for "categorical".
+        The starting point.  Integer columns with few values may become "categorical".
     free : (columns,) bool
         Columns that may change; constant ones never do.
     x, y : (n, columns), (n, k)
         Finite rows; at most 5,000 of them, drawn by `seed`, are used.
     penalty : float, optional
-        Kept where given.
+        Penalty to keep; None: choose it too.
     may_be_categorical : bool
         False keeps every column in its family.
     """
@@ -220,7 +234,10 @@ def tune(
 
 
 def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Trial:
-    """Three parts train, two validate; landmarks chosen with the kernel's own distances."""
+    """Split the sample 3 : 2 into training and validation rows, and choose landmarks.
+
+    The landmarks use the kernel's own distances.
+    """
     n_train = max(1, len(x) * N_TRAIN // (N_TRAIN + N_VALIDATION))
     if len(np.unique(x[:n_train], axis=0)) < 2 or n_train == len(x):
         raise InputError(
@@ -238,7 +255,7 @@ def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Tr
 
 
 def _coordinates(kernel: ProductKernel) -> FloatArray:
-    """u (columns,): log length-scale, or logit ρ."""
+    """u (columns,): log length-scales, and logit ρ of categorical columns."""
     is_rho = np.array(kernel.families) == "categorical"
     return np.where(
         is_rho, logit(np.where(is_rho, kernel.parameters, 0.5)), np.log(kernel.parameters + is_rho)
@@ -253,7 +270,7 @@ def _at(kernel: ProductKernel, u: FloatArray) -> ProductKernel:
 
 
 def _bounds(kernel: ProductKernel, x: FloatArray) -> FloatArray:
-    """(columns + 1, 2): range of every u and of log λ."""
+    """(columns + 1, 2): the ranges of every u and of log λ."""
     spread = np.maximum(x.std(axis=0), 1e-300)
     ranges = [
         LOGIT_RHO_RANGE if family == "categorical" else np.log(np.array(LENGTHSCALE_RANGE) * unit)
@@ -294,8 +311,7 @@ def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tu
 
 
 def _with_categories(now: Tuning, free: BoolArray, trial: Trial) -> Tuning:
-    """Columns of few whole numbers become categorical, one after the other, where that lowers the
-    error."""
+    """Make integer columns with few values categorical, one by one, where the error falls."""
     now = replace(now, error=validation_error(now.kernel, now.penalty, trial, gradient=False)[0])
     for column in np.flatnonzero(free[:-1]).tolist():
         if now.kernel.families[column] == "categorical" or not _is_countable(trial.x[:, column]):

@@ -1,5 +1,4 @@
-"""What is explained: predict functions, tree ensembles, linear models and expansions, with names
-and checks."""
+"""Predictors of functions, tree ensembles, linear models and expansions, with names and checks."""
 
 from dshap.predictors.expansion import Expansion, ExpansionModel, expansion_model
 from dshap.predictors.frames import Frame

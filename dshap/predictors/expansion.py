@@ -1,4 +1,4 @@
-"""Models that are sums of products over columns, met by their shape."""
+"""Models that are sums of products over columns, recognised by their attributes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["BothKinds", "Expansion", "ExpansionModel", "expansion_model"]
 
 @runtime_checkable
 class Expansion(Protocol):
-    """What kernel value functions need of a model: f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), a sum
-    of products.
+    """The protocol of kernel models as value functions use them.
 
-    Kernel models have the factors k_j(x_j, z_rj), models of random Fourier features e^{iω_rj x_j}.
-    It is met by its shape: models stand above values.
+    f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j). Kernel models have the factors k_j(x_j, z_rj), models
+    of random Fourier features e^{iω_rj x_j}. It is a protocol because the package's models stand
+    above its values.
     """
 
     feature_names: tuple[str, ...] | None
@@ -36,13 +36,15 @@ class Expansion(Protocol):
     def n_columns(self) -> int: ...
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The expansions that add up to this one, each with factors of one kind; itself, unless it
-        is a sum."""
+        """The expansions that add up to this one, each with real or with complex factors.
+
+        A single expansion has itself as the only part.
+        """
         ...
 
     @property
     def size(self) -> int:
-        """r"""
+        """r: number of terms."""
         ...
 
     @property
@@ -51,25 +53,25 @@ class Expansion(Protocol):
         ...
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, r) of rows (n, columns), of the dtype of the coefficients."""
+        """Factors (columns, n, r) of rows (n, columns), with the dtype of the coefficients."""
         ...
 
     def predict(self, x: FloatArray) -> FloatArray: ...
     def predict_bytes(self, n: int) -> int:
-        """Peak bytes of `predict` of n rows beyond the rows, the predictions counted."""
+        """Peak bytes of `predict` for n rows beyond the rows, including the predictions."""
         ...
 
     def digest(self) -> str: ...
 
 
 class ExpansionModel(NamedModel):
-    """A model that is an expansion, met by its shape.
+    """A predictor whose model is an expansion.
 
     Parameters
     ----------
     expansion : Expansion
-    feature_names : of its columns, where it knows none
-    output_names : of its outputs, where they are not to have the names that it knows
+    feature_names : names of the columns, used where the expansion has none
+    output_names : names of the outputs; the expansion's own where None
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class ExpansionModel(NamedModel):
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
-        """Refuses categories that the expansion refuses."""
+        """Raises InputError for rows that the expansion refuses; None where it takes all rows."""
         expansion: Any = self.expansion
         if getattr(expansion, "needs_check", False):
             return expansion.check
@@ -96,7 +98,7 @@ class ExpansionModel(NamedModel):
         return self.expansion.predict(rows)
 
     def predict_bytes(self, n: int) -> int:
-        """What the expansion takes, and its predictions once more."""
+        """Peak bytes of the expansion, and its predictions once more."""
         return self.expansion.predict_bytes(n) + 8 * n * self.n_outputs
 
     def fingerprint(self) -> dict[str, Any]:
@@ -104,7 +106,7 @@ class ExpansionModel(NamedModel):
 
 
 class BothKinds(ExpansionModel):
-    """A model whose outputs come twice, for observational and for interventional values."""
+    """A predictor that repeats its outputs, for observational and for interventional values."""
 
     def __init__(self, model: ExpansionModel) -> None:
         super().__init__(model.expansion, model.feature_names, model.output_names)
@@ -116,16 +118,17 @@ class BothKinds(ExpansionModel):
 
 
 def expansion_model(model: Any, data: Any, output_names: Sequence[str] | None) -> ExpansionModel:
-    """A fitted model, an expansion or a list of them, with the names of the data's columns where it
-    knows none."""
+    """The predictor of a fitted model, an expansion, or a list of them (their sum).
+
+    Column names come from the data where the model has none.
+    """
     expansion = expansion_of(model)
     (output_names,) = checked(output_names=output_names)
     return ExpansionModel(expansion, column_names_of(data), output_names)
 
 
 def expansion_of(model: Any) -> Expansion:
-    """The expansion of a model: itself, what its fit left in `expansion_`, or the sum of a list of
-    them."""
+    """The expansion of a model: itself, its attribute `expansion_`, or the sum of a list."""
     if isinstance(model, list | tuple) and model:
         return functools.reduce(operator.add, map(expansion_of, model))  # an ExpansionSum
     expansion = getattr(model, "expansion_", model)
@@ -148,7 +151,7 @@ def expansion_of(model: Any) -> Expansion:
 
 
 def _both(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Output names of both kinds of values."""
+    """Output names for both kinds of values."""
     kinds = ("observational", "interventional")
     if len(names) == 1:
         return kinds

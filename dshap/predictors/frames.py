@@ -1,9 +1,8 @@
-"""Data frames as the model knows them: text, categories, booleans and times to numbers, and back
-for every call.
+"""Data frames as matrices of float64, and back to frames for every call of the model.
 
 Coalitions are mixed as float64: a category is its position in a list, a time its microseconds since
-1970, missing is NaN.  Frames are met by their methods, so that no data frame library is imported
-here.
+1970, a missing value NaN.  Data frames are recognised by their methods, so that no data frame
+library is imported here.
 """
 
 from __future__ import annotations
@@ -37,29 +36,30 @@ from dshap.predictors.times import (
 __all__ = ["Frame"]
 
 TO_FRAME = ("to_pandas", "to_df", "read_pandas")
-"""What makes a pandas data frame of a table that speaks Arrow: of pyarrow and polars; of DuckDB; of
-a stream."""
+"""Methods that turn an Arrow table into a pandas frame: pyarrow and polars, DuckDB, streams."""
 
 DTYPES = {DATE: "object"}
-"""Kind of times -> its dtype of pandas, where that has another name."""
+"""Kind of times -> pandas dtype, where the names differ."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What the frames that a model takes look like."""
+    """The form of the data frames that a model takes: columns, dtypes, categories, times."""
 
     template: Any
-    """A data frame with these columns and dtypes, and no row."""
+    """An empty data frame with these columns and dtypes."""
     names: tuple[str, ...]
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Of text and of categorical columns."""
+    """Column -> its categories, for text and categorical columns."""
     times: Mapping[str, str] = field(default_factory=dict)
     """Column of times -> its kind, see `times.time_kind`."""
 
     @classmethod
     def of(cls, table: Any, *, always: bool = False) -> Frame | None:
-        """The frame of a table that has text, categorical or boolean columns, or times; None where
-        numbers are all there is, unless `always`, and of what is no data frame in memory.
+        """The form of a table with text, categorical, boolean or time columns.
+
+        None for tables of numbers only, unless `always`, and for anything but a data frame in
+        memory.
 
         Raises
         ------
@@ -89,9 +89,11 @@ class Frame:
         categories: Mapping[str, tuple[Any, ...]] | None = None,
         times: Mapping[str, str] | None = None,
     ) -> Frame:
-        """A frame of float64 columns, of categories and of times where a column has any: for
-        estimators that were fitted on frames and get rows of another kind."""
-        import pandas as pd  # such an estimator brought it
+        """A frame of float64 columns, with categories and times where given.
+
+        Used for estimators that were fitted on frames, where the rows come in another form.
+        """
+        import pandas as pd  # installed, as such an estimator was fitted on its frames
 
         kept = dict(categories or {})
         kinds = dict(times or {})
@@ -103,8 +105,10 @@ class Frame:
         return cls(pd.DataFrame(columns), names, kept, kinds)
 
     def codes(self, table: Any) -> FloatArray:
-        """Rows (n, columns) of a table with these columns: numbers as they are, categories as their
-        positions, times as their microseconds."""
+        """Encode a table as rows (n, columns) of float64.
+
+        Numbers stay as they are, categories become positions, times microseconds.
+        """
         out = np.empty((len(table), len(self.names)))
         for j, name in enumerate(self.names):
             known = self.categories.get(name)
@@ -124,7 +128,7 @@ class Frame:
         return out
 
     def rebuilt(self, rows: FloatArray) -> Any:
-        """The data frame (n, columns) that these rows stand for, in the dtypes of the template."""
+        """Decode rows (n, columns) to a data frame with the dtypes of the template."""
         dtypes = self.template.dtypes
         columns = {
             name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)
@@ -141,8 +145,7 @@ class Frame:
         return frame
 
     def _is_cast(self, name: str, dtype: Any, column: Any) -> bool:
-        """The column is made in another dtype: of text, or of numbers that know a missing one of
-        their own."""
+        """Whether the column must be cast: text, or a pandas type with its own missing value."""
         if name in self.times:
             return False
         if name in self.categories:
@@ -166,11 +169,11 @@ class Frame:
         return np.array([*known, None], dtype=object)[codes]
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Frame:
-        """The same columns, with longer lists of categories."""
+        """A copy with longer lists of categories."""
         return replace(self, categories=dict(categories))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Columns, their dtypes and their categories."""
+        """The columns, their dtypes and their categories."""
         return {
             "columns": {
                 str(name): str(self.template.dtypes.iloc[j]) for j, name in enumerate(self.names)
@@ -182,12 +185,12 @@ class Frame:
 
 
 def frame_of(table: Any) -> Any:
-    """A table of another library that speaks Arrow as a pandas data frame; anything else as it is.
+    """Convert an Arrow table of another library to a pandas data frame; leave other objects.
 
     Raises
     ------
     InputError
-        It speaks Arrow, and has no way to a data frame of its own.
+        An Arrow table without a method that gives a data frame.
     """
     if not hasattr(table, "__arrow_c_stream__") or is_pandas(table) or is_lazy(table):
         return table
@@ -201,13 +204,14 @@ def frame_of(table: Any) -> Any:
 
 
 def floats_of(table: Any, what: str) -> FloatArray:
-    """Rows (n, columns) of an array, a list or a data frame of numbers as float64; `what` they are,
-    for messages.
+    """Convert an array, a list or a data frame of numbers to float64 (n, columns).
+
+    `what` names it in messages.
 
     Raises
     ------
     InputError
-        Text, or an integer that float64 would round.
+        The table holds text, or an integer that float64 would round.
     """
     refuse_rounded_columns(table)
     try:
@@ -220,7 +224,7 @@ def floats_of(table: Any, what: str) -> FloatArray:
 
 
 def _numbers(column: Any, name: str) -> FloatArray:
-    """The numbers (n,) of a column."""
+    """The numbers (n,) of a column as float64."""
     refuse_rounded_column(column, name)
     try:
         numbers: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -230,7 +234,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
 
 
 def _strange(name: str, value: Any) -> InputError:
-    """The sentence for a value that a column cannot hold."""
+    """The error for a value that no column can hold."""
     return InputError(
         f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, "
         "booleans, text, categories "
@@ -239,7 +243,7 @@ def _strange(name: str, value: Any) -> InputError:
 
 
 def _kind(column: Any) -> str:
-    """number, boolean, text, categorical or time."""
+    """The kind of a column: number, boolean, text, categorical or time."""
     dtype = column.dtype
     if is_categorical(dtype):
         return "categorical"
@@ -256,15 +260,14 @@ def _kind(column: Any) -> str:
 
 
 def _time_kind(column: Any) -> str:
-    """The kind of times that a column holds, `datetime.date` among them; empty where it holds
-    something else."""
+    """The kind of times in a column, including `datetime.date`; empty for other columns."""
     if column.dtype.kind == "O" and set(map(type, column.dropna())) == {datetime.date}:
         return DATE
     return time_kind(column.dtype)
 
 
 def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
-    """The times (n,) of a column in their own unit; of a zone in UTC."""
+    """The times (n,) of a column in their own unit; zoned times in UTC."""
     if kind != DATE:
         times: NDArray[np.datetime64] = column.to_numpy(
             dtype=f"datetime64[{unit_of(kind)}]", na_value=np.datetime64("NaT")
@@ -277,8 +280,10 @@ def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
 
 
 def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
-    """A column of times, in UTC, in the dtype of a template; in microseconds where its unit does
-    not hold them all."""
+    """Cast a column of UTC times to the dtype of a template.
+
+    They stay in microseconds where the template's unit cannot hold them all.
+    """
     zone = zone_of(kind)
     if zone:
         column = column.dt.tz_localize("UTC")
@@ -290,7 +295,7 @@ def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
 
 
 def _categories(column: Any, name: str) -> tuple[Any, ...]:
-    """Of a categorical column all that it declares, of text those that it holds, in order."""
+    """All declared categories of a categorical column; sorted distinct values of a text column."""
     if is_categorical(column.dtype):
         return tuple(column.dtype.categories.tolist())
     found = column.dropna().tolist()
@@ -301,12 +306,12 @@ def _categories(column: Any, name: str) -> tuple[Any, ...]:
 
 
 def _is_whole(values: NDArray[Any]) -> bool:
-    """True of whole numbers, missing ones aside."""
+    """Whether all values are whole numbers; missing ones are ignored."""
     return bool((np.isnan(values) | (np.rint(values) == values)).all())
 
 
 def _lossless(values: FloatArray, dtype: Any) -> Any:
-    """The values in this dtype of whole numbers where it holds all of them; else as they are."""
+    """The values cast to this integer dtype if it holds all of them, else unchanged."""
     with np.errstate(invalid="ignore"):
         cast = values.astype(dtype)
     if np.array_equal(cast, values):

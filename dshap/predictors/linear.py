@@ -1,4 +1,4 @@
-"""Linear models: coefficients that are given, or those of a fitted estimator."""
+"""Linear models with given coefficients, or those of a fitted estimator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LinearModel", "coefficients_of"]
 
 
 class LinearModel(NamedModel):
-    """f(x) = βx + b, β (k, columns) and b (k,)."""
+    """The linear model f(x) = βx + b, with β (k, columns) and b (k,)."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class LinearModel(NamedModel):
         return rows @ self.coef.T + self.intercept
 
     def predict_bytes(self, n: int) -> int:
-        """The product, and its sum with the intercept."""
+        """Bytes of the product, and of its sum with the intercept."""
         return 16 * n * self.n_outputs
 
     @property
@@ -47,12 +47,12 @@ class LinearModel(NamedModel):
 
 
 def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
-    """Coefficients (k, columns) and intercepts (k,) of numbers, or of a fitted linear model.
+    """Coefficients (k, columns) and intercepts (k,), from arrays or a fitted linear model.
 
     Raises
     ------
     InputError
-        A model without them, or shapes that do not go together.
+        A model without coefficients, or shapes that do not match.
     """
     model = coef if hasattr(coef, "coef_") else None
     if model is not None:
@@ -84,13 +84,13 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _check_linear(model: Any, weights: FloatArray, constant: FloatArray) -> None:
-    """Refuse a model whose predictions are not coef_ x + intercept_."""
+    """Raise InputError where the model's predictions are not coef_ x + intercept_."""
     predict = getattr(model, "decision_function", getattr(model, "predict", None))
     if predict is None:
         return
     rows = np.concatenate([np.zeros((1, weights.shape[1])), np.eye(weights.shape[1])])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of column names, which the rows have no need of here
+        warnings.simplefilter("ignore")  # about column names, which do not matter here
         found = np.asarray(predict(rows), dtype=float).reshape(len(rows), -1)
     wanted = rows @ weights.T + constant
     if found.shape != wanted.shape or not np.allclose(

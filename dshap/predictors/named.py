@@ -1,5 +1,4 @@
-"""Models by name: what every predictor has, and what is known of the estimator behind a predict
-function."""
+"""Base of the predictors, and facts about the estimator behind a predict function."""
 
 from __future__ import annotations
 
@@ -29,8 +28,9 @@ __all__ = [
 
 
 class NamedModel:
-    """Base of the predictors: names of columns and of outputs; a subclass says how f is called, and
-    its fingerprint.
+    """Base of the predictors, with names of columns and outputs.
+
+    A subclass defines the call f(x) and its fingerprint.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class NamedModel:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Those that are known, or x0, x1, …"""
+        """Names of the columns; x0, x1, … where unknown."""
         return self.feature_names or tuple(f"x{j}" for j in range(self.n_columns))
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """Of models whose columns may be text alone."""
+        """Raise DshapError; only models with categorical columns override it."""
         raise DshapError(f"{type(self).__name__} has no categories: a bug")
 
 
@@ -83,8 +83,7 @@ def _numbered(n_outputs: int) -> tuple[str, ...]:
 
 
 def column_names_of(table: Any) -> tuple[str, ...] | None:
-    """Column names of anything that has `columns` (a data frame) or `feature_names`; None for
-    arrays."""
+    """Column names of a table with `columns` or `feature_names`; None for arrays."""
     names = getattr(table, "columns", None)
     if names is None:
         names = getattr(table, "feature_names", None)
@@ -94,8 +93,7 @@ def column_names_of(table: Any) -> tuple[str, ...] | None:
 
 
 def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
-    """Column names that the estimator behind a predict function was fitted on; None where it knows
-    none."""
+    """Column names that the estimator behind `predict` was fitted on; None where unknown."""
     names = of_estimator(predict, "feature_names_in_")
     if names is None:
         return None
@@ -105,11 +103,10 @@ def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
 def names_of(
     given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any
 ) -> Sequence[str] | None:
-    """Names that rows are matched by: those given, else those that the model was fitted on, else
-    those of the table.
+    """Column names to select by: the given ones, else the model's, else the table's.
 
-    LightGBM keeps its names with "_" for every blank: where that is all the difference, those of
-    the table.
+    LightGBM stores its names with "_" for every blank: where this is the only difference, the
+    table's names are used.
     """
     held = column_names_of(table)
     if given is not None or held is None or fitted is None:
@@ -123,8 +120,7 @@ def names_of(
 
 
 def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
-    """Names of the classes of the classifier behind a predict function; None where its outputs are
-    no classes."""
+    """Class names of the classifier behind `predict`; None where outputs are not one per class."""
     classes = of_estimator(predict, "classes_")
     is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
     if is_one_each:
@@ -133,7 +129,7 @@ def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
 
 
 def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
-    """These columns of a data frame, in this order; a missing one is refused."""
+    """Select these columns of a data frame, in this order; InputError for a missing one."""
     held = {str(column): column for column in frame.columns}
     for name in names:
         if name not in held:
@@ -146,7 +142,7 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
 def checked_predict(
     predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None
 ) -> FloatArray:
-    """predict(rows) as float64 (n, k): `checked_outputs` of what it gives."""
+    """Call predict(rows) and return float64 (n, k): see `checked_outputs`."""
     name = name_of(predict)
     with calling(name):
         raw = predict(rows)
@@ -155,8 +151,7 @@ def checked_predict(
 
 @contextmanager
 def calling(name: str, hint: str = "") -> Iterator[None]:
-    """An error of the predict function that is called inside is a `PredictError`, whose message
-    ends with a hint."""
+    """Context that turns errors of the predict function into `PredictError`, with a hint."""
     try:
         yield
     except Exception as error:
@@ -166,10 +161,9 @@ def calling(name: str, hint: str = "") -> Iterator[None]:
 
 
 def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> FloatArray:
-    """What a predict function of this name gave for so many rows as float64 (n, k), or a
-    `PredictError`.
+    """The output of a predict function as float64 (n, k); PredictError where it is not.
 
-    Of the k outputs that are expected; None at the first call, which sets it.
+    `n_outputs` is the expected k; None at the first call, which determines it.
     """
     if raw is None:
         raise PredictError(

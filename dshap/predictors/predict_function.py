@@ -1,4 +1,4 @@
-"""A predict function of the user: columns, outputs, and a probe that it is known again by."""
+"""A user's predict function, with its columns, outputs and probe predictions."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ from dshap.predictors.named import NamedModel, calling, checked_outputs, classes
 __all__ = ["ARRAYS", "BUFFER_BYTES", "PredictFunction", "RowForms", "row_forms"]
 
 BUFFER_BYTES = 64 << 20
-"""The most bytes of the rows of a call: 65,536 rows of 128 columns, fewer of wider ones."""
+"""The most bytes of rows in one call: 65,536 rows of 128 columns, fewer of wider ones."""
 TAKES_FRAMES = (
     "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 )
 
 
 class PredictFunction(NamedModel):
-    """A predict function, tried at once, and known again by its name and by what it gave then.
+    """A predict function, tried when it is constructed, as a predictor.
+
+    Its name and its predictions for the probe rows identify it in the fingerprint.
 
     Parameters
     ----------
     predict : rows -> (n,) or (n, k)
     probe_rows : (n, columns)
-        On which it is tried.
+        Rows that the function is tried on.
     frame : Frame, optional
-        What the data frames that it takes look like; None where it takes arrays.
+        The form of the data frames that it takes; None where it takes arrays.
     feature_names : names of the columns, None when unknown
-    output_names : where None, those of the classes of the classifier behind it, where there is one
-    buffer_rows : rows of a call, at most, and `BUFFER_BYTES` of them
-    is_array_hinted : where it fails on an array, the message says how to have data frames instead
-    has_unknown_types : the data frames have columns of numbers for want of a better knowledge
+    output_names : names of the outputs; where None, the class names of a classifier behind it
+    buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
+    is_array_hinted : True: an error with an array says how to get data frames instead
+    has_unknown_types : True: the frame's column types are unknown and taken as numbers
     """
 
     form = ""
-    """The form of rows that it gets, and why, where it was tried with more than one."""
+    """The form of rows that it gets and why, if it was tried with two forms."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class PredictFunction(NamedModel):
         self.is_array_hinted = is_array_hinted
         self.has_unknown_types = has_unknown_types
         self.name = name_of(predict)
-        self._k: int | None = None  # not known before the first call
+        self._k: int | None = None  # number of outputs, unknown before the first call
         self.probe = self.call(probe_rows)
         self._k = k = self.probe.shape[1]
         names = output_names if output_names is not None else classes_of(predict, k)
@@ -74,20 +76,20 @@ class PredictFunction(NamedModel):
 
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
-        """column -> its categories, where the data are a frame with text or categorical columns."""
+        """Column -> its categories, for frames with text or categorical columns."""
         if self.frame is None:
             return {}
         return self.frame.categories
 
     @property
     def times(self) -> Mapping[str, str]:
-        """column -> its kind, where the data are a frame with columns of times."""
+        """Column -> its kind, for frames with columns of times."""
         if self.frame is None:
             return {}
         return self.frame.times
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """This function with longer lists, which begin with those that it has."""
+        """A copy with longer lists of categories, each starting with the present list."""
         assert self.frame is not None
         other = copy.copy(self)
         other.frame = self.frame.with_categories(categories)
@@ -96,15 +98,14 @@ class PredictFunction(NamedModel):
     def call(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k) by one call, with a data frame where the model takes one."""
         hint = ""
-        if self._k is None:  # what it took once it takes
+        if self._k is None:  # a form of rows that worked once needs no hint
             hint = self._hint(rows)
         with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
         return checked_outputs(raw, len(rows), self._k, self.name)
 
     def _hint(self, rows: FloatArray) -> str:
-        """The form of the rows, for the message where predict fails on them, and how to have
-        another."""
+        """A hint for the error message: which form the rows had, and how to get the other."""
         if self.times:
             return (
                 f"; predict was given a data frame, as column {next(iter(self.times))!r} holds "
@@ -133,13 +134,16 @@ class PredictFunction(NamedModel):
         return np.empty((0, self.n_outputs))
 
     def predict_bytes(self, n: int) -> int:
-        """Twice the rows of a call, as the function's own memory is not known; the predictions of
-        all calls twice."""
+        """Peak bytes of predictions for n rows.
+
+        The rows of a call count twice, as the function's own memory is unknown; so do the
+        predictions.
+        """
         rows = min(n, self.buffer_rows)
         return 16 * (rows * (self.n_columns + self.n_outputs) + n * self.n_outputs)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name, and what it predicted when it was tried."""
+        """The name of the function, and a digest of its probe predictions."""
         name = (
             f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
         )
@@ -152,26 +156,26 @@ class PredictFunction(NamedModel):
 
 @dataclass(frozen=True)
 class RowForms:
-    """The forms of rows that a predict function may be handed."""
+    """The forms of rows that a predict function may be called with."""
 
     frame: Frame | None = None
-    """The form of the data frames; None for arrays."""
+    """The form of its data frames; None for arrays."""
     has_both: bool = False
-    """It is tried with a data frame, then with an array."""
+    """Whether it is tried with a data frame, then with an array."""
     is_hinted: bool = False
-    """Data frames can be asked for, where it fails on an array."""
+    """Whether an error with arrays tells the user that data frames are possible."""
     has_unknown_types: bool = False
-    """The types of the columns of the data frames are not known: all are numbers."""
+    """Whether the frame's column types are unknown, so that all are numbers."""
 
     def function(
         self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any
     ) -> PredictFunction:
-        """The predict function in the first form that gives numbers.
+        """The predict function with the first form of rows that gives numbers.
 
         Raises
         ------
         PredictError
-            None does.
+            No form of rows works.
         """
         if not self.has_both:
             return PredictFunction(
@@ -184,7 +188,7 @@ class RowForms:
             )
         try:
             with warnings.catch_warnings():
-                # scikit-learn's, where a model was fitted on arrays
+                # scikit-learn warns where a model was fitted on arrays
                 warnings.simplefilter("error", UserWarning)
                 found = PredictFunction(predict, probe_rows, self.frame, **options)
             found.form = TAKES_FRAMES
@@ -199,8 +203,10 @@ class RowForms:
         error: PredictError,
         options: Mapping[str, Any],
     ) -> PredictFunction:
-        """The predict function on arrays, after this error on a data frame; on data frames where
-        that was a warning."""
+        """The predict function on arrays, after `error` on a data frame.
+
+        It keeps data frames where arrays fail too and the error was only a warning.
+        """
         try:
             found = PredictFunction(predict, probe_rows, None, **options)
             found.form = f"gets arrays, as a data frame gave no numbers ({type(error.__cause__ or error).__name__})"
@@ -225,19 +231,19 @@ def row_forms(
     arrays: bool | None,
     times: Mapping[str, str],
 ) -> RowForms:
-    """The forms of rows that a predict function is handed.
+    """The forms of rows to try a predict function with.
 
     Parameters
     ----------
-    table : the data frame of its columns that the data are; None of arrays, paths and sources
-    names : of its columns, where they are known
-    arrays : True for arrays, False for data frames, None where that is to be found out
-    times : column -> its kind, of a source that was opened with them
+    table : the data as a frame of the model's columns; None for arrays, paths and sources
+    names : names of the columns, where known
+    arrays : True for arrays, False for data frames, None to find out
+    times : column -> kind of time, for a source that was opened with them
 
     Raises
     ------
     InputError
-        Arrays of text, or data frames of columns without names.
+        Arrays are asked for columns of text or times, or data frames for columns without names.
     """
     if arrays is None:
         is_framed = wants_frames(predict)
@@ -277,7 +283,7 @@ def row_forms(
 
 
 def _refused_arrays(name: str, holds: str) -> str:
-    """The sentence for arrays of columns that they cannot hold."""
+    """The error message for arrays=True where a column cannot be held by an array."""
     return (
         f"arrays=True, and column {name!r} holds {holds}, which an array of numbers does not: "
         "leave arrays out, or "
@@ -290,6 +296,8 @@ def _is_of_dshap(predict: Any) -> bool:
 
 
 def wants_frames(predict: Any) -> bool:
-    """The estimator behind a predict function was fitted on data frames, and warns, or fails, where
-    it gets arrays."""
+    """Whether the estimator behind `predict` was fitted on data frames.
+
+    Such estimators warn or fail on arrays.
+    """
     return fitted_names_of(predict) is not None and not _is_of_dshap(predict)

@@ -1,9 +1,7 @@
-"""Times as numbers: whole microseconds since 1970 in float64, and back in the unit that a model
-takes.
+"""Times as whole microseconds since 1970 in float64, and back to the unit that a model takes.
 
-float64 holds each of them from 1684 to 2255.  Times of a zone are counted in UTC.  The kind of a
-column of times is one text, whichever library holds the column: "datetime64[us]", "datetime64[ns,
-Europe/Berlin]" or "date".
+float64 is exact for them from 1684 to 2255. Zoned times are counted in UTC. The kind of a column of
+times is one string, for every library: "datetime64[us]", "datetime64[ns, Europe/Berlin]" or "date".
 """
 
 from __future__ import annotations
@@ -31,30 +29,28 @@ __all__ = [
 ]
 
 DATE = "date"
-"""The kind of columns of days: `datetime.date` in data frames."""
+"""The kind of columns of dates: `datetime.date` in data frames."""
 SPELLINGS = re.compile(
     r"(?:datetime64|timestamp)\[(?P<unit>s|ms|us|ns)(?:, (?:tz=)?(?P<zone>[^\]]+))?\]"
 )
-"""How numpy, pandas and Arrow write the types of times."""
+"""Pattern of the types of times as numpy, pandas and Arrow write them."""
 PER_UNIT: Mapping[str, int] = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
-"""Unit of numpy -> its microseconds."""
+"""Unit of numpy -> its length in microseconds."""
 RANGE = "times from 1684-07-28 to 2255-06-05"
-"""The days whose microseconds float64 holds."""
+"""The range, in words, whose microseconds float64 holds exactly."""
 
 
 def times_of(given: Any) -> Mapping[str, str]:
-    """Column -> its kind, of the columns of times that a model takes or a source gives; empty where
-    it knows none."""
+    """Column -> kind, for the columns of times of a model or source; empty where unknown."""
     if has_member(given, "times"):
         match given.times:
-            case Mapping() as found:  # a data frame may have a column of that name
+            case Mapping() as found:  # a data frame may have a column named "times"
                 return found
     return {}
 
 
 def time_kind(dtype: Any) -> str:
-    """The kind of times of a dtype of numpy or pandas, or of a type of Arrow; empty where it holds
-    something else."""
+    """The kind of times of a numpy, pandas or Arrow type; empty for other types."""
     text = str(dtype)
     if text.startswith(("date32[", "date64[")):
         return DATE
@@ -66,7 +62,7 @@ def time_kind(dtype: Any) -> str:
 
 
 def unit_of(kind: str) -> str:
-    """The unit of numpy that times of this kind are in."""
+    """The numpy unit of times of this kind."""
     found = SPELLINGS.match(kind)
     if found is None:
         return "D"
@@ -82,8 +78,10 @@ def zone_of(kind: str) -> str:
 
 
 def misfit(own: str, wanted: str) -> str:
-    """Say why times of one kind cannot stand for those of another, and what to do; empty where they
-    can."""
+    """Why times of kind `own` cannot replace those of kind `wanted`; empty where they can.
+
+    The message says what to do.
+    """
     of_model = f"and {wanted} where the model's own rows are"
     if zone_of(own) and not zone_of(wanted):
         take_off = '.dt.tz_convert("UTC").dt.tz_localize(None)'
@@ -96,12 +94,12 @@ def misfit(own: str, wanted: str) -> str:
 
 
 def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
-    """The times (n,) of a column as microseconds since 1970, NaT as NaN.
+    """Convert the times (n,) of a column to microseconds since 1970; NaT becomes NaN.
 
     Raises
     ------
     InputError
-        Nanoseconds that are no whole microsecond, or a time that float64 would round.
+        Times that are no whole microseconds, or that float64 would round.
     """
     unit = np.datetime_data(values.dtype)[0]
     is_known = ~np.isnat(values)
@@ -124,16 +122,16 @@ def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
 
 
 def _refuse(bad: NDArray[np.datetime64], name: str, why: str) -> None:
-    """Raise where there are times that are not taken, with the first of them."""
+    """Raise InputError with the first of these times, if there are any."""
     if len(bad):
         raise InputError(f"column {name!r} holds the time {bad[0]}, and {why}")
 
 
 def from_microseconds(numbers: FloatArray, kind: str) -> NDArray[Any]:
-    """Times (n,) of the microseconds (n,), NaN as missing; of a zone in UTC.
+    """Convert microseconds (n,) to times (n,), NaN to missing; zoned times in UTC.
 
-    In the unit of the kind where it holds all of them, else in microseconds; dates as
-    `datetime.date`.
+    They are in the unit of the kind where it represents all of them, else in microseconds; dates
+    are `datetime.date`.
     """
     is_missing = np.isnan(numbers)
     times = np.rint(np.where(is_missing, 0.0, numbers)).astype(np.int64).view("datetime64[us]")

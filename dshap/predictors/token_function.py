@@ -1,4 +1,4 @@
-"""A predict function of texts: token ids, padded at the end."""
+"""A predict function of texts, which takes token ids padded at the end."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["TokenFunction", "by_length"]
 
 
 class TokenFunction(PredictFunction):
-    """A predict function that takes token ids (n, longest), by rows of floats that are NaN beyond
-    the end of a text.
+    """A predict function of token ids, called with rows of floats (n, columns).
+
+    Rows are NaN beyond the end of a text; predict gets ids (n, longest).
 
     Parameters
     ----------
     predict : ids (n, longest) int64 -> (n,) or (n, k)
     probe_rows : (n, columns)
-        On which it is tried.
+        Rows that the function is tried on.
     padding : the id beyond the end of a text
-    longest : columns that predict takes; None: as many as the text has tokens, so that nothing is
-        padded
+    longest : number of columns that predict takes; None: the texts' length, without padding
     output_names, buffer_rows : as in `PredictFunction`
     """
 
@@ -52,24 +52,24 @@ class TokenFunction(PredictFunction):
         )
 
     def of_length(self, n_columns: int) -> Self:
-        """The same function of texts of at most so many tokens."""
+        """A copy for texts of at most this many tokens."""
         other = copy.copy(self)
         other.n_columns = n_columns
         return other
 
     def call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call."""
+        """f(x) (n, k) by one call, with padded token ids."""
         n, width = rows.shape
         ids = np.full((n, self.longest or width), self.padding, np.int64)
         ids[:, :width] = np.where(np.isnan(rows), self.padding, rows)
         return super().call(ids)  # type: ignore[arg-type]
 
     def predict_bytes(self, n: int) -> int:
-        """The rows of a length, and the ids of a call, beside what a function of numbers takes."""
+        """Peak bytes as for numbers, plus the rows of one length and the ids of a call."""
         return 3 * super().predict_bytes(n) + 24 * min(n, self.buffer_rows) * (self.longest or 0)
 
     def __call__(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k); where nothing is padded, of the texts of each length apart."""
+        """f(x) (n, k); without padding, one call or more for each length."""
         if self.longest is not None:
             return super().__call__(rows)
         found = np.empty((len(rows), self.n_outputs))
@@ -79,8 +79,7 @@ class TokenFunction(PredictFunction):
 
 
 def by_length(rows: FloatArray) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """(length, positions) of the texts of each length among rows that are NaN beyond the end of
-    each."""
+    """Yield (length, positions) for rows that are NaN beyond the end of each text."""
     lengths = np.count_nonzero(~np.isnan(rows), axis=1)
     for length in np.unique(lengths).tolist():
         yield length, np.flatnonzero(lengths == length)

@@ -1,4 +1,4 @@
-"""Which models are tree ensembles, by which library, and where one is inside another model."""
+"""Recognising tree ensembles of XGBoost, LightGBM and scikit-learn, also inside other models."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from dshap.predictors.tree_shap import ThroughShap
 __all__ = ["is_ensemble", "library_of"]
 
 BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees}
-"""Package -> the class that meets its models."""
+"""Package -> the class that reads its models."""
 OF_SKLEARN = ("tree_", "estimators_", "_predictors")
-"""Attributes of fitted trees, forests and gradient boosting of scikit-learn, that by histograms
-last."""
+"""Attributes of scikit-learn's fitted trees, forests and gradient boosting.
+
+The last is that of histogram gradient boosting.
+"""
 INSIDE = {
     "best_estimator_": ".best_estimator_",  # GridSearchCV and its like
     "steps": "[-1]",  # Pipeline
     "calibrated_classifiers_": ".calibrated_classifiers_[0].estimator",  # CalibratedClassifierCV
 }
-"""Attribute of a model that holds another one -> how that is written."""
+"""Attribute of a model that holds another model -> code that reaches it, for messages."""
 
 
 def is_ensemble(model: Any) -> bool:
-    """A tree ensemble of XGBoost, LightGBM or scikit-learn, for `Trees`; of the first two an
-    unfitted one too."""
+    """Whether a model is a tree ensemble for `Trees`; XGBoost and LightGBM also unfitted."""
     return _kind_of(model) is not None
 
 
 def library_of(model: Any) -> Any:
-    """The class that meets this ensemble, or an InputError that says where the trees are, if they
-    are inside it."""
+    """The class that reads this ensemble; InputError for other models.
+
+    The message says where the trees are, if they are inside the model.
+    """
     kind = _kind_of(model)
     is_fitted = of_estimator(model, "__sklearn_is_fitted__")
     if kind is None or (is_fitted is not None and not is_fitted()):
@@ -41,7 +44,7 @@ def library_of(model: Any) -> Any:
 
 
 def _kind_of(model: Any) -> Any:
-    """The class that meets this model; None where it is no tree ensemble."""
+    """The class that reads this model; None where it is no tree ensemble."""
     package = type(model).__module__.split(".")[0]
     if package in BOOSTERS and of_estimator(model, "predict") is not None:
         return BOOSTERS[package]
@@ -54,7 +57,7 @@ def _kind_of(model: Any) -> Any:
 
 
 def _refusal(model: Any) -> str:
-    """The sentence for what is no tree ensemble."""
+    """The error message for a model that is no tree ensemble."""
     if is_ensemble(estimator_of(model)):
         return f"Trees takes the model, not its {model.__name__}: give Trees(model)"
     if callable(model) and not has_member(model, "predict"):
@@ -94,7 +97,7 @@ def _refusal(model: Any) -> str:
 
 
 def _inside(model: Any, written: str) -> str:
-    """How the tree ensemble inside a model is written; "" where there is none."""
+    """Code that reaches the tree ensemble inside a model, for messages; "" without one."""
     for name, path in INSIDE.items():
         held = of_estimator(model, name)
         if held is None:

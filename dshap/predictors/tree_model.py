@@ -1,5 +1,4 @@
-"""A fitted tree ensemble as a model: its margins, tried and checked, and the categories behind
-codes."""
+"""A fitted tree ensemble as a predictor of its margins, with checks and categories."""
 
 from __future__ import annotations
 
@@ -30,27 +29,28 @@ from dshap.predictors.tree_shap import ThroughShap
 __all__ = ["TOLERANCE", "TreeModel", "asked", "made_up", "model_of_trees", "reach_of", "refuse_gap"]
 
 PROBE_ROWS = 64
-"""Rows that a library is tried on."""
+"""Number of rows that a library is tried on."""
 TOLERANCE = 1e-3
-"""Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far
-below."""
+"""The largest |Σφ + base − margin| allowed, relative to the largest margin.
+
+float32 sums of a thousand trees stay far below it.
+"""
 PROBE_PLAYERS = 8
+"""Number of columns in the check of contributions with a background against all coalitions."""
 PROBED_MIXES = 8
-"""Columns, and rows, whose contributions are compared with all coalitions where there is a
-background."""
+"""Number of rows in that check."""
 MAX_BACKGROUND = 1_000
-"""Rows: every tree is walked once for each pair of a row and one of these."""
+"""The most background rows; every tree is walked once for each pair of row and background row."""
 
 
 class TreeModel(NamedModel):
-    """The margins of an ensemble, as its library gives them.
+    """A predictor that gives the margins of an ensemble, as computed by its library.
 
     Parameters
     ----------
     ensemble : Ensemble
-    codes : column -> its categories in the order of their codes, those that the ensemble was fitted
-        on
-    scale : what the margins are of the model's own predictions
+    codes : column -> the categories that the ensemble was fitted on, in the order of their codes
+    scale : the link between the margins and the model's own predictions
     """
 
     def __init__(
@@ -70,8 +70,7 @@ class TreeModel(NamedModel):
         _check_categories(self.categories)
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """With lists that go on behind those that it has: of categories that the model was not
-        fitted on."""
+        """A copy with longer lists of categories; the added ones were not in the fit."""
         for name, kept in self.categories.items():
             unseen = categories[name][len(kept) :]
             if unseen and not self.ensemble.takes_unseen:
@@ -85,8 +84,7 @@ class TreeModel(NamedModel):
         return other
 
     def with_threads(self, n_threads: int) -> Self:
-        """With a library that walks its trees in so many threads; its numbers do not depend on
-        it."""
+        """A copy whose library uses `n_threads` threads; the numbers do not depend on it."""
         other = copy.copy(self)
         other.ensemble = self.ensemble.with_threads(n_threads)
         return other
@@ -98,12 +96,14 @@ class TreeModel(NamedModel):
         return checked_predict(self.ensemble.predict, self.known(rows), self.n_outputs)
 
     def predict_bytes(self, n: int) -> int:
-        """Rows twice, as the library's own memory is not known, and margins three times."""
+        """Peak bytes: rows twice, as the library's memory is unknown, and margins three times."""
         return 8 * n * (2 * self.n_columns + 3 * self.n_outputs)
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise where margins of these rows (n, columns) are not, on their scale, what the model
-        itself predicts."""
+        """Raise InputError where the margins of these rows disagree with the model's predictions.
+
+        rows (n, columns).
+        """
         if len(rows):
             self.scale.refuse(self(rows), self._own(rows), self.ensemble.how)
 
@@ -115,7 +115,7 @@ class TreeModel(NamedModel):
         )
 
     def known(self, rows: FloatArray) -> FloatArray:
-        """Rows (n, columns) with NaN for categories that the model was not fitted on."""
+        """Rows (n, columns) with unseen categories replaced by NaN."""
         if not self.codes:
             return rows
         known = rows.copy()
@@ -140,8 +140,10 @@ def model_of_trees(
     output_names: Sequence[str] | None,
     categories: Mapping[str, Sequence[Any]] | None,
 ) -> TreeModel:
-    """The model of a fitted ensemble, tried on made-up rows; the parameters are those of
-    `Trees`."""
+    """The predictor of a fitted ensemble, checked on made-up rows.
+
+    The parameters are those of `Trees`.
+    """
     (feature_names,) = checked(feature_names=feature_names)
     library: Ensemble = library_of(model)(model)
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
@@ -159,10 +161,10 @@ def model_of_trees(
 
 
 def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, Scale]:
-    """The number of outputs of a library, and their scale.
+    """The number of outputs of a library, and the scale of its margins, from made-up rows.
 
-    It is tried on made-up rows: contributions add up to margins, and margins are the model's own
-    predictions on a scale that is known, or an InputError.
+    Raises InputError unless contributions add up to the margins, and the margins are the model's
+    own predictions on a known scale.
     """
     probe = made_up(library.n_columns, codes)
     if isinstance(library, ThroughShap):
@@ -187,7 +189,7 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int
 
 
 def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
-    """Rows (PROBE_ROWS, columns) that a library is tried on."""
+    """Random rows (PROBE_ROWS, columns) that a library is tried on."""
     rng = np.random.default_rng(0)
     probe = rng.normal(size=(PROBE_ROWS, n_columns))
     for j, kept in codes.items():
@@ -198,7 +200,7 @@ def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
 def asked(
     function: Callable[[FloatArray], Any], rows: FloatArray, what: str, instead: str = ""
 ) -> Any:
-    """function(rows) of a library, or an InputError with the first line of what it says."""
+    """Call function(rows) of a library; InputError with the first line of its error."""
     try:
         return function(rows)
     except Exception as error:
@@ -210,7 +212,7 @@ def asked(
 
 
 def reach_of(phi: FloatArray, margins: FloatArray) -> FloatArray:
-    """(k,): what a gap is small beside."""
+    """(k,): the magnitude that a gap is compared with."""
     reach: FloatArray = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(
         axis=0, initial=0.0
     )
@@ -218,8 +220,10 @@ def reach_of(phi: FloatArray, margins: FloatArray) -> FloatArray:
 
 
 def refuse_gap(library: Ensemble, phi: FloatArray, margins: FloatArray, gap: FloatArray) -> None:
-    """Raise where contributions φ (n, columns, k) miss the margins (n, k) by a gap (n, k) that is
-    not small."""
+    """Raise InputError where contributions miss the margins by more than rounding.
+
+    φ (n, columns, k), margins and gap (n, k).
+    """
     off = np.abs(gap).max(initial=0.0)
     reach = np.max(reach_of(phi, margins), initial=0.0)
     if not off <= TOLERANCE * reach:
@@ -231,11 +235,10 @@ def refuse_gap(library: Ensemble, phi: FloatArray, margins: FloatArray, gap: Flo
 
 
 def _check_values(ensemble: ThroughShap) -> None:
-    """An InputError where contributions of a few mixes of rows of the background are not what
-    predictions of all their coalitions give: sums that are right say nothing of the parts.
+    """Raise InputError where contributions with a background disagree with all coalitions.
 
-    With one row b as the background, rows that differ from it in a few columns have players in
-    these alone.
+    Sums that are right do not show that the parts are. With one row b as the background, rows that
+    differ from it in a few columns have only these as players.
     """
     assert ensemble.background is not None
     rng = np.random.default_rng(0)
@@ -264,8 +267,10 @@ def _check_values(ensemble: ThroughShap) -> None:
 
 
 def _by_all_coalitions(v: FloatArray, masks: BoolArray) -> FloatArray:
-    """φ_i = Σ_S |S|! (d − |S| − 1)!/d! (v(S ∪ i) − v(S)) over all S without i: (j, d, k) of values
-    v (j, 2^d, k)."""
+    """Exact Shapley values (j, d, k) of j games with values v (j, 2^d, k).
+
+    φ_i = Σ_S |S|! (d − |S| − 1)!/d! (v(S ∪ i) − v(S)) over all S without i.
+    """
     d = masks.shape[1]
     weight = np.array([1.0 / (d * math.comb(d - 1, size)) for size in range(d)])
     without = [np.flatnonzero(~masks[:, i]) for i in range(d)]
@@ -298,7 +303,7 @@ def _checked_background(
 def _by_position(
     categories: Mapping[str, tuple[Any, ...]] | None, names: Sequence[str] | None
 ) -> dict[int, tuple[Any, ...]]:
-    """Categories that were given by name, by column."""
+    """Position of a column -> its categories, from categories given by name."""
     if categories and names is None:
         raise InputError(
             "categories go by column name, and the model's columns have none: give feature_names "
@@ -311,7 +316,7 @@ def _by_position(
 
 
 def _check_categories(categories: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise where values of a column are not told apart by text, or as float64."""
+    """Raise InputError for categories that mix text and numbers, or that float64 would round."""
     for name, kept in categories.items():
         numbers = [value for value in kept if not isinstance(value, str)]
         if numbers and len(numbers) != len(kept):

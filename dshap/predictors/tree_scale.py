@@ -1,7 +1,7 @@
-"""The scale of a tree ensemble's margins: which function of them the model's own predictions are.
+"""The scale of a tree ensemble's margins: the link between them and the model's predictions.
 
-TreeSHAP adds up to margins; a user knows what `predict` or `predict_proba` gives.  A short list of
-links joins the two, and a model whose predictions follow from its margins by none of them is
+TreeSHAP values add up to margins; users know the output of `predict` or `predict_proba`. A short
+list of links is tried, and a model whose predictions follow from its margins by none of them is
 refused.
 """
 
@@ -23,27 +23,31 @@ from dshap.core.rules import plain_array
 __all__ = ["Scale", "own_predictions", "scale_of"]
 
 OF_MARGIN = 1e-5
-"""Rounding of a margin, beside the largest one: both sides add the same trees, in float32 at
-worst."""
+"""Relative rounding error of a margin, compared with the largest one.
+
+Both sides add the same trees, in float32 at worst.
+"""
 OF_PREDICTION = 2e-6
-"""Rounding of a prediction, beside itself: a few units of float32."""
+"""Relative rounding error of a prediction: a few units of float32."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A function of predictions that margins are, such as their log-odds."""
+    """A scale of margins as a function of the predictions, such as their log-odds."""
 
     name: str
-    """Empty where margins are the predictions themselves."""
+    """Name of the scale; empty where margins are the predictions themselves."""
     joins: Callable[[FloatArray, FloatArray, float], NDArray[np.bool_]]
-    """(margins (n, k), predictions (n, k'), rounding of a margin) -> (n,): which rows agree;
-    numbers that are not finite agree with any."""
+    """Function that says which rows agree (n,).
+
+    It takes margins (n, k), predictions (n, k') and the rounding error of a margin; numbers that
+    are not finite agree with any.
+    """
     is_of_classes: bool = False
-    """A margin is of a class, not of a predicted number."""
+    """Whether a margin belongs to a class, not to a predicted number."""
 
     def output_names(self, n_outputs: int, classes: Sequence[Any] | None) -> tuple[str, ...] | None:
-        """ "log-odds of CLASS" and the like; None where predictions are explained as they are and
-        are no classes."""
+        """Output names such as "log-odds of CLASS"; None for plain predictions of numbers."""
         if not self.name:
             if classes is not None and n_outputs == len(classes) > 1:
                 return tuple(map(str, classes))
@@ -54,7 +58,7 @@ class Scale:
             else:
                 of = [f"output{j}" for j in range(n_outputs)]
         elif classes is not None and len(classes) == max(n_outputs, 2):
-            # of two classes the second has the one margin
+            # with two classes, the one margin belongs to the second
             of = list(map(str, classes[-n_outputs:]))
         elif n_outputs == 1:
             return (self.name,)
@@ -63,7 +67,7 @@ class Scale:
         return tuple(f"{self.name} of {each}" for each in of)
 
     def refuse(self, margins: FloatArray, own: Any, how: str) -> None:
-        """Raise where the model's own predictions (n, …) do not follow from its margins (n, k)."""
+        """Raise InputError where predictions (n, …) do not follow from margins (n, k)."""
         own = _aligned(own, margins.shape[1])
         if not self._holds(margins, own):
             raise _not_joined(margins, own, how)
@@ -75,13 +79,14 @@ class Scale:
 
 
 def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
-    """The scale of margins (n, k) by the model's own predictions of the same rows; `how` they are
-    made, for messages.
+    """Find the scale of margins (n, k) from the model's own predictions for the same rows.
+
+    `how` says in messages how the margins are computed.
 
     Raises
     ------
     InputError
-        No link that is known here makes these predictions of these margins.
+        No known link gives these predictions from these margins.
     """
     own = _aligned(own, margins.shape[1])
     for scale in SCALES:
@@ -91,19 +96,18 @@ def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
 
 
 def own_predictions(model: Any, table: Any) -> Any:
-    """The predictions of a model as its user asks for them: `predict_proba` where there is one,
-    else `predict`."""
+    """Predictions on the user's scale: `predict_proba` where it exists, else `predict`."""
     if hasattr(model, "predict_proba"):
         ask = model.predict_proba
     else:
         ask = model.predict
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said of how the model was fitted, whenever it is asked
+        warnings.simplefilter("ignore")  # about the form of the rows it was fitted on
         return ask(table)
 
 
 def _aligned(own: Any, n_outputs: int) -> FloatArray:
-    """Predictions (n, k'): of two classes that share one margin those of the second."""
+    """Predictions as (n, k'); of two classes that share one margin, the second one's."""
     array: FloatArray = np.asarray(plain_array(own), dtype=np.float64)
     if array.ndim == 1:
         array = array[:, None]
@@ -115,7 +119,7 @@ def _aligned(own: Any, n_outputs: int) -> FloatArray:
 
 
 def _not_joined(margins: FloatArray, own: FloatArray, how: str) -> InputError:
-    """The error of predictions that no link joins with margins, told by the first row."""
+    """The error for predictions that no link connects to the margins; it shows the first row."""
     margin, prediction = (
         ", ".join(f"{each:.6g}" for each in np.ravel(rows[:1])[:4]) for rows in (margins, own)
     )
@@ -129,8 +133,10 @@ def _not_joined(margins: FloatArray, own: FloatArray, how: str) -> InputError:
 def _one_by_one(
     inverse: Callable[[FloatArray], FloatArray], margins: FloatArray, own: FloatArray, off: float
 ) -> NDArray[np.bool_]:
-    """The rows whose predictions are inverse(margins), a function that grows with each margin by
-    itself."""
+    """The rows whose predictions are inverse(margins), elementwise.
+
+    `inverse` increases with each margin.
+    """
     return _are_between(inverse(margins - off), own, inverse(margins + off))
 
 
@@ -154,8 +160,7 @@ def _by_largest(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.
 
 
 def _are_between(low: FloatArray, own: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
-    """(n,): rows all of whose predictions lie between two bounds, widened by the rounding of
-    float32."""
+    """(n,): rows whose predictions all lie between two bounds, up to float32 rounding."""
     if own.shape != low.shape:
         return np.zeros(len(low), dtype=bool)
     slack = OF_PREDICTION * np.abs(own)
@@ -195,4 +200,4 @@ SCALES = (
     Scale("signed root", partial(_one_by_one, _signed_square)),  # LightGBM's reg_sqrt
     Scale("inverse softplus", partial(_one_by_one, _softplus)),  # LightGBM's cross_entropy_lambda
 )
-"""In the order in which they are tried."""
+"""The known scales, in the order in which they are tried."""

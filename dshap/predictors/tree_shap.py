@@ -1,5 +1,4 @@
-"""Trees through the shap package: scikit-learn's, any with a background, and the interactions of
-LightGBM's."""
+"""Trees through the shap package: scikit-learn's, backgrounds, interactions of LightGBM."""
 
 from __future__ import annotations
 
@@ -19,12 +18,11 @@ from dshap.predictors.tree_scale import own_predictions
 __all__ = ["LightGBMPairs", "ThroughShap"]
 
 LOG_LOSSES = ("poisson", "gamma")
-"""Losses of scikit-learn's gradient boosting whose trees add up to the logarithm of what the model
-predicts."""
+"""Losses of scikit-learn's gradient boosting whose trees add up to the log of the prediction."""
 
 
 class ThroughShap:
-    """scikit-learn's trees, and any with a background."""
+    """A tree ensemble through shap: scikit-learn's trees, or any library's with a background."""
 
     takes_unseen = False
 
@@ -71,7 +69,7 @@ class ThroughShap:
         return {**self.__dict__, "_explainer": None}
 
     def coded(self, given: Categories) -> Categories:
-        """None: no category is known."""
+        """Always empty: shap handles no categories."""
         if given:
             raise InputError(
                 f"categories are of XGBoost and LightGBM, not of {type(self.model).__name__}: "
@@ -80,7 +78,7 @@ class ThroughShap:
         return {}
 
     def with_threads(self, n_threads: int) -> Self:
-        """shap walks its trees in one; the margins are the library's."""
+        """A copy whose library computes margins in `n_threads` threads; shap itself uses one."""
         other = copy.copy(self)
         if self.library is None:
             other.library = None
@@ -97,7 +95,7 @@ class ThroughShap:
 
     @property
     def explainer(self) -> Any:
-        """shap's; made anew where it was left behind."""
+        """The shap explainer; built again after unpickling."""
         if self._explainer is None:
             self._explainer = self._made()
             self._rank_splits()
@@ -137,12 +135,11 @@ class ThroughShap:
         return self.factor * _pairs_by(self.explainer, self._ranked(rows))
 
     def _rank_splits(self) -> None:
-        """Thresholds of the explainer, and its background, as positions among the thresholds of
-        their column.
+        """Replace thresholds and background by their ranks among the thresholds of each column.
 
-        shap compares with thresholds in single precision, so that rows on a threshold, or near one,
-        go the other way than in the model (shap 0.51; shap's issue 5116): small integers are exact
-        in any.
+        shap compares with thresholds in single precision, so that rows on or near a threshold can
+        go the other way than in the model (shap 0.51; shap's issue 5116). Small integers are exact
+        in any precision.
         """
         trees = self._explainer.model
         self._thresholds = []
@@ -163,21 +160,21 @@ class ThroughShap:
 
 
 class Split(NamedTuple):
-    """A split of LightGBM by a set of codes."""
+    """A LightGBM split by a set of codes."""
 
     tree: int
     node: int
     column: int
     codes: frozenset[int]
-    """They go left; all others, and missing ones, right."""
+    """Codes that go left; all others, and missing values, go right."""
 
 
 class LightGBMPairs:
-    """Interactions of a booster of LightGBM, which has none itself, by shap's algorithm on the
-    booster's trees.
+    """Interactions of a LightGBM booster, by shap's algorithm on the booster's trees.
 
-    shap's splits are thresholds.  A split by a set of codes becomes one that all rows of a group
-    pass the same way: rows that agree in all their codes are walked together.
+    LightGBM itself has none. shap's splits are thresholds. A split by a set of codes becomes one
+    that all rows of a group pass the same way: rows that agree in all their codes are computed
+    together.
     """
 
     how = "shap's TreeExplainer, path-dependent"
@@ -199,7 +196,7 @@ class LightGBMPairs:
 
     @property
     def explainer(self) -> Any:
-        """shap's; made anew where it was left behind."""
+        """The shap explainer; built again after unpickling."""
         if self._explainer is None:
             self._explainer = _explainer_of(
                 {"trees": self.trees}, None, "tree_path_dependent", "LightGBM model"
@@ -207,11 +204,11 @@ class LightGBMPairs:
         return self._explainer
 
     def with_threads(self, n_threads: int) -> Self:
-        """shap walks its trees in one."""
+        """This object: shap uses one thread."""
         return self
 
     def pairs(self, rows: FloatArray) -> FloatArray:
-        """Half the index of each pair (n, columns, columns, k), main effects on the diagonal."""
+        """Half the interaction index (n, columns, columns, k); main effects on the diagonal."""
         found = np.zeros((len(rows), self.n_columns, self.n_columns, self.n_outputs))
         columns = sorted({split.column for split in self.splits})
         codes = np.where(np.isnan(rows[:, columns]), -1, rows[:, columns]).astype(int)
@@ -225,8 +222,7 @@ class LightGBMPairs:
         return found
 
     def _send(self, codes: Mapping[int, int]) -> None:
-        """Set the splits by sets such that all rows, which have 0 there, go the way of these codes
-        of the columns."""
+        """Set the thresholds of set splits so that rows with 0 there go the way of these codes."""
         for split in self.splits:
             is_left = codes[split.column] in split.codes
             if is_left:
@@ -235,8 +231,10 @@ class LightGBMPairs:
                 self.explainer.model.thresholds[split.tree, split.node] = -1.0
 
     def _with_missing(self, rows: FloatArray) -> FloatArray:
-        """NaN where LightGBM takes the default way: it reads NaN as 0 in columns that had none at
-        the fit."""
+        """Rows with NaN where LightGBM takes the default branch.
+
+        It reads NaN as 0 in columns that had none in the training data.
+        """
         filled = np.where(np.isnan(rows), 0.0, rows)
         kinds = np.array([self.missing.get(j, "NaN") for j in range(self.n_columns)])
         is_zero = np.abs(filled) <= 1e-35  # LightGBM's kZeroThreshold
@@ -258,14 +256,13 @@ def _explainer_of(model: Any, background: FloatArray | None, kind: str, called: 
 
 
 def _pairs_by(explainer: Any, rows: FloatArray) -> FloatArray:
-    """(n, columns, columns, k), of one output too."""
+    """Interactions (n, columns, columns, k), also where the model has one output."""
     found = np.asarray(explainer.shap_interaction_values(rows), dtype=np.float64)
     return found.reshape(*found.shape[:3], -1)
 
 
 def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split], dict[int, str]]:
-    """The trees of LightGBM's `dump_model` as shap takes them, their splits by sets, and what is
-    missing by column.
+    """LightGBM's dumped trees in shap's form, their set splits, and the missing type per column.
 
     Trees of a single leaf are left out: they have no interaction.
     """
@@ -289,7 +286,7 @@ def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split
 
 
 def _nodes(root: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, int]]:
-    """(node, left, right) of all nodes, by breadth; -1 for the children of a leaf."""
+    """Yield (node, left, right) in breadth-first order; −1 for the children of a leaf."""
     waiting = [root]
     n = 1
     for node in waiting:
@@ -304,7 +301,7 @@ def _nodes(root: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, in
 def _tree_of(
     nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n_outputs: int
 ) -> dict[str, Any]:
-    """One tree as shap takes it."""
+    """One tree as the dictionary that shap reads."""
     values = np.zeros((len(nodes), n_outputs))
     values[:, output] = [node.get("leaf_value", 0.0) for node, _, _ in nodes]
     is_number = [node.get("decision_type") == "<=" for node, _, _ in nodes]
@@ -330,7 +327,7 @@ def _tree_of(
 
 
 def _thresholds_of(trees: Sequence[Mapping[str, Any]], n_columns: int) -> list[FloatArray]:
-    """Of every column, sorted."""
+    """The sorted distinct thresholds of every column."""
     features = np.concatenate(
         [np.where(tree["is_number"], tree["features"], -1) for tree in trees] or [np.zeros(0)]
     )
@@ -339,7 +336,7 @@ def _thresholds_of(trees: Sequence[Mapping[str, Any]], n_columns: int) -> list[F
 
 
 def _node_places(tree: dict[str, Any], thresholds: Sequence[FloatArray]) -> FloatArray:
-    """Thresholds of a tree as positions among those of their column."""
+    """Thresholds of a tree as ranks among those of their column."""
     is_number = tree.pop("is_number")
     places = np.zeros(len(is_number))
     for i in np.flatnonzero(is_number):
@@ -348,8 +345,10 @@ def _node_places(tree: dict[str, Any], thresholds: Sequence[FloatArray]) -> Floa
 
 
 def _places(rows: FloatArray, thresholds: Sequence[FloatArray]) -> FloatArray:
-    """Rows (n, columns) as how many thresholds of the column lie below: x ≤ t_k where that is at
-    most k."""
+    """Rows (n, columns) as ranks: how many thresholds of the column are smaller.
+
+    x ≤ t_k holds where the rank is at most k.
+    """
     places = [
         np.searchsorted(held, x).astype(np.float64)
         for held, x in zip(thresholds, rows.T, strict=True)
@@ -358,8 +357,10 @@ def _places(rows: FloatArray, thresholds: Sequence[FloatArray]) -> FloatArray:
 
 
 def _numbers_of(explainer: Any) -> bytes:
-    """The trees as shap reads them: the same after a model was stored and read again, as its pickle
-    is not."""
+    """The bytes of the trees as shap reads them, for the digest.
+
+    They do not change when a model is stored and read again, unlike its pickle.
+    """
     parts = (
         "children_left",
         "children_right",
@@ -375,16 +376,20 @@ def _numbers_of(explainer: Any) -> bytes:
 
 
 def _factor_of_sklearn(model: Any) -> float:
-    """The factor from what `decision_function` gives to margins: with the exponential loss it is
-    half the log-odds."""
+    """The factor from `decision_function` to margins: 2 for the exponential loss, else 1.
+
+    With that loss it gives half the log-odds.
+    """
     if of_estimator(model, "loss") == "exponential":
         return 2.0
     return 1.0
 
 
 def _without_names(model: Any) -> Any:
-    """A copy that takes arrays without a warning: columns were put in its order by their names
-    before."""
+    """A copy of a scikit-learn model that takes arrays without a warning about names.
+
+    The columns have been put in its order before.
+    """
     if type(model).__module__.split(".")[0] != "sklearn" or not hasattr(model, "feature_names_in_"):
         return model
     plain = copy.copy(model)

@@ -1,4 +1,4 @@
-"""Few rows that stand for many: what a value function takes as a background, and greedy herding."""
+"""A weighted sample of rows that represents a table as background, and kernel herding."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ __all__ = ["Background", "herd"]
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Rows that stand for a table; give it to `Marginal` as the background."""
+    """Weighted rows that represent a table; give it to `Marginal` as the background."""
 
     rows: FloatArray
     """(b, columns): rows of the table."""
     weights: FloatArray
-    """(b,): shares of the table, summing to 1."""
+    """(b,): weights of the rows, which sum to 1."""
     feature_names: tuple[str, ...]
     method: str
     n_rows: int
-    """Of the table."""
+    """Number of rows of the table."""
     discrepancy: float
-    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2: the largest
-    difference of the means of a function of unit norm.  RBF kernel of median length-scales, in 512
-    random Fourier features that nothing was chosen by: within 6 % of that of the kernel itself."""
+    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2.
+
+    This is the largest difference of the means of a function of unit norm, for an RBF kernel with
+    median length-scales. It is computed in 512 random Fourier features that took no part in the
+    choice, within 6 % of the kernel's own.
+    """
     discrepancy_of_random: float
-    """Root mean square discrepancy of as many rows drawn at random."""
+    """Root mean square discrepancy of the same number of rows drawn at random."""
     times: Mapping[str, str] = field(default_factory=dict)
-    """Column of times, in microseconds since 1970 -> its kind."""
+    """Column of times -> its kind; rows hold microseconds since 1970."""
 
     def ordered(self, names: Sequence[str] | None) -> FloatArray:
-        """The rows with the columns of these names, in their order."""
+        """The rows with the columns of these names, in this order."""
         if names is None:
             return self.rows
         for name in names:
@@ -49,7 +52,7 @@ class Background:
         return self.rows[:, [self.feature_names.index(name) for name in names]]
 
     def table(self, names: Sequence[str] | None) -> Any:
-        """The rows `ordered` by these names; as a data frame where columns hold times."""
+        """The rows `ordered` by these names, as a data frame where columns hold times."""
         rows = self.ordered(names)
         if not self.times:
             return rows
@@ -62,7 +65,7 @@ class Background:
         ).rebuilt(rows)
 
     def summary(self) -> dict[str, Any]:
-        """What a cube says of it."""
+        """Method, sizes and discrepancies, for the notes of a cube."""
         return {
             "method": self.method,
             "rows": len(self.rows),
@@ -80,32 +83,32 @@ class Background:
 
 
 def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.intp]:
-    """Indices (size,) of candidates whose mean feature is near `mean`, each chosen given those
-    before it.
+    """Choose indices (size,) of candidates whose mean feature is near `mean`, by greedy herding.
 
-    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest, none twice, the
-    first of equals: no seed.  Any beginning of the list is the choice for that size.
+    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest: each at most
+    once, the first among equals, so no seed is needed.  The first s indices are the choice for
+    size s.
 
     Parameters
     ----------
     features : (candidates, r)
-        Real or complex.  k(X_b, z_r) makes the discrepancy small; values v_S(x) of some hundred
-        random pairs (S, x), X_b the only background row, serve the attributions better (d = 32, 100
-        rows: a third of the error of uniform choice, where the kernel gives three quarters).  A
-        column's scale says how much it matters.
+        Real or complex.  Features k(X_b, z_r) make the discrepancy small; values v_S(x) of some
+        hundred random pairs (S, x), with X_b the only background row, give better attributions
+        (d = 32, 100 rows: a third of the error of a uniform choice, where the kernel gives three
+        quarters).  The scale of a column is its weight.
     mean : (r,)
-        Over all rows, not over the candidates alone.
+        Mean feature over all rows, not over the candidates alone.
     size : int
 
     Raises
     ------
     InputError
-        Where there are fewer candidates than `size`.
+        Fewer candidates than `size`.
 
     Notes
     -----
     Kernel herding (Chen, Welling, Smola 2010) with the term ‖feature‖², which matters because
-    features over landmarks have different lengths.  2·candidates·r·size operations.
+    features over landmarks have different lengths.  It takes 2·candidates·r·size operations.
     """
     if not 0 < size <= len(features):
         raise InputError(f"size is {size}: give 1 to {len(features)}, the number of candidates")

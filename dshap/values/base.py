@@ -1,5 +1,4 @@
-"""What value functions share: a model, players and data; a predict function, or a model that is an
-expansion."""
+"""Base classes of value functions: a model, players and data; predict functions; kernel models."""
 
 from __future__ import annotations
 
@@ -29,19 +28,20 @@ from dshap.values.links import IDENTITY, link_of
 __all__ = ["PROBE_ROWS", "KernelValue", "Predicted", "PredictedValue", "TableValue"]
 
 PROBE_ROWS = 64
-"""Rows whose predictions stand for the predict function in the fingerprint."""
+"""The number of rows whose predictions identify the predict function in the fingerprint."""
 
 
 class TableValue:
-    """Base of the value functions: holds a model, players and data; subclasses say what a coalition
-    is worth.
+    """Base of the value functions, which holds a model, its players and the data.
+
+    Subclasses define what a coalition is worth.
 
     Parameters
     ----------
     model : Predictor
     data : array (b, columns), data frame, or any source that `dshap.explain` takes
-        The rows whose mean prediction `base` is given; None of a closed form of the model alone.
-    players : mapping of a player's name to its columns; the other columns stay single
+        The rows whose mean prediction is the base value; None for a closed form of the model alone.
+    players : mapping of a player's name to its columns; every other column is its own player
     """
 
     model: Predictor
@@ -49,7 +49,7 @@ class TableValue:
     needs_predictions = False
     notes: Mapping[str, Any] = MappingProxyType({})
     shared_arrays: tuple[str, ...] = ()
-    """Arrays of a State that do not go by coalitions."""
+    """Names of the arrays of a State that have no coalition axis."""
 
     def __init__(
         self, model: Predictor, data: Any, players: Mapping[str, Sequence[str | int]] | None
@@ -76,8 +76,10 @@ class TableValue:
         return len(self.model.output_names)
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: arrays are joined, shared ones
-        kept."""
+        """Join the states of several coalition tiles into one, in their order.
+
+        Arrays with a coalition axis are concatenated, shared ones are kept once.
+        """
         if len(states) == 1:
             return states[0]
         first = states[0]
@@ -91,14 +93,15 @@ class TableValue:
 
 
 class Predicted(TableValue):
-    """Of a predict function whose data may be any table that `dshap.explain` takes.
+    """A predict function as the model, with data in any form that `dshap.explain` takes.
 
-    predict is tried on the first rows of an array or a data frame, on a row of zeros where reading
-    the data would be work.  A path tells no columns: they are those of `feature_names`, or of the
-    estimator behind predict.  Where the data are a data frame with text, categorical or boolean
-    columns or with times, or the estimator behind predict was fitted on one, predict gets data
-    frames like it; of a data frame of numbers a function is tried with a frame, then with an array,
-    and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
+    The function predict is tried on the first rows of an array or a data frame, or on a row of
+    zeros where reading the data would be expensive. A path has no column names: they are those of
+    `feature_names`, or of the estimator behind predict. Where the data are a data frame with text,
+    categorical or boolean columns or with times, or the estimator behind predict was fitted on one,
+    predict receives data frames of the same form. With a data frame of numbers a function is tried
+    with a frame, then with an array, and receives the first that works. ``arrays=`` decides: True
+    for arrays, False for frames.
     """
 
     model: PredictFunction
@@ -147,10 +150,10 @@ class Predicted(TableValue):
         self.link.check(model.probe)
 
     def _check_frame(self, frame: Frame) -> None:
-        """Refuse columns of data frames that no values can be made of, before predict is tried."""
+        """Raise InputError for columns this value function cannot use, before predict is tried."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """Its name, model, link and players, and a digest of its data where they are in memory."""
+        """The name, model, link and players, with a digest of the data where they are in memory."""
         if isinstance(self.data, np.ndarray):
             data = np.ascontiguousarray(self.data)
         else:
@@ -167,20 +170,18 @@ class Predicted(TableValue):
 
 
 class PredictedValue(Predicted):
-    """Base of the value functions of a predict function.
+    """Base of the value functions of a predict function; public as `dshap.ValueFunction`.
 
-    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and
-    `fingerprint` where the values follow from more than the columns that are present, the model and
-    the data.
+    A subclass defines `evaluate`; and `prepare`, `cost` and `fingerprint` where the values depend
+    on more than the present columns, the model and the data.
     """
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`columns` (m, columns): those that are present in each coalition."""
+        """`columns` (m, columns): the columns that are present in each coalition."""
         return State({"columns": self.players.columns(masks)})
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of values that call the model: as a black box, whose own memory and operations are not
-        known."""
+        """Cost of values that call the model; its operations are unknown and count as infinite."""
         state = m * self.n_columns
         values = 8 * n * m * self.n_outputs
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
@@ -194,8 +195,10 @@ class PredictedValue(Predicted):
 
 
 class KernelValue(TableValue):
-    """Base of the value functions in closed form: a model that is an expansion, and data that
-    `moments` sums."""
+    """Base of the value functions of kernel models in closed form.
+
+    The model is an expansion, and `moments` sums over the data.
+    """
 
     model: ExpansionModel
 
@@ -214,13 +217,12 @@ class KernelValue(TableValue):
 
     @property
     def _item(self) -> int:
-        """Bytes of a factor of the model."""
+        """Bytes of one factor of the model."""
         return int(np.dtype(self.expansion.coefficients.dtype).itemsize)
 
 
 def check_predict(given: Any) -> None:
-    """Refuse a predict that cannot be called; of an estimator the message names the methods that it
-    has.
+    """Raise InputError for a predict that is not callable, with the methods an estimator has.
 
     Raises
     ------
@@ -251,8 +253,7 @@ def check_predict(given: Any) -> None:
 
 
 def _times_in(data: Any, names: Sequence[str] | None) -> dict[str, str]:
-    """Column -> its kind, of the columns of times of data that lie in a source or in a Dask
-    dataframe."""
+    """Column -> kind of time, for the columns of times of a source or Dask data frame."""
     kinds = times_of(data)
     if is_lazy(data) and has_columns(data):
         kinds = {str(name): time_kind(dtype) for name, dtype in data.dtypes.items()}
@@ -260,7 +261,7 @@ def _times_in(data: Any, names: Sequence[str] | None) -> dict[str, str]:
 
 
 def _n_columns(data: Any, names: Sequence[str] | None) -> int:
-    """Columns that predict takes: of the array, or as many as there are names."""
+    """Number of columns that predict takes: the array's, or the number of names."""
     if not has_columns(data) and len(shape := shape_of(data)) == 2:
         return int(shape[1])
     if names is None and isinstance(data, str | Path):
@@ -275,7 +276,7 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
 
 
 def _refuse_missing_file(given: str | Path) -> None:
-    """Say that a path holds nothing, before its columns are asked for."""
+    """Raise InputError for a path without files, before its columns are asked for."""
     path = as_path("data", given)
     if not path.exists() and not glob.glob(str(path)):
         raise InputError(
@@ -286,8 +287,7 @@ def _refuse_missing_file(given: str | Path) -> None:
 
 
 def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> FloatArray:
-    """What predict is tried on (rows, columns): the first rows where they lie in memory, else a row
-    of zeros."""
+    """Rows (rows, columns) to try predict on: the first in memory, else a row of zeros."""
     head: Any = np.zeros((1, n_columns))
     if isinstance(data, np.ndarray):
         head = data[:PROBE_ROWS]

@@ -1,5 +1,4 @@
-"""Observational values of any model by a Gaussian copula: margins as they are, dependence as normal
-scores have it."""
+"""Observational values of any model by a Gaussian copula with empirical margins."""
 
 from __future__ import annotations
 
@@ -17,27 +16,27 @@ from dshap.values.gaussian import Gaussian
 __all__ = ["Copula"]
 
 MARGIN_SAMPLE = 20_000
-"""Rows that the margins are taken from."""
+"""Number of sampled rows that the margins are estimated from."""
 POINTS = 4_096
-"""Different values of a margin at most: quantiles of what the sample holds."""
+"""The most distinct values of a margin; above, quantiles of the sample are used."""
 
 
 class Copula(Gaussian):
-    """v_S(x) = E f(x_S, X_S̄) with normal scores Z_j = Φ⁻¹(F_j(X_j)) jointly normal, F_j the margin
-    of column j.
+    """Observational values under a Gaussian copula with empirical margins.
 
-    Like `Gaussian` for the scores, so that margins of any shape are kept: skewed, bounded, or of a
-    few values.
+    v_S(x) = E f(x_S, X_S̄), where the normal scores Z_j = Φ⁻¹(F_j(X_j)) are jointly Gaussian, F_j
+    the margin of column j. It is `Gaussian` for the scores, so that margins of any shape are kept:
+    skewed, bounded, or of a few values.
 
     Parameters
     ----------
     predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows,
-        arrays : see `Gaussian`; columns of times are taken, as draws are values of the data
+        arrays : see `Gaussian`; columns of times are allowed, as draws are values of the data
 
     Raises
     ------
     InputError, PredictError
-        As `Gaussian`.
+        As for `Gaussian`.
 
     Notes
     -----
@@ -51,8 +50,7 @@ class Copula(Gaussian):
     name = "copula"
     drawn = ("times",)
     margins: tuple[tuple[FloatArray, FloatArray, FloatArray], ...] | None = None
-    """Of each column: its values (p,), rising; their scores (p,); the scores where one value ends
-    (p − 1,)."""
+    """For each column: values (p,), ascending; their scores (p,); scores of step ends (p − 1,)."""
 
     @property
     def sample_size(self) -> int:
@@ -61,8 +59,11 @@ class Copula(Gaussian):
         return 0
 
     def choose(self, sample: FloatArray) -> State:
-        """The margins, column after column: `value`, `score`, `end` (Σp,), and `size` (columns,) of
-        each."""
+        """Estimate the margins from a sample.
+
+        `value`, `score` and `end` (Σp,) hold the columns one after the other, `size` (columns,)
+        says how long each is.
+        """
         parts = [_margin(column) for column in sample.T]
         return State(
             {
@@ -105,7 +106,7 @@ class Copula(Gaussian):
         return out
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of the scores, beside what `Gaussian` takes."""
+        """The cost of `Gaussian`, plus that of the scores."""
         cost = super().cost(m, n)
         drawn = min(self.model.buffer_rows, n * self.n_samples)
         return replace(
@@ -116,8 +117,7 @@ class Copula(Gaussian):
 
 
 def _margin(sample: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values (p,), the score of the middle of each one's step of the distribution function, and of
-    its end."""
+    """Distinct values (p,), scores of the middles of their steps of F, and scores of the ends."""
     if not len(sample):
         return np.zeros(1), np.zeros(1), np.zeros(1)
     value, count = np.unique(sample, return_counts=True)

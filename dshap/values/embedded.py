@@ -1,5 +1,4 @@
-"""What observational value functions share: features of every coalition's columns, fitted on the
-data."""
+"""Base of the observational value functions that regress on kernel features of each coalition."""
 
 from __future__ import annotations
 
@@ -26,9 +25,9 @@ from dshap.values.base import TableValue
 __all__ = ["SUM_ROWS", "EmbeddedValue"]
 
 SUM_ROWS = 512
-"""Rows whose factors are held at once in the sums over the data."""
+"""Number of rows whose factors are held at once in the sums over the data."""
 KERNEL_SAMPLE = 20_000
-"""Rows that a length-scale "median" is taken from."""
+"""Number of sampled rows that a length-scale "median" is computed from."""
 
 
 class EmbeddedValue(TableValue):
@@ -40,7 +39,7 @@ class EmbeddedValue(TableValue):
     def _embed(
         self, kernel: Kernel | ProductKernel | None, embedding: Embedding, rank_tolerance: float
     ) -> None:
-        """Check and hold the options; the anchors stay to be chosen."""
+        """Check and store the options; the anchors are chosen later from a sample."""
         kernel = checked_kernel(kernel)
         if kernel.is_validated:
             raise InputError(
@@ -65,14 +64,16 @@ class EmbeddedValue(TableValue):
 
     @property
     def sample_size(self) -> int:
-        """Rows to choose from; 0 once chosen."""
+        """Number of rows to choose from; 0 once chosen."""
         if self.basis is not None:
             return 0
         return max(self.embedding.sample_size, 0 if self.kernel.is_resolved else KERNEL_SAMPLE)
 
     def choose(self, sample: FloatArray) -> State:
-        """`anchors` (q, columns), landmarks or frequencies, and the kernel, from a sample (n,
-        columns) of the data."""
+        """Choose `anchors` (q, columns), landmarks or frequencies, and the bound kernel.
+
+        sample (n, columns) of the data.
+        """
         bound = self.kernel.bind(self.n_columns, sample, names=self.model.feature_names)
         if bound.n_columns != self.n_columns:
             raise InputError(f"the kernel has {bound.n_columns} columns, the data {self.n_columns}")
@@ -97,8 +98,7 @@ class EmbeddedValue(TableValue):
         return self.basis
 
     def _features(self, columns: BoolArray) -> list[SubsetFeatures]:
-        """Of each coalition's columns (m, columns); those of the last coalitions asked for are
-        remembered."""
+        """The features of each coalition of columns (m, columns); the last result is cached."""
         key = np.packbits(columns).tobytes()
         memory = self._memory
         if memory is None or memory[0] != key:
@@ -110,12 +110,12 @@ class EmbeddedValue(TableValue):
 
     @property
     def _q(self) -> int:
-        """Products of the embedding."""
+        """Number of anchors of the embedding."""
         return self.embedding.size
 
     @property
     def _p(self) -> int:
-        """Features, at most."""
+        """The largest number of features of a coalition."""
         return self.embedding.n_features
 
     @property
@@ -123,13 +123,13 @@ class EmbeddedValue(TableValue):
         return int(np.dtype(self.embedding.dtype).itemsize)
 
     def _feature_bytes(self, m: int) -> int:
-        """The factors of the anchors, and of m coalitions what the features keep."""
+        """Bytes of the factors of the anchors, and of the features of m coalitions."""
         if self.embedding.dtype == np.float64:
             return 8 * self._q**2 * (self.n_columns + 2 * m + 4)
         return 8 * m * self._q
 
     def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
-        """Factors of n rows, three temporaries of one, and the lattices."""
+        """Bytes of the factors of n rows, three temporaries of one, and the lattices."""
         return itemsize * n * n_terms * (self.n_columns + 3) + Lattice.nbytes(
             self.n_columns, n_terms, n, itemsize
         )

@@ -1,4 +1,4 @@
-"""Observational values of any model where the columns are taken as jointly Gaussian."""
+"""Observational values of any model, with the columns taken as jointly Gaussian."""
 
 from __future__ import annotations
 
@@ -20,37 +20,39 @@ __all__ = ["Gaussian"]
 
 
 class Gaussian(Shifted, PredictedValue):
-    """v_S(x) = E f(x_S, X_S̄) with X_S̄ | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹
-    Σ_SC), C = S̄.
+    """Observational values under a Gaussian distribution fitted to the data.
 
-    μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, by sums; the
-    expectation is the mean of f over `n_samples` draws, so that any model will do.
+    v_S(x) = E f(x_S, X_C) over X_C | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹
+    Σ_SC), with C = S̄ the absent columns.
+
+    μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, computed by sums.
+    The expectation is the mean of f over `n_samples` draws, so that f can be any model.
 
     Parameters
     ----------
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
         It gets data frames or arrays by the rule of `Marginal`.
-    data : array (n, columns), data frame, or any path, collection or source that `dshap.explain`
-        takes The rows that μ and Σ are taken from; every row counts.  It is read by spans.
+    data : array (n, columns), data frame, or any path, collection or source for `dshap.explain`
+        The rows that μ and Σ are estimated from; every row counts, and they are read by spans.
     n_samples : int
         Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
     ridge : float
-        Added to the diagonal of the correlation matrix: for columns that determine one another.  Σ
-        is then D (R + ridge·I) D throughout, D the standard deviations: variances grow by the
-        factor 1 + ridge.
+        Number added to the diagonal of the correlation matrix, for columns that determine one
+        another.  Σ is then D (R + ridge·I) D throughout, with D the standard deviations: variances
+        grow by the factor 1 + ridge.
     seed : int
-        Of the draws.
+        Seed of the draws.
     players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
-        A path tells no columns: name them in `feature_names`, unless the estimator behind `predict`
-        knows them.
+        A path has no column names: give them in `feature_names`, unless the estimator behind
+        `predict` knows them.
 
     Raises
     ------
     PredictError
         The predict function fails or gives another shape than (n,) or (n, k).  It is tried at once,
         on the first rows of an array or a pandas data frame, on one row of zeros where reading
-        `data` would be work.
+        `data` would be expensive.
     InputError
         Bad options; or, when coalitions are prepared, present columns that determine one another.
 
@@ -62,29 +64,29 @@ class Gaussian(Shifted, PredictedValue):
 
     The draws z (n_samples, columns), standard normal, are made from the seed alone and are common
     to all instances and all coalitions (common random numbers): Monte-Carlo errors of coalitions
-    cancel in part in the attributions, and those of instances move together.  Absent columns take
+    cancel in part in the attributions, and those of instances are correlated.  Absent columns take
     conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
     root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
-    the correlation matrix: the game is that of the fitted distribution throughout, and a column
-    that the model does not use and that says nothing of others gets 0.  The cube's attribute
-    `base_value` holds the standard error of these draws and the mean prediction over the data: what
-    they differ by is how far the fitted distribution is from the data where the model looks.  With
+    the correlation matrix: all values belong to the fitted distribution, and a column that the
+    model does not use and that is independent of the others gets 0.  The cube's attribute
+    `base_value` holds v(empty), its standard error and the mean prediction over the data: the
+    difference shows how far the fitted distribution is from the data, as seen by the model.  With
     antithetic pairs the mean of the draws is the conditional mean, so linear models have no
     Monte-Carlo error, and odd terms of any model have none.
 
-    Draws need not look like rows (categories get fractions): where the model is wild off the data,
-    few draws carry the mean, and other seeds give other values.
+    Draws need not look like rows (integer columns get fractions): where the model varies strongly
+    away from the data, few draws dominate the mean, and other seeds give other values.
 
-    A column without variance in `data` tells nothing about others and keeps its mean where it is
-    absent.
+    A column without variance in `data` carries no information about others, and keeps its mean
+    where it is absent.
 
-    n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations a row of
-    data, for each tile of coalitions; an eigendecomposition a coalition.
+    Cost: n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations for
+    each row of data and tile of coalitions; an eigendecomposition for each coalition.
     """
 
     name = "gaussian"
     drawn: tuple[str, ...] = ()
-    """Kinds of columns that draws are values of, beside numbers."""
+    """Kinds of non-numeric columns that can be drawn."""
     shared_arrays = ("mean", "draws", "base", "base_error")
 
     def __init__(
@@ -115,8 +117,10 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def _check_frame(self, frame: Frame) -> None:
-        """Refuse columns that cannot be drawn: categories, and times, whose draws would go beyond
-        those of the data."""
+        """Raise InputError for columns that cannot be drawn: categories and times.
+
+        Gaussian draws of times would go beyond those of the data.
+        """
         held_by = {"text or categories": frame.categories, "times": frame.times}
         for held, names in held_by.items():
             if names and held not in self.drawn:
@@ -127,26 +131,27 @@ class Gaussian(Shifted, PredictedValue):
                 )
 
     def _scores(self, rows: FloatArray) -> FloatArray:
-        """What is jointly normal (n, columns): the columns themselves."""
+        """The jointly Gaussian transform of rows (n, columns); here the columns themselves."""
         return rows
 
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
-        """Columns (…, columns) that have these scores; those that are not wanted may hold
-        anything."""
+        """Columns (…, columns) with these scores; those not wanted may hold anything."""
         return scores
 
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; the same for any
-        coalitions."""
+        """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
+
+        They are the same for any coalitions.
+        """
         return normal_sums(self._scores(rows), self._shift())
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """The conditional distributions of m coalitions, c columns.
+        """Prepare the conditional distributions of m coalitions of c columns.
 
-        `columns` (m, c): present.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in the rows
-        of absent and the columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent
+        `columns` (m, c): present columns.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in
+        rows of absent and columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent
         rows and columns, else 0; times its transpose it is the conditional covariance.  `draws`
         (n_samples, c): standard normal, shared.  `base` (k,): v(empty), the mean of f over the
         draws; `base_error` (k,): its standard error.
@@ -173,7 +178,7 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def _conditional(self, table: NormalTable, present: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Σ_CS Σ_SS⁻¹ and D A^½ of one coalition of columns, both (columns, columns)."""
+        """Σ_CS Σ_SS⁻¹ and D A^½ of one coalition, both (columns, columns)."""
         inside, outside = table.parts(present)
         found = conditional(table.correlation, inside, outside)
         if found is None:
@@ -186,7 +191,7 @@ class Gaussian(Shifted, PredictedValue):
         return regression, factor
 
     def _empty(self, table: NormalTable, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """v(empty) (k,) and its standard error, of the antithetic pairs.
+        """v(empty) (k,) and its standard error, from the antithetic pairs.
 
         Raises
         ------
@@ -212,12 +217,11 @@ class Gaussian(Shifted, PredictedValue):
         return pairs.mean(axis=0), spread / np.sqrt(len(pairs))
 
     def base(self, state: State) -> FloatArray:
-        """v(empty) (k,): the mean over the draws, as of every other coalition."""
+        """v(empty) (k,): the mean of f over the draws."""
         return state["base"]
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
-        """v(empty), the standard error of its draws (None of one pair), and the mean prediction
-        over the data."""
+        """v(empty), the standard error of its draws (None for one pair), the mean prediction."""
         errors = [None if np.isnan(each) else float(each) for each in state["base_error"]]
         return {
             "draws": self.n_samples,
@@ -244,8 +248,7 @@ class Gaussian(Shifted, PredictedValue):
     def _mean_over(
         self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray
     ) -> FloatArray:
-        """Mean over draws of f (n, k) at the values whose scores are centre + noise; those of
-        `rows` where present."""
+        """Mean of f (n, k) over draws with scores centre + noise and the rows' present columns."""
         draw_step = min(len(noise), self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // draw_step)
         total = np.zeros((len(centre), self.n_outputs))
@@ -262,11 +265,11 @@ class Gaussian(Shifted, PredictedValue):
         return total / len(noise)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """The model's memory is not known here: twice the buffer is allowed for it.  Sums over the
-        data are those of a tile of coalitions, however many it holds.
+        """Bytes and predictions; the model's own memory is unknown, so twice the buffer counts.
 
-        Of `prepare` Moments, State, a dozen matrices of one coalition, the masks as they are made;
-        the draws' two halves, or what v(empty) is predicted from, with as much for the model.
+        The sums over the data cost the same for any number of coalitions in a tile. `prepare` needs
+        Moments, State, a dozen matrices of one coalition, the masks, and the two halves of the
+        draws or the rows that v(empty) is predicted from, with as much for the model.
         """
         c = self.n_columns
         k = self.n_outputs
@@ -299,6 +302,6 @@ class Gaussian(Shifted, PredictedValue):
 
 
 def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
-    """Standard normal draws (n_samples, columns), the second half minus the first."""
+    """Standard normal draws (n_samples, columns); the second half is minus the first."""
     half = np.random.default_rng(seed).standard_normal((n_samples // 2, n_columns))
     return np.concatenate([half, -half])

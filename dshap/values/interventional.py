@@ -1,5 +1,4 @@
-"""Interventional values of kernel models in closed form (RKHS-SHAP, Proposition 3): no model is
-called."""
+"""Interventional values of kernel models in closed form (RKHS-SHAP, Proposition 3)."""
 
 from __future__ import annotations
 
@@ -20,32 +19,32 @@ __all__ = ["KernelInterventional"]
 
 
 class KernelInterventional(KernelValue):
-    """v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), μ_r(S̄) = mean over the background of k_S̄(X_b,
-    z_r).
+    """Interventional values of a kernel model in closed form.
 
-    Equals `Marginal(model.predict, background)`, at the cost of one row of background however many
-    there are.
+    v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), with the mean embedding μ_r(S̄) = mean over the
+    background of k_S̄(X_b, z_r). They equal those of `Marginal(model.predict, background)`, and a
+    row costs the same for any number of background rows.
 
     Parameters
     ----------
     model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model
-        (`expansion_`) f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj): product kernels, or the complex
-        exponentials of Fourier features.
+        The model f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj), with product kernels, or with the complex
+        exponentials of Fourier features.  A fitted model has it in `expansion_`.
     background : array (b, columns), data frame, Dask collection or source
         Every row counts; it is read once, by spans.
     n_background, tolerance : int, float
-        Of `design="quadrature"` alone, for more players than a table of coalitions holds: rows of
-        the background that herding keeps, and the largest error by the number of nodes that is
-        aimed at, in standard deviations of the predictions; nodes are counted and checked on the
-        rows that are explained, and the cube states the error.
+        Options of `design="quadrature"`, for many players: the number of background rows that
+        herding keeps, and the largest error due to the number of nodes, in standard deviations of
+        the predictions.  The number of nodes is chosen and checked on the explained rows, and the
+        cube states the error.
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above it
-    is the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
-    with the mean embedding of S̄ as a vector over the model's landmarks.  r·b·m multiplications
-    once, r·m for every explained row.
+    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above, it
+    takes the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
+    with the mean embedding of S̄ as a vector over the model's landmarks.  It takes r·b·m
+    multiplications once, and r·m for every explained row.
     """
 
     shared_arrays = ("base",)
@@ -66,14 +65,14 @@ class KernelInterventional(KernelValue):
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
+        """`complement` (m, r) = Σ_b k_S̄(X_b, z_r), and `count`."""
         columns = ~self.players.columns(masks)
         dtype = self.expansion.coefficients.dtype
         sums = subset_sums(self.expansion, columns, rows, self._r, dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """T[S, k, r] = A_rk μ_r(S̄)."""
+        """The table T[S, k, r] = A_rk μ_r(S̄), as the state of a `SubsetTable`."""
         assert moments is not None
         mean = moments["complement"] / moments["count"]  # (m, r)
         table = np.ascontiguousarray(mean[:, None, :] * self.expansion.coefficients.T)  # (m, k, r)
@@ -91,7 +90,7 @@ class KernelInterventional(KernelValue):
         return table.scored(score, self.players.members, whole=self.expansion.coefficients)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Factors of rows and sums over lattices of coalitions."""
+        """Bytes and operations for m coalitions and n rows: factors, and sums over lattices."""
         c = self.n_columns
         k = self.n_outputs
         r = self._r

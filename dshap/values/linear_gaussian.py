@@ -1,4 +1,4 @@
-"""Observational and interventional values of linear models in closed form, for normal columns."""
+"""Observational and interventional values of linear models in closed form, for Gaussian columns."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ KINDS = ("observational", "interventional")
 
 @dataclass(frozen=True, eq=False)
 class LinearTransform:
-    """T (d, columns, columns): the Shapley value of player i in the game v_S = E[x | x_S] − μ is
-    T[i] (x − μ).
+    """The Shapley values of E[x | x_S] for Gaussian columns, as matrices T (d, columns, columns).
 
-    A model f(x) = βx + b has φ_i = β T[i] (x − μ): one contraction, whatever β is.
+    In the game v_S = E[x | x_S] − μ the Shapley value of player i is T[i] (x − μ). A model f(x) =
+    βx + b has φ_i = β T[i] (x − μ): one contraction, for any β.
     """
 
     mean: FloatArray
@@ -35,21 +35,22 @@ class LinearTransform:
     values: FloatArray
     """T (d, columns, columns)"""
     replicates: FloatArray
-    """(R, d, columns, columns): T of the jackknife groups, of the permutations; R = 0 where all
-    coalitions count."""
+    """(R, d, columns, columns): T of the jackknife groups; R = 0 where all coalitions count."""
     players: Players
     feature_names: tuple[str, ...] | None
-    """Of the columns, where they are known."""
+    """Names of the columns, where they are known."""
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """M (d, columns, k) with φ = (x − μ) M of a model with coefficients (k, columns); M of the
-        groups (R, …)."""
+        """The matrices M (d, columns, k) of a linear model, and M of the groups (R, …).
+
+        φ = (x − μ) M for coefficients (k, columns).
+        """
         both = np.concatenate([self.values[None], self.replicates])  # (1 + R, d, columns, columns)
         found = np.einsum("ka,rdab->rdbk", coef, both, optimize=True)
         return found[0], found[1:]
 
     def save(self, path: str | Path) -> None:
-        """An .npz file, which opens with `numpy.load`."""
+        """Write an .npz file, which `numpy.load` can open."""
         arrays = {"mean": self.mean, "values": self.values, "replicates": self.replicates}
         texts = {"players": self.players.names, "feature_names": self.feature_names or ()}
         arrays |= {
@@ -62,7 +63,7 @@ class LinearTransform:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """What `save` wrote."""
+        """Read a file that `save` wrote."""
         record = Record.load(as_path("path", path, "file"))
         names, columns = (
             tuple(one.decode() for one in record[name].tolist())
@@ -73,23 +74,23 @@ class LinearTransform:
 
 
 class LinearGaussian(Shifted):
-    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ,
-    Σ).
+    """Shapley values of a linear model of Gaussian columns, in closed form: φ = M (x − μ).
 
-    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns)
-    matrix M an output, by all coalitions up to 16 players, by random orders with standard errors
-    above; then a row costs one product.
+    The model is f(x) = βx + b, with v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ). v_S(x) = β (μ +
+    G_S (x − μ)) + b is affine, so that all attributions of an output are one (players, columns)
+    matrix M: from all coalitions up to 16 players, from random orders with standard errors above.
+    After that a row costs one matrix product.
 
     Parameters
     ----------
     coef : array (columns,) or (k, columns), or a fitted linear model with `coef_` and `intercept_`
-        Of a classifier the decision function is explained.
+        For a classifier the decision function is explained.
     intercept : float or (k,)
     mean, covariance : (columns,) and (columns, columns)
-    data : array, data frame, or any table that `dshap.explain` takes, instead of mean and
-        covariance They are then sums over all its rows.
+    data : array, data frame, or any table that `dshap.explain` takes
+        Given instead of mean and covariance, which are then computed from all its rows.
     transform : LinearTransform, instead of mean and covariance
-        What `linear_transform` made for another model on the same data.
+        The result of `linear_transform`, reused for another model on the same data.
     kind : {"observational", "interventional"}
         Interventional: φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is
         needed.
@@ -160,7 +161,7 @@ class LinearGaussian(Shifted):
         outputs = output_names if output_names is not None else classes_of(coef, k)
         super().__init__(
             LinearModel(weights, constant, names, outputs),
-            # of that mean, and they vary
+            # two rows with that mean, in which every column varies
             data if mean is None else np.array([mean - spread, mean + spread]),
             players,
         )
@@ -188,14 +189,16 @@ class LinearGaussian(Shifted):
         return self.table is None and self.transform is None
 
     def sums(self, rows: FloatArray) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ
-        was given."""
+        """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
+
+        Empty where Σ or a transform was given.
+        """
         if self._learns:
             return normal_sums(rows, self._shift())
         return Moments()
 
     def table_of(self, moments: Moments) -> NormalTable:
-        """Mean and covariance: those that were given, or of the sums over the data."""
+        """The given mean and covariance, or those from the sums over the data."""
         return self.table or NormalTable.of_moments(moments, self._shift(), self.ridge)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -225,7 +228,7 @@ class LinearGaussian(Shifted):
 
 
 def _names_with(transform: LinearTransform, names: Sequence[str] | None) -> Sequence[str] | None:
-    """Names of the columns; an InputError where those of the transform are others."""
+    """The names of the columns; InputError where they differ from the transform's."""
     names = names or transform.feature_names
     if names is not None and tuple(map(str, names)) != (
         transform.feature_names or tuple(map(str, names))

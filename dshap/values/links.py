@@ -1,7 +1,6 @@
-"""Links: what an expectation of probabilities is turned into before the attribution, such as its
-logarithm.
+"""Links: functions g applied to an expectation before the attribution, such as the logarithm.
 
-A link comes after the expectation: v_S(x) = g(E f), not E g(f).
+The link comes after the expectation: v_S(x) = g(E f), not E g(f).
 """
 
 from __future__ import annotations
@@ -32,31 +31,31 @@ __all__ = [
 ]
 
 ROUNDING = 1e-9
-"""By which a mean of probabilities may leave [0, 1]."""
+"""How far rounding may move a mean of probabilities outside [0, 1]."""
 MAX_CLIP = 0.1
 CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """v_S(x) = E f: the values are attributed as they are."""
+    """The identity link v_S(x) = E f, on the scale of the predictions."""
 
     is_identity: ClassVar[bool] = True
     is_by_row: ClassVar[bool] = False
 
     def bound(self, names: Sequence[str]) -> Identity:
-        """Any outputs will do."""
+        """This link, which takes any outputs."""
         return self
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return names
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """No class is chosen."""
+        """None: the identity chooses no class."""
         return None
 
     def check(self, prediction: FloatArray) -> None:
-        """Any number will do."""
+        """Accept all predictions."""
 
     def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
         return expected
@@ -70,7 +69,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ProbabilityLink(ABC):
-    """Base of the links of probabilities.
+    """Base of the links for probabilities.
 
     Parameters
     ----------
@@ -84,22 +83,22 @@ class ProbabilityLink(ABC):
 
     is_identity: ClassVar[bool] = False
     name: ClassVar[str]
-    """As it is given in `link=`."""
+    """The name that `link=` takes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", CLIP("clip", self.clip))
 
     @property
     def is_by_row(self) -> bool:
-        """v(empty) differs from row to row."""
+        """Whether v(empty) differs from row to row."""
         return True
 
     @abstractmethod
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
-        """g of probabilities (n, m, k), f(x) (n, k) beside them."""
+        """g (n, m, k') of probabilities p (n, m, k), with the predictions f(x) (n, k)."""
 
     def bound(self, names: Sequence[str]) -> Link:
-        """This link for outputs of these names, or an InputError."""
+        """This link for outputs of these names; InputError for fewer than two."""
         if len(names) < 2:
             raise InputError(
                 f'link "{self.name}" needs the probabilities of all classes, two outputs at least: '
@@ -109,22 +108,22 @@ class ProbabilityLink(ABC):
         return self
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """One output, whatever there was."""
+        """The name of the one output that is attributed."""
         return (self.describe(),)
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """(n,): the output that each row is explained for; None where it is the same for all of
-        them."""
+        """(n,): the output that each row is explained for; None where it is the same for all."""
         return None
 
     def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
-        """g (n, m, k') of expectations (n, m, k) of rows whose predictions are (n, k); NaN stays
-        NaN.
+        """g (n, m, k') of expectations (n, m, k); NaN stays NaN.
+
+        prediction (n, k).
 
         Raises
         ------
         PredictError
-            Predictions that are no probabilities, or expectations whose logarithm is infinite.
+            Predictions outside [0, 1], or expectations whose logarithm is infinite.
         """
         self.check(prediction)
         if not self.clip:
@@ -140,7 +139,7 @@ class ProbabilityLink(ABC):
         return out
 
     def check(self, prediction: FloatArray) -> None:
-        """Refuse predictions (n, k) that are no probabilities, with a `PredictError`."""
+        """Raise `PredictError` for predictions (n, k) outside [0, 1]."""
         self._refuse_outside(prediction, "the model gave {}")
 
     def _refuse_outside(self, p: FloatArray, what: str, more: str = "") -> None:
@@ -153,7 +152,7 @@ class ProbabilityLink(ABC):
             )
 
     def describe(self) -> str:
-        """For people, and the output coordinate."""
+        """The link in words, also the name of its output."""
         return self.name.replace("_", " ")
 
     def fingerprint(self) -> dict[str, Any]:
@@ -162,8 +161,9 @@ class ProbabilityLink(ABC):
 
 @dataclass(frozen=True)
 class Logit(ProbabilityLink):
-    """log p − log(1 − p) of every output by itself: p (n, m, k) the expectations of k
-    probabilities.
+    """The logit log p − log(1 − p) of every output separately.
+
+    p (n, m, k) are the expectations of k probabilities.
 
     Parameters
     ----------
@@ -188,11 +188,11 @@ class Logit(ProbabilityLink):
 
 @dataclass(frozen=True)
 class OfClass(ProbabilityLink):
-    """Base of the links of one class: a given one, or that of the largest f(x)."""
+    """Base of the links for one class: a named one, or the class of the largest f(x)."""
 
     of: str | int | None = None
     position: int | None = field(default=None, kw_only=True, repr=False)
-    """Of the class among the outputs; found by `bound`."""
+    """Position of the named class among the outputs; set by `bound`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -220,7 +220,7 @@ class OfClass(ProbabilityLink):
         return prediction.argmax(axis=1).astype(np.int16)
 
     def _of_class(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
-        """(n, m, 1)"""
+        """The probability (n, m, 1) of the class."""
         chosen = self.classes(prediction)
         if chosen is None:
             return p[..., self.position, None]
@@ -239,8 +239,9 @@ class OfClass(ProbabilityLink):
 
 @dataclass(frozen=True)
 class LogOdds(OfClass):
-    """log p_y − log(1 − p_y) of one class y: p (n, m, k) the expectations of the probabilities of k
-    classes.
+    """The log-odds log p_y − log(1 − p_y) of one class y.
+
+    p (n, m, k) are the expectations of the probabilities of k classes.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ class LogOdds(OfClass):
         and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
         lie in [0, 1] always.
     of : str or int, optional
-        Name of the class (of the output).  None: the class of the largest f(x), row by row;
+        Name of the class, as among the outputs.  None: the class of the largest f(x), row by row;
         v(empty) then differs from row to row.
     """
 
@@ -262,7 +263,9 @@ class LogOdds(OfClass):
 
 @dataclass(frozen=True)
 class LogProbability(OfClass):
-    """log p_y of one class y: p (n, m, k) the expectations of the probabilities of k classes.
+    """The log-probability log p_y of one class y.
+
+    p (n, m, k) are the expectations of the probabilities of k classes.
 
     Parameters
     ----------
@@ -277,8 +280,9 @@ class LogProbability(OfClass):
 
 @dataclass(frozen=True)
 class ExpectedLogProbability(ProbabilityLink):
-    """Σ_y P(y | x) log P(y | x_S) over k classes, with P(y | x) = f(x) and P(y | x_S) the
-    expectations.
+    """The expected log-probability Σ_y P(y | x) log P(y | x_S) over k classes.
+
+    P(y | x) = f(x), and P(y | x_S) are the expectations.
 
     Parameters
     ----------
@@ -303,11 +307,11 @@ LINKS: Mapping[str, Callable[..., Link]] = {
     "log_probability": LogProbability,
     "expected_log_probability": ExpectedLogProbability,
 }
-"""What `link=` takes by name."""
+"""Name in `link=` -> the link's class."""
 
 
 def link_of(given: str | Link | None, names: Sequence[str]) -> Link:
-    """The link of this name, or the one given, for outputs of these names."""
+    """The link of this name, or the given link, bound to outputs of these names."""
     if given is None:
         return IDENTITY
     if isinstance(given, str):

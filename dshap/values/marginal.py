@@ -23,11 +23,13 @@ from dshap.values.base import PredictedValue, check_predict
 __all__ = ["Marginal"]
 
 STREAMED_ROWS = 65_536
-"""Of a background that is read by spans, at once."""
+"""Number of background rows in memory at once, for a background that is read by spans."""
 
 
 class Marginal(PredictedValue):
-    """v_S(x) = Σ_b w_b f(x_S, X_b,S̄) / Σ_b w_b over background rows b, by calling the model.
+    """Interventional values of any model, by averaging its predictions over background rows.
+
+    v_S(x) = Σ_b w_b f(x_S, X_b,S̄) / Σ_b w_b over background rows b.
 
     Parameters
     ----------
@@ -35,13 +37,13 @@ class Marginal(PredictedValue):
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
         Where the background is a data frame with text, categorical or boolean columns or with
         times, or the estimator behind predict was fitted on one, it gets data frames of the same
-        columns and dtypes.  Where it is a data frame of numbers, a function of one's own is tried
-        with a data frame of its first rows, then with an array, and gets what it took first.
+        columns and dtypes.  Where it is a data frame of numbers, a user's function is tried with a
+        data frame of its first rows, then with an array, and gets the first form that works.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
         Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A
         path, a collection or a source is read by spans, every row of it counts, and no worker holds
-        more than one span.  `Background` is what `dshap.choose_background` chose from a table, with
-        weights.
+        more than one span.  A `Background` holds weighted rows that `dshap.choose_background` chose
+        from a table.
     players : mapping, optional
         ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place
         of its first column: read cubes by the names of players, not by the order given here.
@@ -53,16 +55,16 @@ class Marginal(PredictedValue):
         Where not given: the classes of the classifier behind ``predict``, if it has as many as
         outputs.
     link : str or Link, optional
-        v_S(x) = g(that mean): "identity", "logit", "log_odds" or "log_probability" (of the
-        predicted class; of another by `LogOdds("name")`, `LogProbability("name")`),
-        "expected_log_probability"; see `dshap.values.LogOdds`.
+        A function g applied to the mean above: "identity", "logit", "log_odds" or
+        "log_probability" (for the predicted class; for another one `LogOdds("name")`,
+        `LogProbability("name")`), "expected_log_probability"; see `dshap.values.LogOdds`.
     weights : array (b,), optional
-        Of the background rows: not negative, of any positive sum; all alike where not given.
+        Weights of the background rows, not negative, with any positive sum; equal by default.
     buffer_rows : int
-        Rows handed to one predict call at most, and 64 MiB of them (unless a single row is larger).
+        The most rows in one predict call, which also has at most 64 MiB of rows.
     arrays : bool, optional
-        True hands predict arrays (quicker where it takes both), False data frames; not given: as
-        said at `predict`.
+        True calls predict with arrays (faster where it takes both), False with data frames; by
+        default as described at `predict`.
 
     Raises
     ------
@@ -72,8 +74,8 @@ class Marginal(PredictedValue):
 
     Notes
     -----
-    n·m·b model evaluations for n rows and m coalitions at most: columns in which a row equals a
-    background row are the same in every mix of the two, and mixes that are alike are predicted
+    Cost: at most n·m·b model evaluations for n rows and m coalitions.  Columns in which a row
+    equals a background row are the same in every mix of the two, and equal mixes are predicted
     once.
     """
 
@@ -132,13 +134,15 @@ class Marginal(PredictedValue):
             self.data_weights = _checked_weights(weights, len(self.background))
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """The columns that each coalition keeps, and their bits."""
+        """The columns that are present in each coalition, and the same as bits."""
         found = Masks.of(self.players.columns(masks))
         return State({"columns": found.columns, "bits": found.bits})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k), in predict calls of at most `buffer_rows` rows; equal mixes are
-        predicted once."""
+        """values (n, m, k), in predict calls of at most `buffer_rows` rows.
+
+        Mixed rows that are equal are predicted once.
+        """
         if self.background is None:
             raise InputError("the background is a table that is read by spans: ask dshap.explain")
         if self.data_weights is None:
@@ -154,7 +158,7 @@ class Marginal(PredictedValue):
     def _mixed(
         self, state: State, rows: FloatArray, others: FloatArray
     ) -> tuple[Calls, Masks, FloatArray, FloatArray]:
-        """What is mixed, and by what it is predicted."""
+        """The arguments of `mixed_values`: the model's calls, the masks, rows and background."""
         masks = Masks(state["columns"], state["bits"])
         return self._calls, masks, np.ascontiguousarray(rows), np.ascontiguousarray(others)
 
@@ -163,7 +167,7 @@ class Marginal(PredictedValue):
         return Calls(self.model.call, self.n_outputs, self.model.buffer_rows)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Mixes, and calls of the model, whose operations are not known."""
+        """Bytes of mixed rows and of model calls; the model's operations are unknown."""
         state = Masks.bytes_of(m, self.n_columns)
         if self.background is None:
             b = STREAMED_ROWS
@@ -190,12 +194,12 @@ class Marginal(PredictedValue):
 
 
 def _is_streamed(background: Any) -> bool:
-    """A table that no worker is to hold: read where it lies, by spans."""
+    """Whether the background is a table to be read by spans, and not held by workers."""
     return isinstance(background, str | Path | RowReader) or is_lazy(background)
 
 
 def _rows_of(background: Any) -> FloatArray:
-    """The background (b, columns) in memory, or InputError."""
+    """The background (b, columns) in memory; InputError unless it is a non-empty table."""
     rows = floats_of(background, "background")
     if rows.ndim != 2 or not len(rows):
         raise InputError(
@@ -205,7 +209,7 @@ def _rows_of(background: Any) -> FloatArray:
 
 
 def _checked_weights(given: Any, n: int) -> FloatArray:
-    """Weights (n,) of the background rows, or InputError."""
+    """Weights (n,) of the background rows; InputError unless finite and not negative."""
     try:
         weights = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:

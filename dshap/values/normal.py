@@ -1,5 +1,4 @@
-"""The normal distribution that stands for a table: its sums over rows, and what present columns say
-of absent ones."""
+"""The Gaussian distribution fitted to a table: sums over rows, and conditional moments."""
 
 from __future__ import annotations
 
@@ -16,27 +15,37 @@ from dshap.values.base import TableValue
 __all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]
 
 SHIFT_SAMPLE = 1_024
-"""Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a
-standard deviation."""
+"""Number of sampled rows whose mean is subtracted before squares are summed.
+
+It lies within a few hundredths of a standard deviation of the mean.
+"""
 SUM_ROWS = 4_096
-"""Rows that are centred at once in the sums over the data."""
+"""Number of rows that are centred at once in the sums over the data."""
 SMALLEST_EIGENVALUE = 1e-8
-"""Of the correlation matrix of present columns.  Below, columns determine each other up to 1e-4
-standard deviations, and a row that does not obey is carried off by coefficients of up to 1e4."""
+"""The smallest eigenvalue allowed of the correlation matrix of present columns.
+
+Below it columns determine each other up to 1e-4 standard deviations, and coefficients of up to 1e4
+amplify any row that deviates.
+"""
 ROUNDING = 1e-12
-"""What rounding leaves of 0: eigenvalues of a conditional correlation matrix, along which nothing
-is drawn, and the variance of a constant column, relative to its mean square about the shift."""
+"""Numbers below this count as 0.
+
+Applies to eigenvalues of a conditional correlation matrix, along which nothing is drawn, and to the
+variance of a constant column, relative to its mean square about the shift.
+"""
 TRIED_RIDGE = 1e-4
-"""The ridge that the error of collinear columns proposes: coefficients of up to 100, variances
-larger by 0.01 %."""
+"""The ridge suggested by the error about collinear columns.
+
+It gives coefficients of up to 100, and variances larger by 0.01 %.
+"""
 INVOLVED = 0.01
+"""The error names columns whose part in the eigenvector is at least this share of the largest."""
 MOST_NAMES = 6
-"""Columns are named in that error where their part in the eigenvector is at least this share of the
-largest: that of columns which do not belong is rounding."""
+"""The most columns that the error names."""
 
 
 class NormalTable(NamedTuple):
-    """Mean, standard deviations and correlations of columns."""
+    """Mean, standard deviations and correlations of the columns of a table."""
 
     mean: FloatArray
     """(columns,)"""
@@ -45,14 +54,14 @@ class NormalTable(NamedTuple):
     correlation: FloatArray
     """(columns, columns), the ridge added to its diagonal."""
     varies: BoolArray
-    """(columns,)"""
+    """(columns,): whether a column varies."""
     ridge: float
     n_rows: int | None
-    """Of the table; None where mean and covariance were given."""
+    """Number of rows of the table; None where mean and covariance were given."""
 
     @classmethod
     def of_moments(cls, moments: Moments, shift: FloatArray, ridge: float) -> NormalTable:
-        """From the sums of `normal_sums` about `shift`; the covariance has the divisor n − 1."""
+        """Make the table from sums about `shift` (see `normal_sums`); the divisor is n − 1."""
         count = float(moments["count"])
         centre = moments["sum"] / count
         covariance = (moments["outer"] - count * np.outer(centre, centre)) / max(count - 1.0, 1.0)
@@ -61,12 +70,12 @@ class NormalTable(NamedTuple):
 
     @classmethod
     def of_covariance(cls, mean: FloatArray, covariance: FloatArray, ridge: float) -> NormalTable:
-        """From mean (columns,) and covariance (columns, columns).
+        """Make the table from mean (columns,) and covariance (columns, columns).
 
         Raises
         ------
         InputError
-            A covariance that is not symmetric, or no covariance at all.
+            A matrix that is not symmetric, or has negative eigenvalues or variances.
         """
         c = len(mean)
         if (
@@ -110,14 +119,14 @@ class NormalTable(NamedTuple):
         return cls(mean, deviation, correlation, varies, ridge, n_rows)
 
     def parts(self, present: BoolArray) -> tuple[np.ndarray, np.ndarray]:
-        """Columns that are present and that are absent, of those that vary."""
+        """Positions of the present and of the absent columns, among those that vary."""
         return np.flatnonzero(present & self.varies), np.flatnonzero(~present & self.varies)
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse columns that determine one another, all of them together or some.
+        """Raise InputError where columns determine one another.
 
-        Eigenvalues of parts lie between those of the whole, so no coalition of a table that passes
-        is singular.
+        Eigenvalues of submatrices lie between those of the whole matrix, so that no coalition of a
+        table that passes is singular.
         """
         self.check_spread()
         among = np.flatnonzero(self.varies)
@@ -128,7 +137,7 @@ class NormalTable(NamedTuple):
             raise InputError(self.collinear(names))
 
     def check_spread(self) -> None:
-        """Refuse a table of which no column varies: nothing is known of how columns go together."""
+        """Raise InputError for a table in which no column varies, which has no correlations."""
         if not self.varies.any():
             if self.n_rows is None:
                 given = "the covariance is 0"
@@ -142,8 +151,7 @@ class NormalTable(NamedTuple):
             )
 
     def collinear(self, names: Sequence[str]) -> str:
-        """The sentence for columns that determine one another: how nearly, which, and what to
-        do."""
+        """The error message for columns that determine one another: how nearly, which, advice."""
         among = np.flatnonzero(self.varies)
         eigenvalues, vectors = np.linalg.eigh(self.correlation[np.ix_(among, among)])
         part = np.abs(vectors[:, 0])
@@ -167,14 +175,16 @@ class NormalTable(NamedTuple):
 
 
 class Shifted(TableValue):
-    """A mixin for values that sum squares over their data: about the mean of a sample, so that no
-    digit is lost."""
+    """A mixin for values that sum squares over their data, about the mean of a sample.
+
+    The shift keeps the sums accurate where means are large.
+    """
 
     shift: FloatArray | None = None
 
     @property
     def _learns(self) -> bool:
-        """False where nothing is summed over data."""
+        """Whether sums over the data are needed."""
         return True
 
     @property
@@ -202,8 +212,10 @@ class Shifted(TableValue):
 def conditional(
     correlation: FloatArray, inside: np.ndarray, outside: np.ndarray
 ) -> tuple[FloatArray, FloatArray] | None:
-    """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC; None where R_SS is near
-    singular."""
+    """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC.
+
+    None where R_SS is nearly singular.
+    """
     eigenvalues, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
     if eigenvalues.min(initial=1.0) < SMALLEST_EIGENVALUE:
         return None
@@ -214,7 +226,7 @@ def conditional(
 
 
 def normal_sums(rows: FloatArray, shift: FloatArray) -> Moments:
-    """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`."""
+    """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`."""
     c = len(shift)
     total = np.zeros(c)
     outer = np.zeros((c, c))

@@ -1,5 +1,4 @@
-"""Observational values of kernel models by conditional mean embeddings (RKHS-SHAP, Proposition
-3)."""
+"""Observational values of kernel models by conditional mean embeddings (RKHS-SHAP, Prop. 3)."""
 
 from __future__ import annotations
 
@@ -33,19 +32,23 @@ from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 __all__ = ["KernelObservational", "coalition_weights", "product_parts"]
 
 POINTS = 4
-"""Points x whose f(x_S, X_S̄) tell the error of an embedding: twice as many choose penalties that
-are no better."""
+"""Points x whose f(x_S, X_S̄) measure the error of an embedding.
+
+Twice as many choose penalties that are no better.
+"""
 TOGETHER = 8
-"""Coalitions whose points are taken at once."""
+"""Number of coalitions whose points are evaluated at once."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
-    """v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ
+    """Observational values of a kernel model by conditional mean embeddings.
+
+    v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ
     k_S̄(X_n, z).
 
-    The conditional mean embedding of the absent columns, μ_r(S̄ | x_S), on features Φ_S of the
-    present ones: Nyström landmarks that pivoted Cholesky keeps for the kernel on S, or random
-    Fourier features.
+    Φ_S(x) W_S is the conditional mean embedding μ_r(S̄ | x_S) of the absent columns, regressed on
+    features Φ_S of the present ones: Nyström landmarks that pivoted Cholesky keeps for the kernel
+    on S, or random Fourier features.
 
     Parameters
     ----------
@@ -58,31 +61,31 @@ class KernelObservational(EmbeddedValue, KernelValue):
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
         largest whose cross-validated error is within one standard error of the least, see
-        `kernels.ridge.chosen_penalty`.  The error is the embedding's in f itself, mean over rows X
-        and up to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are
-        the landmarks that pivoted Cholesky keeps first.
+        `kernels.ridge.chosen_penalty`.  The error is that of f itself, the mean over rows X and up
+        to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are the
+        landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
-        Landmarks whose part of the kernel is explained by others up to this residual are left out,
-        per coalition.
+        Landmarks that others explain up to this relative residual of the kernel are left out, for
+        each coalition separately.
     kernel : Kernel or ProductKernel, optional
-        Of the embedding; the model's where None.
+        Kernel of the embedding; the model's own where None.
     centred : bool
         Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows
-        the value goes to the interventional one.  False is the paper's form, which goes to c.
+        the value tends to the interventional one.  False is the paper's form, which tends to c.
     with_interventional : bool
-        Interventional values in the same pass over data and rows, from the same kernel products,
-        with all of `data` as background: the outputs are then "observational" and "interventional"
-        (followed by its name where there are several outputs).
+        Compute interventional values too, in the same pass and from the same kernel products, with
+        all of `data` as background: the outputs are then "observational" and "interventional"
+        (followed by the output's name where there are several).
     players, output_names : see `Marginal`
 
     Notes
     -----
     Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n
-    formula.  Far from the data the value goes to c.  (q² + q·r) n multiplications a coalition once,
-    q·r for every explained row and coalition, with q ≤ the number of features.  Where the model has
-    one output and its landmarks are the embedding's, the value is a quadratic form of k_S(x, z),
-    whose matrix is folded to a triangle: q·r − q²/2.  The sums start again at each span of rows and
-    nothing n×n is formed.
+    formula.  Far from the data the value tends to c.  It takes (q² + q·r) n multiplications once
+    for each coalition, and q·r for every explained row and coalition, with q at most the number of
+    features.  Where the model has one output and its landmarks are the embedding's, the value is a
+    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  Nothing n×n is
+    formed.
     """
 
     def __init__(
@@ -131,20 +134,22 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _k(self) -> int:
-        """Functions that penalties are chosen for."""
+        """Number of functions whose error chooses a penalty."""
         return int(self._probed.shape[1])
 
     @property
     def _probed(self) -> NDArray[Any]:
-        """(r, k): coefficients of the functions that penalties are chosen for, those of the
-        model."""
+        """(r, k): coefficients of the functions that choose penalties; here the model's own."""
         return self.expansion.coefficients
 
     def _probes(
         self, features: Sequence[SubsetFeatures], columns: BoolArray
     ) -> Iterator[NDArray[Any]]:
-        """A_rk k_S(x, z_r) (r, points, k) of each coalition's points x: with k_S̄(X, z_r) they sum
-        to f(x_S, X_S̄) less its intercept.  Nothing where the penalty is given."""
+        """For each coalition A_rk k_S(x, z_r) (r, points, k) at its points x.
+
+        Multiplied with k_S̄(X, z_r) and summed over r they give f(x_S, X_S̄) less its intercept.
+        Nothing is yielded where the penalty is given.
+        """
         points = self._bound_basis.points
         for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
             part = slice(start, start + TOGETHER)
@@ -160,8 +165,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _is_shared(self) -> bool:
-        """The embedding's products are those of the model; never before the anchors are chosen from
-        a sample."""
+        """Whether embedding and model share their kernel products; False before the choice."""
         basis: Any = self.basis
         model: Any = self.expansion
         if not (hasattr(basis, "landmarks") and hasattr(model, "landmarks")):
@@ -172,12 +176,14 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _is_form(self) -> bool:
-        """v_S(x) is a quadratic form of the shared products."""
+        """Whether v_S(x) is a quadratic form of the shared kernel products."""
         return self._is_shared and self.expansion.coefficients.shape[1] == 1
 
     def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
-        """Of the embedding's products over `columns`, and of the model's over `away` (m,
-        columns)."""
+        """Lattices of the embedding's products and of the model's.
+
+        The former are over `columns` (m, columns), the latter over `away` (m, columns).
+        """
         basis = self._bound_basis
         model = self.expansion
         at = Lattice(columns, basis.size, n, basis.dtype)
@@ -193,11 +199,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
+        """The sums over rows: `gram` ΦᵀΦ and `cross` Φᵀk_S̄(X, z), flat by coalition, and `count`.
 
-        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where
-        penalties are to be chosen `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened
-        rows, see `ridge_solve`.
+        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); with
+        validated penalties also `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened
+        features, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
         features = self._features(columns)
@@ -229,11 +235,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return Moments({**sums, "squares": squares} if probes else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a
-        quadratic form the matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins;
-        `shift` (m, r): what is added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄),
-        where wanted.  `penalty` and `error` (m,): what was chosen, and the error of that penalty
-        over the mean of (f(x_S, X_S̄) − c)²; where penalties were chosen.
+        """Solve the regression of every coalition.
+
+        `weights`: W_S (q, r) one after the other, flat, or the matrices of `_form` where the value
+        is a quadratic form; `kept` (Σq,) and `rank` (m,) say where each begins. `shift` (m, r): the
+        term added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), with interventional
+        values. `penalty` and `error` (m,): the chosen λ, and its error over the mean of (f(x_S,
+        X_S̄) − c)², where penalties are validated.
         """
         assert moments is not None
         columns = self.players.columns(masks)
@@ -291,8 +299,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         )
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order; the weights, nearly all of it,
-        are not copied."""
+        """Join the states of several coalition tiles, without copying the weights.
+
+        The weights are nearly all of the memory.
+        """
         if len(states) == 1:
             return states[0]
         small = [
@@ -314,7 +324,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
         prepared = list(coalition_weights(state, self._r, self._parts))
-        for j in at.order.tolist():  # landmarks first: rows lie next to each other
+        for j in at.order.tolist():  # arrays (landmarks, n): rows are adjacent in memory
             kept, weights = prepared[j]
             if is_form:
                 order = _kept_first(kept, self._r)
@@ -340,14 +350,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _parts(self) -> int:
-        """Weights of a product: for Fourier features those of its real and of its imaginary
-        part."""
+        """Number of weights per product: 2 for Fourier features (real, imaginary part), else 1."""
         if self.embedding.dtype == np.float64:
             return 1
         return 2
 
     def _block_bytes(self, n: int) -> int:
-        """Lattices of both sides, or one and the products of the other."""
+        """Bytes of the lattices of both sides, or of one and the products of the other."""
         if self._is_shared:
             away = self._item * n * self._r
         else:
@@ -355,9 +364,12 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return self._lattice_bytes(n, self._q, self._basis_item) + away
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of `prepare` Moments, the weights twice (a list, then one array), the features, the
-        points of some coalitions and one coalition's solve; of `moments` lattices, features, Φ, a
-        cross product, and the Moments."""
+        """Bytes and operations for m coalitions and n rows.
+
+        `prepare` needs Moments, the weights twice (a list, then one array), the features, the
+        points of some coalitions and one coalition's solve; `moments` needs lattices, features, Φ,
+        a cross product, and the Moments.
+        """
         c = self.n_columns
         p = self._p
         q = self._q
@@ -412,7 +424,7 @@ def _chosen(
     mean: NDArray[Any],
     n: float,
 ) -> Penalty:
-    """By Φᵀ(f(x_S, X_S̄) − c) and `squares` (points, k); outputs count by their own squares."""
+    """Choose λ from Φᵀ(f(x_S, X_S̄) − c) and `squares` (points, k), each output of unit spread."""
     flat = probes.reshape(len(probes), -1)  # (r, points · k)
     # (k,)
     spread = np.maximum(
@@ -432,33 +444,33 @@ def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float, noun: str) -> ND
 
 
 def product_parts(products: NDArray[Any]) -> FloatArray:
-    """What the weights of a state are multiplied with: the products (n, q), or their real and
-    imaginary parts."""
+    """The inputs of a state's weights: products (n, q), or their real and imaginary parts."""
     if not np.iscomplexobj(products):
         return products
     return np.hstack([products.real, products.imag]) / np.sqrt(products.shape[1])
 
 
 def _folded(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
-    """Weights of `product_parts` from those of the whitened features."""
+    """Turn weights of the whitened features into weights of `product_parts`."""
     if subset.n_features == len(subset.kept):
         return subset.coefficients(white)
     return white
 
 
 def _kept_first(kept: NDArray[np.integer], r: int) -> NDArray[np.integer]:
-    """All r landmarks: those kept (q,) in their order, then the others."""
+    """The order of all r landmarks with those kept (q,) first."""
     is_left = np.ones(r, dtype=bool)
     is_left[kept] = False
     return np.concatenate([kept, np.flatnonzero(is_left)])
 
 
 def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp]) -> FloatArray:
-    """A (r, q) with Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, landmarks kept first, from W (q,
-    r) and a (r, 1).
+    """The matrix A (r, q) of the value as a quadratic form of k_S(x, z), landmarks kept first.
 
-    Of the entries of two kept landmarks only one is not zero, with the sum of both: a triangle
-    costs half a square.
+    Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, from W (q, r) and a (r, 1).
+
+    For two kept landmarks, only one of the two symmetric entries is not zero and holds their sum:
+    a product with a triangle costs half of that with a square.
     """
     form = (weights * coefficients[:, 0]).T[_kept_first(kept, len(coefficients))]
     q = len(kept)
@@ -467,8 +479,10 @@ def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp])
 
 
 def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
-    """Σ_ij k_i A_ij k_j (n,) from A (r, q), its first q rows a lower triangle, and k (n, r),
-    landmarks kept first."""
+    """Σ_ij k_i A_ij k_j (n,), from A (r, q) and k (n, r), landmarks kept first.
+
+    The first q rows of A are a lower triangle.
+    """
     q = form.shape[1]
     kept = products[:, :q]
     others = products[:, q:]
@@ -481,7 +495,7 @@ def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
 def coalition_weights(
     state: State, r: int, parts: int
 ) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
-    """(kept (q,), weights (q·parts, r)) of each coalition of a state."""
+    """Yield (kept (q,), weights (q·parts, r)) for each coalition of a state."""
     arrays = (
         state[name].reshape(-1, r) for name in sorted(state.arrays) if name.startswith("weights")
     )
@@ -489,7 +503,7 @@ def coalition_weights(
     at = 0
     first = 0
     for rank in state["rank"].tolist():
-        if parts * (at - first) == len(weights):  # the next of the states that were joined
+        if parts * (at - first) == len(weights):  # go on with the next joined state
             weights = next(arrays)
             first = at
         yield (

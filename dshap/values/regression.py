@@ -1,5 +1,4 @@
-"""Observational values of any model by regression: E[f(X) | X_S = x_S] for every coalition S at
-once."""
+"""Observational values of any model by kernel ridge regression of f on each coalition's columns."""
 
 from __future__ import annotations
 
@@ -34,21 +33,23 @@ __all__ = ["ConditionalRegression"]
 
 PRECISIONS = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
-"""Largest error of float32 sums, in standard deviations of f."""
+"""The largest error allowed of float32 sums, in standard deviations of f."""
 TRIAL_ROWS = 4_096
+"""Rows of the sample that are summed in the float32 trial."""
 TRIAL_VALUES = 1_000
+"""Rows that are evaluated in the float32 trial."""
 TRIAL_COALITIONS = 16
-"""Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is
-measured."""
+"""Random coalitions in the float32 trial."""
 TRIAL_SEED = 0
 
 
 class ConditionalRegression(EmbeddedValue, PredictedValue):
-    """v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄), a kernel ridge regression
-    for every coalition.
+    """Observational values of any model, by a kernel ridge regression for every coalition.
+
+    v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄).
 
     x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
-    model and no product kernel is needed, and the model is called once a row of the data.  Every
+    model and no product kernel is needed, and the model is called once per row of data.  Every
     coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky keeps
     for the kernel on S, or random Fourier features.
 
@@ -59,22 +60,22 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     data : array (n, columns), data frame, Dask collection or source
         The rows that the regressions are fitted on; every row counts.
     kernel : Kernel or ProductKernel
-        Of the regressions; a length-scale "median" is taken from a sample.  A fitted model's
-        `expansion_.kernel` is a good choice.
+        Kernel of the regressions; a length-scale "median" is computed from a sample.  A fitted
+        model's `expansion_.kernel` is a good choice.
     embedding : Nystrom or Fourier
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
         largest whose cross-validated error (f − v_S)² is within one standard error of the least,
         see `kernels.ridge.chosen_penalty`.
     rank_tolerance : float
-        Landmarks whose part of the kernel is explained by others up to this residual are left out,
-        per coalition.
+        Landmarks that others explain up to this relative residual of the kernel are left out, for
+        each coalition separately.
     players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
     precision : {"float64", "float32"}
-        Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and
-        the evaluation are float64 always.  The error of float32 is measured on a sample, 16
-        coalitions and 1,000 rows, before the sums begin: refused where it passes 1e-3 standard
-        deviations of f; kept in the state of the landmarks (`float32_error`, root mean square and
+        Precision of the whitened products and Gram sums of each 512 rows; their total, the solve
+        and the evaluation are always float64.  The error of float32 is measured on a sample, with
+        16 coalitions and 1,000 rows, before the sums begin: above 1e-3 standard deviations of f it
+        is an InputError.  It is stored with the landmarks (`float32_error`, root mean square and
         largest).
 
     Raises
@@ -84,10 +85,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself;
-    DESIGN's derivation is in the first line.  Far from the data the value is f̄.  2 q²
-    multiplications a row and coalition once, q for every explained row and coalition, with q at
-    most the number of landmarks.
+    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself.  Far
+    from the data the value is f̄.  It takes 2 q² multiplications once for each row and coalition,
+    and q for every explained row and coalition, with q at most the number of landmarks.
     """
 
     needs_predictions = True
@@ -131,13 +131,12 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         self._embed(kernel, embedding, rank_tolerance)
 
     def choose(self, sample: FloatArray) -> State:
-        """As in `EmbeddedValue`; where the sums are to be float32, also what that costs in
-        accuracy.
+        """Choose anchors and kernel as in `EmbeddedValue`, and measure the error of float32 sums.
 
         Raises
         ------
         InputError
-            Where float32 errs by more than 1e-3 standard deviations of f.
+            An error of float32 above 1e-3 standard deviations of f.
         """
         choice = super().choose(sample)
         if self.precision == "float64" or not len(sample):
@@ -153,8 +152,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return State({**choice.arrays, "float32_error": np.array([rms, largest])})
 
     def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
-        """Root mean square and largest difference of the values to those of float64 sums, over the
-        deviation of f."""
+        """Root mean square and largest error of float32 sums, in standard deviations of f."""
         f = self.model(rows)
         rng = np.random.default_rng(TRIAL_SEED)
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
@@ -171,7 +169,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     @property
     def sample_size(self) -> int:
-        """Rows to choose from; 0 once chosen."""
+        """Number of rows to choose from; 0 once chosen."""
         size = super().sample_size
         if self.precision == "float32" and self.basis is None:
             return max(size, TRIAL_ROWS)
@@ -180,8 +178,10 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
     ) -> Moments:
-        """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2`
-        Σf², `count`."""
+        """The sums over rows for each coalition, flat: `gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1.
+
+        Also `f` Σf (k,), `f2` Σf² (k,) and `count`.
+        """
         if predictions is None:  # (n, k)
             f = self.model(rows)
         else:
@@ -213,7 +213,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return Moments({**sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and `error`.
+        """A `SubsetTable` (m, k, q), with `rank`, `penalty` and `error` (m,) of the coalitions.
 
         error: cross-validated mean over rows and outputs of (f − v_S)² over the variance of f; NaN
         where the penalty is given.
@@ -261,8 +261,11 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of `prepare` Moments, the state twice, the features and one coalition's solve; of
-        `moments` features, lattices, Φ, the Moments and the predictions."""
+        """Bytes and operations for m coalitions and n rows.
+
+        `prepare` needs Moments, the state twice, the features and one coalition's solve; `moments`
+        needs features, lattices, Φ, the Moments and the predictions.
+        """
         c = self.n_columns
         k = self.n_outputs
         q = self._q

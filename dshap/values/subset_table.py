@@ -1,5 +1,4 @@
-"""SubsetTable: the State of every value function of the form v_S(x) = base + Re Σ_r φ_S,r(x) T[r,
-S]."""
+"""SubsetTable: the state of value functions of the form base + Re Σ_r φ_S,r(x) T[r, S]."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ __all__ = ["SubsetTable"]
 
 @dataclass(frozen=True, eq=False)
 class SubsetTable:
-    """v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] for a list of coalitions.
+    """Values v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] of a list of coalitions.
 
     Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is kept
     as (m, k, r).
@@ -27,9 +26,9 @@ class SubsetTable:
 
     terms: Terms
     columns: BoolArray
-    """(m, columns) that each coalition keeps."""
+    """(m, columns): the columns that are present in each coalition."""
     table: NDArray[Any]
-    """(m, k, r), of the dtype of the factors"""
+    """(m, k, r), of the dtype of the factors."""
     base: FloatArray
     """(k,)"""
 
@@ -41,7 +40,7 @@ class SubsetTable:
         return cls(terms, state["columns"], state["table"], state["base"])
 
     def values(self, rows: FloatArray) -> FloatArray:
-        """(n, m, k) for rows (n, columns)."""
+        """The values (n, m, k) of rows (n, columns)."""
         out = np.empty((len(rows), len(self.columns), len(self.base)))
         factors = rows_last(self.terms.factors(rows))
         table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
@@ -50,11 +49,10 @@ class SubsetTable:
     def scored(
         self, score: FloatArray, members: BoolArray, whole: FloatArray | None = None
     ) -> Scored | None:
-        """Σ_S v_S score_S (n, d, k) of rows (n, columns) without values, where score (m, d) and
-        coalitions allow.
+        """A function that computes Σ_S v_S score_S (n, d, k) without forming the values, or None.
 
-        `whole` (r, k) are the coefficients of the coalition of all columns, if they belong to the
-        same terms.
+        It exists where score (m, d) and coalitions have the form below. `whole` (r, k) are the
+        coefficients of the coalition of all columns, if they belong to the same terms.
 
         The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its
         mean over the players.  `members` (d, columns) are the columns of each player.
@@ -83,6 +81,6 @@ class SubsetTable:
 
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
-        """Factors of n rows with three temporaries of one, what the loops hold, and the values."""
+        """Bytes of the values, the loops, and factors of n rows with three temporaries of one."""
         held = max(table_items(n_columns, m, k, r), MemberSums.items(n_columns, m, k, r))
         return itemsize * (n * r * (n_columns + 3) + held) + 8 * n * m * k

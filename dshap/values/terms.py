@@ -1,10 +1,9 @@
-"""Kernel values term by term: what each basis function of a model is worth, before a fit has given
-it a weight.
+"""Values of the single basis functions of a kernel model, before a fit has given them weights.
 
 v_S(x) = c + Σ_r a_r t_S,r(x) with t_S,r(x) = k_S(x, z_r) μ_r(S̄) or k_S(x, z_r) μ_r(S̄ | x_S):
 t_S,r is the value of the basis function k(·, z_r) itself, and nothing in it depends on the weights
-a.  So the Shapley values of a player in each basis function (ζ of the Shapley regulariser) are sums
-over coalitions of t_S,r, one for each row and term.
+a.  So the Shapley values of a player in each basis function (ζ of the Shapley regulariser) are
+weighted sums of t_S,r over coalitions, one for each row and term.
 """
 
 from __future__ import annotations
@@ -27,14 +26,15 @@ from dshap.values.observational import KernelObservational, coalition_weights, p
 __all__ = ["TERM_ROWS", "InterventionalTerms", "ObservationalTerms", "TermValue"]
 
 TERM_ROWS = 256
-"""Rows whose factors are held at once."""
+"""Number of rows whose factors are held at once."""
 SIGNED_SUMS = 8
+"""Number of random-sign sums of terms that penalties are validated on."""
 PROBE_SEED = 0
-"""Of all terms, that stand for a model which has no weights yet."""
+"""Seed of the signs, used where the model has no weights yet."""
 
 
 class TermValue(Protocol):
-    """Values of the terms of an expansion whose coefficients are all 1."""
+    """A value function of an expansion with unit coefficients, that gives each term's value."""
 
     @property
     def expansion(self) -> Expansion: ...
@@ -43,16 +43,18 @@ class TermValue(Protocol):
     ) -> Moments: ...
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State: ...
     def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
-        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,), for rows (n,
-        columns)."""
+        """Σ_S score_S t_S,r(x) (n, r) over the coalitions of a state.
+
+        score (m,), rows (n, columns).
+        """
         ...
 
 
 class InterventionalTerms(KernelInterventional):
-    """t_S,r(x) = k_S(x, z_r) μ_r(S̄), of an expansion whose coefficients are all 1."""
+    """Interventional values of terms with unit coefficients: t_S,r(x) = k_S(x, z_r) μ_r(S̄)."""
 
     def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
-        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,)."""
+        """Σ_S score_S t_S,r(x) (n, r) over the coalitions of a state, score (m,)."""
         weights = score[:, None] * state["table"][:, 0]  # (m, r)
         out = np.empty((len(rows), self._r), weights.dtype)
         for start in range(0, len(rows), TERM_ROWS):
@@ -63,16 +65,16 @@ class InterventionalTerms(KernelInterventional):
 
 
 class ObservationalTerms(KernelObservational):
-    """t_S,r(x) = k_S(x, z_r) [Φ_S(x) W_S]_r, of an expansion whose coefficients are all 1.
+    """Observational values of terms with unit coefficients: t_S,r(x) = k_S(x, z_r) [Φ_S(x) W_S]_r.
 
-    Where penalties are to be chosen they are those that are good for the model whose coefficients
-    are `weights`; where it has none yet for k_S̄(X, z_r), all terms alike: sums of them with random
-    signs are the targets of the cross-validation.
+    Penalties are validated for the model with coefficients `weights`; before a fit has weights, on
+    sums of all k_S̄(X, z_r) with random signs.
+
     """
 
     _is_form = False
     weights: NDArray[Any] | None = None
-    """(r, k)"""
+    """(r, k): coefficients of the model; None before a fit."""
 
     @property
     def _probed(self) -> NDArray[Any]:
@@ -89,7 +91,7 @@ class ObservationalTerms(KernelObservational):
         return repeat(signs.astype(self.expansion.coefficients.dtype), len(features))
 
     def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
-        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,)."""
+        """Σ_S score_S t_S,r(x) (n, r) over the coalitions of a state, score (m,)."""
         out = np.zeros((self._r, len(rows)), self.expansion.coefficients.dtype)
         at, inside = self._lattices(state["columns"], state["columns"], TERM_ROWS)
         prepared = list(coalition_weights(state, self._r, self._parts))
@@ -109,8 +111,7 @@ class ObservationalTerms(KernelObservational):
         return out.T
 
     def amplification(self, state: State) -> float:
-        """max over the coalitions of a state of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄], of
-        landmarks.
+        """Largest tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄] over the coalitions, on landmarks.
 
         With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's
         own landmarks.

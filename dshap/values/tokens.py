@@ -1,5 +1,4 @@
-"""Values of texts: absent tokens become a reference token, or the tokens of other texts at their
-places."""
+"""Values of texts: absent tokens become a reference token, or tokens of background texts."""
 
 from __future__ import annotations
 
@@ -24,16 +23,15 @@ from dshap.values.marginal import Marginal
 __all__ = ["Tokens"]
 
 PROBE_LENGTH = 8
-"""Tokens of a text that predict is tried on, where it takes texts of any length."""
+"""Length of the text that predict is tried on, where it takes any length."""
 
 
 class Tokens(Marginal):
-    """v_S(x) = f(x_S, r_S̄) of texts: each token is a player, and an absent one becomes a reference
-    token r.
+    """Values of texts v_S(x) = f(x_S, r_S̄): each token is a player.
 
-    With a background of other texts z_b, the mean of f(x_S, z_b,S̄) over them: an absent token
-    becomes the one of z_b at its position, padding where z_b has ended.  A text keeps its length,
-    whoever is absent.
+    An absent token becomes a reference token r. With a background of other texts z_b the value is
+    the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at its position,
+    padding where z_b has ended. A text keeps its length, whichever tokens are absent.
 
     Parameters
     ----------
@@ -41,31 +39,31 @@ class Tokens(Marginal):
         token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers;
         it must be picklable.
     vocabulary : int, sequence of str or mapping, optional
-        How many token ids there are, their words in the order of the ids, or word -> id.  With
-        words the cube names tokens by them, and rows may hold words.  Not given: any id is taken.
+        The number of token ids, their words in the order of the ids, or word -> id.  With words
+        the cube names tokens by them, and rows may hold words.  By default any id is allowed.
     padding : int or str
-        The token beyond the end of a text, which stands in none.
+        The token beyond the end of a text, which occurs in no text.
     reference : int or str, optional
-        What absent tokens become; not given: `padding`.
+        The token that replaces absent ones; `padding` by default.
     background : list of texts, optional
-        In the place of a reference: texts that absent tokens are taken from.
+        Texts that replace absent tokens, instead of a reference.
     longest : int, optional
-        Columns that predict takes; longer texts are refused.  Not given: predict takes texts of any
-        length, and gets those of one length at a time, with no padding.
+        Number of columns that predict takes; longer texts are refused.  By default predict takes
+        texts of any length, and gets those of one length at a time, without padding.
     tokenizer : callable, optional
-        string -> its tokens, as ids or as words of the vocabulary: rows may then be strings.
+        Function of a string that gives its tokens, as ids or words: rows may then be strings.
     column : str, optional
-        The column of a table that holds the texts; not given: the only one that can.
+        The column of a table that holds the texts; by default the only one that can.
     output_names : sequence of str, optional
     link : str or Link, optional
         See `Marginal`; "log_probability" explains the probability of each text's predicted class.
     buffer_rows : int
-        Texts handed to one predict call at most.
+        The most texts in one predict call.
 
     Raises
     ------
     InputError
-        A token outside the vocabulary, a reference beside a background.
+        A token outside the vocabulary, or both a reference and a background.
     PredictError
         The predict function fails, or gives another shape; it is tried at once.
 
@@ -135,8 +133,10 @@ class Tokens(Marginal):
         return f"Tokens(outputs: {', '.join(self.model.output_names)})"
 
     def of_length(self, n_tokens: int) -> Self:
-        """The same for texts of at most so many tokens; of texts of exactly as many it is their
-        game."""
+        """A copy for texts of at most `n_tokens` tokens.
+
+        For texts of exactly this length it is their game.
+        """
         other = copy.copy(self)
         other.model = self.model.of_length(n_tokens)
         other.players = Players(tuple(map(str, range(n_tokens))), np.eye(n_tokens, dtype=bool))
@@ -144,7 +144,7 @@ class Tokens(Marginal):
         return other
 
     def mean_prediction(self) -> FloatArray:
-        """f (k,) where all tokens are absent, over the background: v(empty) before the link."""
+        """Mean prediction f (k,) with all tokens absent, before the link."""
         assert self.background is not None
         mean: FloatArray = self.model(self.background).mean(axis=0)
         return mean
@@ -155,8 +155,7 @@ class Tokens(Marginal):
         return {**super().fingerprint(), **self.vocabulary.fingerprint(), **given}
 
     def _texts_of(self, background: Any) -> tuple[Ids, ...]:
-        """The ids of the texts that absent tokens are taken from; none where there is a
-        reference."""
+        """Token ids of the background texts; empty where there is a reference."""
         if background is None:
             return ()
         if isinstance(background, str) or not np.iterable(background):
@@ -170,7 +169,7 @@ class Tokens(Marginal):
         )
 
     def _background_of(self, n_columns: int) -> FloatArray:
-        """(b, columns): what absent tokens become, at each position."""
+        """(b, columns): the tokens that absent ones become, at each position."""
         if not self._others:
             return np.full((1, n_columns), float(self._reference))
         out = np.full((len(self._others), n_columns), float(self.vocabulary.padding))

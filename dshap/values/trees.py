@@ -1,5 +1,4 @@
-"""Tree ensembles by the exact TreeSHAP of their own libraries: XGBoost, LightGBM, scikit-learn
-(through shap)."""
+"""Tree ensembles by the exact TreeSHAP of their own libraries."""
 
 from __future__ import annotations
 
@@ -14,63 +13,62 @@ __all__ = ["Trees", "as_value"]
 
 
 def as_value(given: Any) -> Any:
-    """The `Trees` of a fitted tree ensemble; anything else as it is."""
+    """The `Trees` of a fitted tree ensemble; any other object unchanged."""
     if is_ensemble(given):
         return Trees(given)
     return given
 
 
 class Trees(TableValue):
-    """TreeSHAP of a fitted ensemble: a closed form, no coalition is listed.
+    """TreeSHAP values of a fitted ensemble, a closed form that lists no coalitions.
 
-    Without a background v_S(x) follows the trees: where the column of a split is absent, both
-    branches count by the training rows that went there (path-dependent).  With one it is
-    interventional: the values of `Marginal`, to the rounding of the library, 1e-7 of the
+    Without a background v_S(x) is path-dependent: where the column of a split is absent, both
+    branches are weighted by the training rows that went there.  With a background it is
+    interventional: the values of `Marginal`, up to the rounding of the library, 1e-7 of the
     attributions.
 
     Parameters
     ----------
     model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes;
-        scikit-learn's trees, forests and gradient boosting, that by histograms too
+        scikit-learn's trees, forests and gradient boosting, including the histogram one
         Margins are explained: log-odds of boosted classifiers (outputs are named "log-odds of
         CLASS"), the logarithm of Poisson, Gamma and Tweedie predictions ("log of the prediction"),
         the probabilities of scikit-learn's forests, and else the predictions themselves.
     background : array (b, columns) or data frame, optional
-        Up to 1,000 rows, of models without categories.
+        Up to 1,000 rows, for models without categories.
     feature_names : sequence of str, optional
-        Of the columns, where the library changed them (LightGBM turns blanks into "_").
+        Names of the columns, where the library changed them (LightGBM turns blanks into "_").
     output_names : sequence of str, optional
-        What margins are of which class where not given.
+        By default they name the margin and its class, as above.
     categories : mapping from column name to its categories in the order of their codes, optional
-        Of a model that was fitted on pandas categories and did not keep them: XGBoost before 3.1,
-        and LightGBM where some categories are ordered (it keeps the lists, and not of which
-        columns).
+        For a model that was fitted on pandas categories and did not store them: XGBoost before 3.1,
+        and LightGBM where some categories are ordered (it stores the lists without their columns).
 
     Raises
     ------
     InputError
-        No tree ensemble; one whose contributions do not add up to its margins, or whose own
-        predictions do not follow from its margins by a link that is known; categories that the
-        library did not keep, or a background beside them; too large a background; or a package that
-        is missing: models of scikit-learn, and backgrounds, need the shap package.
+        The model is no tree ensemble; its contributions do not add up to its margins, or its own
+        predictions do not follow from its margins by a known link; its categories were not stored,
+        or are combined with a background; the background is too large; or a package is missing:
+        scikit-learn's models, and backgrounds, need the shap package.
 
     Notes
     -----
     Source: Lundberg et al., From local explanations to global understanding with explainable AI for
-    trees (Nature Machine Intelligence 2, 2020).  One thread a task on a cluster, all of the process
-    in a plain loop.  XGBoost adds in float32: the additivity residual in the cube says how far off.
-    On the first rows of every run margins are held against the model's own `predict_proba` or
-    `predict`.  Random forests of LightGBM are the mean of their trees, as it predicts, though its
-    `raw_score` is their sum.  Groups of columns are no players here: the value of a group is not
-    the sum of its columns'.
+    trees (Nature Machine Intelligence 2, 2020).  A task on a cluster uses one thread, a plain loop
+    all threads of the process.  XGBoost adds in float32: the additivity residual in the cube shows
+    the error.  On the first rows of every run margins are compared with the model's own
+    `predict_proba` or `predict`.  A LightGBM random forest is the mean of its trees, as it
+    predicts, though its `raw_score` is their sum.  Groups of columns cannot be players here: the
+    value of a group is not the sum of its columns'.
 
-    Models of data frames with categories take any table whose columns hold these categories by
-    value, as categories in any order, text or numbers.  One that the model was not fitted on counts
-    as missing with LightGBM, as in its own predictions, and is refused with XGBoost, as there.
+    Models fitted on data frames with categories take any table whose columns hold these categories
+    by value, as categories in any order, text or numbers.  An unseen category counts as missing
+    with LightGBM and is an error with XGBoost, as in their own predictions.
 
     With ``interactions=True`` the cube has half the Shapley interaction index of each pair, the
     index of Lundberg et al., main effects on the diagonal: by XGBoost's pred_interactions, else by
-    the shap package on the same trees.  Of path-dependent values alone.
+    the shap package on the same trees.  Only path-dependent values have interactions.
     """
 
     model: TreeModel

@@ -1,1 +1,1 @@
-"""Fitted models of other libraries as sums of product kernels."""
+"""Fitted models of other libraries, reduced to sums of product kernels."""

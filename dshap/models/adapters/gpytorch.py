@@ -1,5 +1,7 @@
-"""GPyTorch's Gaussian processes as expansions, without importing GPyTorch: classes are known by
-their names."""
+"""GPyTorch's Gaussian processes as expansions.
+
+GPyTorch is not imported: classes are recognised by name.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ from dshap.models.expansion_sum import AnyExpansion
 __all__ = ["from_gpytorch"]
 
 PROBES = 32
-"""Rows at which the prior of the model is compared with the one that was read from its modules."""
+"""Number of rows at which the model's prior is compared with the one read from its modules."""
 PROBE_TOLERANCE = {4: 1e-3, 8: 1e-6}
-"""Bytes of the model's numbers -> allowed error, in units of the largest value: some digits below
-their rounding."""
+"""Bytes per number of the model -> allowed error, relative to the largest value.
+
+A few digits more than rounding.
+"""
 
 
 def from_gpytorch(
@@ -40,11 +44,11 @@ def from_gpytorch(
     Parameters
     ----------
     model : gpytorch.models.ExactGP or gpytorch.models.ApproximateGP
-        Of one output, with `mean_module` constant or zero and `covar_module` a sum of products over
-        columns: RBF, Matérn of one column (`active_dims`), `ScaleKernel`, `ConstantKernel`, their
-        sums and products.  An exact process has a Gaussian likelihood; an approximate one a
-        `VariationalStrategy` or `UnwhitenedVariationalStrategy`, and its latent mean is taken
-        whatever the likelihood.
+        A model with one output, whose `mean_module` is constant or zero and whose `covar_module`
+        is a sum of products over columns: RBF, Matérn of one column (`active_dims`),
+        `ScaleKernel`, `ConstantKernel`, their sums and products.  An exact process must have a
+        Gaussian likelihood, an approximate one a `VariationalStrategy` or
+        `UnwhitenedVariationalStrategy`; its latent mean is used, with any likelihood.
     feature_names, output_names : sequence of str, optional
 
     Returns
@@ -55,18 +59,18 @@ def from_gpytorch(
     Raises
     ------
     InputError
-        Where the model cannot be reduced, or where its `forward` computes something else than
-        `mean_module` and `covar_module` of the rows as they are.
+        The model cannot be reduced, or its `forward` computes something else than `mean_module`
+        and `covar_module` of the untransformed rows.
 
     Notes
     -----
-    n³/3 operations and 16 n² bytes for the n training rows of an exact process.
+    An exact process with n training rows takes n³/3 operations and 16 n² bytes.
     """
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)
     if kind is None:
         raise refusal(kinds[0], f"is no {' or '.join(MODELS)} of gpytorch")
-    for name in ("input_transform", "outcome_transform"):  # of BoTorch
+    for name in ("input_transform", "outcome_transform"):  # attributes of BoTorch's models
         if getattr(model, name, None) is not None:
             raise refusal(
                 f"{name} of {kinds[0]}",
@@ -92,11 +96,10 @@ def from_gpytorch(
 
 
 def _class_names(given: Any) -> list[str]:
-    """Names of an object's class and of what it derives from: plain ones for GPyTorch's own, the
-    module too for others.
+    """Names of an object's class and its base classes.
 
-    A kernel is known by its own class, since one that derives from it may compute anything; a model
-    by any.
+    GPyTorch's own have plain names, others include the module. A kernel is recognised by its own
+    class only, since a subclass may compute anything; a model also by a base class.
     """
     kinds = [(kind.__module__, kind.__qualname__) for kind in type(given).__mro__]
     return [
@@ -124,7 +127,7 @@ Solve = Callable[[FloatArray, float], FloatArray]
 
 
 def _exact(model: Any) -> tuple[Any, Solve]:
-    """Weights (K + noise)⁻¹ (y − mean)."""
+    """Training rows, and a solver for the weights (K + noise)⁻¹ (y − mean)."""
     if (
         model.train_inputs is None
         or len(model.train_inputs) != 1
@@ -153,8 +156,11 @@ LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 
 
 def _approximate(model: Any) -> tuple[Any, Solve]:
-    """Weights K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is whitened, K
-    = LLᵀ."""
+    """Inducing points, and a solver for their weights.
+
+    The weights are K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is
+    whitened, K = LLᵀ.
+    """
     strategy = model.variational_strategy
     if (name := _class_names(strategy)[0]) not in STRATEGIES:
         raise refusal(name, f"is none of {', '.join(STRATEGIES)}")
@@ -189,7 +195,7 @@ MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {
     "ExactGP": _exact,
     "ApproximateGP": _approximate,
 }
-"""Class in `gpytorch.models` -> its landmarks, a tensor (n, columns), and their weights."""
+"""Class in `gpytorch.models` -> function giving landmarks, a tensor (n, columns), and a solver."""
 
 
 def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
@@ -211,7 +217,7 @@ def _mean(module: Any) -> float:
 
 
 def _kernel_matrix(terms: Sequence[Term], rows: FloatArray) -> FloatArray:
-    """Σ_t term_t(x, x') (n, n)."""
+    """The kernel matrix Σ_t term_t(x, x') (n, n)."""
     out = np.zeros((len(rows), len(rows)))
     for term in terms:
         out += term.amplitude * term.kernel().matrix(rows, rows)
@@ -219,8 +225,10 @@ def _kernel_matrix(terms: Sequence[Term], rows: FloatArray) -> FloatArray:
 
 
 def _check_prior(model: Any, rows: Any, terms: Sequence[Term], mean: float) -> None:
-    """What `forward` gives at some rows, a tensor (n, columns), is the mean and the kernel that
-    were read."""
+    """Check that `forward` gives the mean and the kernel that were read, at some rows.
+
+    rows: a tensor (n, columns).
+    """
     prior = model.forward(rows[:PROBES])
     read = _kernel_matrix(terms, _array(rows[:PROBES]))
     for wanted, given in ((read, prior.covariance_matrix), (np.full(len(read), mean), prior.mean)):
@@ -242,7 +250,7 @@ def _check_prior(model: Any, rows: Any, terms: Sequence[Term], mean: float) -> N
 
 
 def _terms(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
-    """The products of a kernel that is called with these columns."""
+    """The product terms of a kernel that is called with these columns."""
     active = kernel.active_dims
     return _terms_of_active(
         kernel, columns if active is None else columns[active.cpu().numpy()], n_columns
@@ -283,7 +291,7 @@ def _matern(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term
 
 
 def _scale(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
-    """It selects the active columns for its base kernel, whose `active_dims` it has taken over."""
+    """The terms of a ScaleKernel; it selects the active columns on behalf of its base kernel."""
     amplitude = Term.of("rbf", np.inf, n_columns, _number(kernel.outputscale, "outputscale"))
     return multiply([amplitude], _terms_of_active(kernel.base_kernel, columns, n_columns))
 
@@ -311,4 +319,4 @@ KERNELS: dict[str, Callable[[Any, NDArray[np.intp], int], list[Term]]] = {
     "AdditiveKernel": _sum,
     "ProductKernel": _product,
 }
-"""Class in `gpytorch.kernels` -> its products."""
+"""Class in `gpytorch.kernels` -> function giving its product terms."""

@@ -1,5 +1,4 @@
-"""Kernels of other libraries as sums of products over columns: Σ_t amplitude_t Π_j k_tj(x_j,
-z_j)."""
+"""Kernels of other libraries as sums of products: Σ_t amplitude_t Π_j k_tj(x_j, z_j)."""
 
 from __future__ import annotations
 
@@ -20,10 +19,12 @@ from dshap.models.expansion_sum import AnyExpansion, sum_of
 __all__ = ["Term", "add", "class_name", "expansion_of", "fitted", "multiply", "refusal", "terms_of"]
 
 POWERS = {"rbf": 2.0, "laplacian": 1.0}
-"""family -> p of its factor exp(−c|x − z|^p): products and powers of such factors stay in the
-family."""
+"""family -> p of its factor exp(−c|x − z|^p).
+
+Products and powers of such factors stay in the family.
+"""
 FLAT = 1e100
-"""Length-scale of a column that a kernel does not look at: its factor is 1 to the last bit."""
+"""Length-scale of a column that a kernel ignores: its factor is exactly 1."""
 INSTEAD = (
     "use dshap.values.Marginal(model.predict, background) for interventional values, "
     "dshap.values.ConditionalRegression(model.predict, data, ...) for observational ones"
@@ -31,21 +32,23 @@ INSTEAD = (
 
 
 def refusal(what: str, why: str, instead: str = INSTEAD) -> InputError:
-    """The error for a model that is no sum of products over columns: what was given, why not, what
-    to do."""
+    """The error for a model that is no sum of products over columns.
+
+    It says what was given, why it is refused, and what to do instead.
+    """
     return InputError(f"{what} {why}; {instead}")
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One product kernel times a number.
+    """A product kernel times an amplitude.
 
     Parameters
     ----------
     amplitude : float
     families : tuple of str, one a column
     lengthscales : (columns,)
-        inf for a column that the kernel does not look at.
+        Length-scales, inf for a column that the kernel ignores.
     """
 
     amplitude: float
@@ -56,7 +59,7 @@ class Term:
     def of(
         cls, family: str, lengthscale: float | FloatArray, n_columns: int, amplitude: float = 1.0
     ) -> Term:
-        """The same family in every column; inf makes a constant."""
+        """The term with one family in every column; length-scale inf makes a constant."""
         return cls(
             amplitude,
             (family,) * n_columns,
@@ -68,7 +71,7 @@ class Term:
         return bool(np.isinf(self.lengthscales).all())
 
     def times(self, other: Term) -> Term:
-        """The product, column by column; refused where it leaves the families."""
+        """The product of two terms, column by column; InputError where it leaves the families."""
         families = list(self.families)
         lengthscales = np.array(self.lengthscales)
         for j, (family, lengthscale) in enumerate(
@@ -88,7 +91,7 @@ class Term:
         return Term(self.amplitude * other.amplitude, tuple(families), lengthscales)
 
     def power(self, exponent: float) -> Term:
-        """The kernel to a positive power; refused where it leaves the families."""
+        """The kernel to a positive power; InputError where it leaves the families."""
         lengthscales = np.array(self.lengthscales)
         for j in np.flatnonzero(np.isfinite(lengthscales)):
             if exponent != 1 and self.families[j] not in POWERS:
@@ -105,12 +108,12 @@ class Term:
 
 
 def add(*kernels: Sequence[Term]) -> list[Term]:
-    """The sum of kernels that are sums of products."""
+    """The terms of the sum of several kernels."""
     return [term for terms in kernels for term in terms]
 
 
 def multiply(left: Sequence[Term], right: Sequence[Term]) -> list[Term]:
-    """The product of two kernels that are sums of products, multiplied out."""
+    """The terms of the product of two kernels, multiplied out."""
     return [one.times(other) for one in left for other in right]
 
 
@@ -121,8 +124,10 @@ def expansion_of(
     intercept: FloatArray,
     output_names: tuple[str, ...] | None = None,
 ) -> AnyExpansion:
-    """f(x) = intercept + Σ_r weights_r Σ_t term_t(x, landmark_r): one expansion a term, constants
-    in the intercept."""
+    """The expansion f(x) = intercept + Σ_r weights_r Σ_t term_t(x, landmark_r).
+
+    Each term becomes one expansion; constants go to the intercept.
+    """
     constant = sum(term.amplitude for term in terms if term.is_constant)
     first = intercept + constant * weights.sum(axis=0)  # (k,)
     products = [term for term in terms if not term.is_constant]
@@ -148,8 +153,10 @@ def expansion_of(
 
 
 def class_name(given: Any) -> str:
-    """`SVR` for scikit-learn's own classes, the module too for all others: a subclass may compute
-    anything."""
+    """The class's name in messages and tables, such as `SVR`.
+
+    Classes outside scikit-learn include their module, as a subclass may compute anything.
+    """
     if given is None or isinstance(given, str):
         return repr(given)
     kind = type(given)
@@ -160,7 +167,7 @@ def class_name(given: Any) -> str:
 
 
 def fitted(estimator: Any, *names: str) -> tuple[Any, ...]:
-    """Fitted attributes, sparse ones made dense."""
+    """Fitted attributes of an estimator; sparse ones become dense."""
     try:
         found = [getattr(estimator, name) for name in names]
     except AttributeError as error:
@@ -171,17 +178,18 @@ def fitted(estimator: Any, *names: str) -> tuple[Any, ...]:
 
 
 def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> list[Term]:
-    """The products of a kernel that an estimator was given: a name, or a tree of
-    `gaussian_process.kernels`.
+    """The product terms of an estimator's kernel.
+
+    The kernel is a name, or a tree of `gaussian_process.kernels`.
 
     Parameters
     ----------
     kernel : str or kernel object
     gamma : float, optional
-        For names; None is scikit-learn's default 1/columns.
+        Parameter of a named kernel; None is scikit-learn's default 1/columns.
     n_columns : int
     owner : str
-        The estimator, for errors.
+        Name of the estimator in error messages.
     """
     if not isinstance(kernel, str):
         return tree_terms(kernel, n_columns)
@@ -205,7 +213,7 @@ NAMED: dict[str, Callable[[float, int], Term]] = {
     "rbf": lambda gamma, n_columns: Term.of("rbf", 1.0 / np.sqrt(2.0 * gamma), n_columns),
     "laplacian": lambda gamma, n_columns: Term.of("laplacian", 1.0 / gamma, n_columns),
 }
-"""Name in `sklearn.metrics.pairwise` -> its product, from gamma."""
+"""Name in `sklearn.metrics.pairwise` -> function of gamma giving its term."""
 
 _SUM = (
     "is a sum over the columns, not a product: dshap.values.LinearGaussian explains linear models"
@@ -220,11 +228,11 @@ NAMED_REASONS = {
     "additive_chi2": "is a sum over the columns, not a product",
     "precomputed": "was computed before the estimator, which never saw the columns: predict must compute it",
 }
-"""Name -> why it is not adapted."""
+"""Name -> the reason in messages why it is not adapted."""
 
 
 def tree_terms(kernel: Any, n_columns: int) -> list[Term]:
-    """The products of a kernel tree between new rows and training rows, multiplied out."""
+    """The product terms of a kernel tree between new rows and training rows, multiplied out."""
     name = class_name(kernel)
     if name not in TREES:
         why = TREE_REASONS.get(
@@ -239,7 +247,7 @@ def _constant(kernel: Any, n_columns: int) -> list[Term]:
 
 
 def _white(kernel: Any, n_columns: int) -> list[Term]:
-    """Noise of the training rows: nothing between them and new rows."""
+    """No terms: noise of the training rows does not correlate with new rows."""
     return []
 
 
@@ -266,7 +274,7 @@ def _matern(kernel: Any, n_columns: int) -> list[Term]:
 
 
 MATERNS = {**MATERN, np.inf: "rbf"}
-"""nu -> family; in more than one column only inf is a product."""
+"""nu -> family; with more than one column only inf gives a product."""
 
 
 def _sum(kernel: Any, n_columns: int) -> list[Term]:
@@ -307,7 +315,7 @@ TREES: dict[str, Callable[[Any, int], list[Term]]] = {
     "Exponentiation": _exponentiation,
     "PairwiseKernel": _pairwise,
 }
-"""Class in `sklearn.gaussian_process.kernels` -> its products."""
+"""Class in `sklearn.gaussian_process.kernels` -> function giving its terms."""
 
 TREE_REASONS = {
     "RationalQuadratic": "takes a power of the squared distance over all columns and is no product over columns",
@@ -315,4 +323,4 @@ TREE_REASONS = {
     "DotProduct": _SUM,
     "CompoundKernel": "is a stack of several kernels, not one",
 }
-"""Class -> why it is not adapted."""
+"""Class -> the reason in messages why it is not adapted."""

@@ -1,5 +1,7 @@
-"""Fitted scikit-learn models as expansions, without importing scikit-learn: classes are known by
-their names."""
+"""Fitted scikit-learn models as expansions.
+
+scikit-learn is not imported: classes are recognised by name.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     estimator : fitted estimator
         `KernelRidge`, `SVR`, `NuSVR`, `SVC`, `NuSVC`, `OneClassSVM`, `GaussianProcessRegressor`
         (its mean), or a `Pipeline` of `Nystroem` or `RBFSampler` (or a `FeatureUnion` of them) and
-        a model linear in these features; scalers may come before and after the features, and a
-        `TransformedTargetRegressor` with a scaler and searches like `GridSearchCV` may stand around
+        a model linear in these features; scalers may come before and after the features, and
+        a `TransformedTargetRegressor` with a scaler or a search like `GridSearchCV` may wrap
         any of it.  The kernel must be a product over the columns, or a sum of products.
     feature_names : sequence of str, optional
         Names of the columns; `feature_names_in_` of the estimator where not given.
@@ -40,14 +42,14 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     Returns
     -------
     KernelExpansion, FourierExpansion or ExpansionSum
-        A Fourier expansion for `RBFSampler`; a sum where the kernel is one.  A binary classifier
-        has one output, named by the class that it is positive for; `SVC` with more than two classes
-        has one for each pair of classes.
+        A Fourier expansion for `RBFSampler`; a sum where the kernel is a sum.  A binary classifier
+        has one output, named by the class that it is positive for; `SVC` with more than two
+        classes has one for each pair of classes.
 
     Raises
     ------
     InputError
-        Where the estimator is not fitted, or cannot be reduced: why, and what to use instead.
+        The estimator is not fitted, or cannot be reduced; the message says what to use instead.
     """
     chain = _unfold(estimator)
     scalers = list(takewhile(lambda step: class_name(step) in SCALERS, chain.steps))
@@ -73,11 +75,11 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
 
 @dataclass
 class _Chain:
-    """A model out of its wrappers."""
+    """A model taken out of its wrappers, with the transformers found on the way."""
 
     model: Any
     steps: list[Any] = field(default_factory=list)
-    """Transformers of the rows, the first first."""
+    """Transformers of the rows, in the order of their application."""
     targets: list[Any] = field(default_factory=list)
     """Transformers of the target, the outermost first."""
 
@@ -117,7 +119,7 @@ WRAPPERS: dict[str, Callable[[_Chain], Any]] = {
     "HalvingGridSearchCV": _search,
     "HalvingRandomSearchCV": _search,
 }
-"""Class -> what its fitted model is, the rest noted in the chain."""
+"""Class -> function giving the wrapped model; transformers are appended to the chain."""
 
 
 def _adapt(model: Any) -> AnyExpansion:
@@ -156,7 +158,7 @@ def _gaussian_process(model: Any) -> AnyExpansion:
 def _support_vectors(
     model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None
 ) -> AnyExpansion:
-    # "scale" as a number
+    # _gamma is a number, also for gamma="scale"
     landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")
     if callable(model.kernel):
         raise refusal(
@@ -172,9 +174,11 @@ def _svm_of_one_output(model: Any) -> AnyExpansion:
 
 
 def _svm_of_classes(model: Any) -> AnyExpansion:
-    """`decision_function`: of two classes positive for the second; of more, one output for each
-    pair (i, j), positive for i, in libsvm's layout: coefficient of a support vector of class i
-    against j in row j − 1, against j < i in j.
+    """The expansion of an SVC's `decision_function`.
+
+    With two classes it is positive for the second. With more there is one output for each pair (i,
+    j), positive for i, in libsvm's layout: the coefficient of a support vector of class i against j
+    is in row j − 1, against j < i in row j.
     """
     dual, classes, counts = fitted(model, "dual_coef_", "classes_", "n_support_")
     if len(classes) == 2:
@@ -208,7 +212,7 @@ MODELS: dict[str, Callable[[Any], AnyExpansion]] = {
     "NuSVC": _svm_of_classes,
     "GaussianProcessRegressor": _gaussian_process,
 }
-"""Class -> its expansion."""
+"""Class -> function giving its expansion."""
 
 
 # --- scalers: x' = (x − shift) / scale on each column, and expansions moved out of them
@@ -217,7 +221,7 @@ Affine = tuple[FloatArray | float, FloatArray | float]
 
 
 def affine(scaler: Any) -> Affine:
-    """(shift, scale)."""
+    """(shift, scale) of a scaler: x' = (x − shift) / scale."""
     if (name := class_name(scaler)) not in SCALERS:
         raise refusal(name, "is no scaler of single columns")
     if of_estimator(scaler, "clip"):
@@ -265,13 +269,13 @@ SCALERS: dict[str, Callable[[Any], Affine]] = {
     "'passthrough'": lambda passthrough: (0.0, 1.0),
     "None": lambda passthrough: (0.0, 1.0),
 }
-"""Class -> its shift and scale; a step "passthrough" or None does nothing."""
+"""Class -> function giving its shift and scale; a step "passthrough" or None does nothing."""
 
 
 def in_original_columns(
     expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
 ) -> AnyExpansion:
-    """The same function of x, where the expansion is one of x' = (x − shift) / scale."""
+    """An expansion in x' = (x − shift) / scale as the same function of x."""
     shift, scale = (np.broadcast_to(each, (expansion.n_columns,)) for each in (shift, scale))
 
     return expansion.mapped(lambda part: part.moved(shift, scale))
@@ -280,7 +284,7 @@ def in_original_columns(
 def in_original_target(
     expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
 ) -> AnyExpansion:
-    """shift + scale · f(x)."""
+    """The expansion of shift + scale · f(x)."""
     first, *others = (
         replace(part, weights=part.weights * scale, intercept=part.intercept * scale)
         for part in expansion.parts
@@ -291,11 +295,11 @@ def in_original_target(
 # --- linear models of kernel features
 
 Build = Callable[[FloatArray], AnyExpansion]
-"""Features · weights (p, k) as an expansion."""
+"""Function that turns weights (p, k) of the features into an expansion."""
 
 
 def linear_of_features(feature_map: Any, after: Sequence[Any], model: Any) -> AnyExpansion:
-    """intercept + features(x) · coef, features scaled by the steps `after`."""
+    """The expansion of intercept + features(x) · coef, features scaled by the steps `after`."""
     parts = _features(feature_map)
     weights, intercept = _readout(model, after)
     sizes = [size for size, _ in parts]
@@ -307,7 +311,7 @@ def linear_of_features(feature_map: Any, after: Sequence[Any], model: Any) -> An
 
 
 def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-    """Weights (p, k) of unscaled features and intercept (k,) of a linear model."""
+    """Weights (p, k) of the unscaled features, and intercept (k,), of a linear model."""
     if (name := class_name(model)) not in LINEAR:
         raise refusal(
             f"{name} of kernel features",
@@ -323,7 +327,7 @@ def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
 
 
 def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
-    """Of a classifier: the class that each output is positive for."""
+    """The class that each output of a classifier is positive for; None for a regressor."""
     classes = np.asarray(getattr(model, "classes_", ()))
     if n_outputs == 1 and len(classes) == 2:
         classes = classes[1:]
@@ -333,8 +337,7 @@ def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
 
 
 def _features(feature_map: Any) -> list[tuple[int, Build]]:
-    """(number of features, how weights of them become an expansion) of the parts of a feature
-    map."""
+    """(number of features, builder of their expansion) for each part of a feature map."""
     if (name := class_name(feature_map)) in SCALERS:
         raise refusal(
             f"{name} in a FeatureUnion",
@@ -381,7 +384,7 @@ def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
 
 
 def flat_steps(step: Any) -> list[Any]:
-    """A pipeline inside a pipeline is its steps."""
+    """The steps of a pipeline, with nested pipelines unfolded."""
     if class_name(step) == "Pipeline":
         return [each for _, inner in step.steps for each in flat_steps(inner)]
     return [step]
@@ -402,7 +405,7 @@ def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
 
 
 def _behind(scalers: Sequence[Any], size: int, build: Build, factor: float) -> tuple[int, Build]:
-    """The features of scaled columns, times a factor."""
+    """The part of a feature map applied to scaled columns, times a factor."""
     moves = [affine(scaler) for scaler in reversed(scalers)]
 
     def build_behind(weights: FloatArray) -> AnyExpansion:
@@ -419,7 +422,7 @@ FEATURE_MAPS: dict[str, Callable[[Any], list[tuple[int, Build]]]] = {
     "RBFSampler": _rbf_sampler,
     "FeatureUnion": _feature_union,
 }
-"""Class -> its parts."""
+"""Class -> function giving its parts."""
 
 LINEAR = frozenset(
     [
