@@ -392,7 +392,7 @@ class KrigingDesign(BaseDesign):
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds to fit a separate process to one game; 0 unless a pilot may choose it."""
+        """Estimated seconds to fit one game's own process; 0 unless a pilot may choose it."""
         if not self.held_coalitions or self.sparse is not None:
             return 0.0
         return own_seconds(self.n_players, self.pair_list.n_pairs)

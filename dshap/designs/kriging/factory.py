@@ -1,5 +1,4 @@
-"""Kriging: the Shapley values of the likeliest game through the values of sampled pairs of
-complements."""
+"""The public function `kriging`, which checks its options and builds a `KrigingDesign`."""
 
 from __future__ import annotations
 
@@ -98,7 +97,7 @@ def kriging(
 def _checked_sparse(
     sparse: bool | str, d: int, n_coalitions: int, decay: float | None
 ) -> bool | None:
-    """None for "pilot", or InputError where sparse terms cannot be had."""
+    """Checked `sparse`, None for "pilot"; InputError where sparse terms are not possible."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:

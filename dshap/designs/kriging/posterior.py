@@ -353,8 +353,8 @@ def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) ->
 def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> FloatArray:
     """Influence (p, d): its square is the mean of moved² and variance (d,) × by_scale² (p,).
 
-    `variance` is the posterior one.  The first shows which players have rough values; the second that similar pairs miss the same:
-    without it errors on products of many players would be a quarter too small.
+    The first shows which players have rough values; the second (posterior variance) that similar
+    pairs miss the same: without it errors on products of many players are a quarter too small.
     """
     return np.sqrt((np.square(moved) + np.square(by_scale)[:, None] * variance) / 2)
 
