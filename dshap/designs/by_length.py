@@ -1,5 +1,4 @@
-"""A function of the number of players as a design: for texts, whose budget may go by their
-length."""
+"""Designs made by a function of the number of players, for texts of different lengths."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Mean(NamedTuple):
 
 
 class _Family(NamedTuple):
-    """Priors that differ only in their slope; relevances are this power of the attribution sizes."""
+    """Priors that differ only in slope; relevances are this power of the attribution sizes."""
 
     decay: float
     variation: float
@@ -149,7 +149,7 @@ def mixed_weights(
 def averaged_weights(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray, signs: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The mean W (p, d) of the weights W_k of weighted priors (K, 5), and how they differ (p, R, d).
+    """Mean W (p, d) of the weights W_k of weighted priors (K, 5), and how they differ (p, R, d).
 
     The differences are Σ_k sign_k √weight_k (W_k − W) with random signs (K, R): the mean of their
     squares over the signs is the variance between the priors.
@@ -185,7 +185,7 @@ def averaged_log_error(pairs: FloatArray, average: FloatArray, sizes: FloatArray
 
 
 def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArray:
-    """Attribution sizes (d,) from games odd (games, p) at pairs that alone do not determine them."""
+    """Attribution sizes (d,) from games odd (games, p) at pairs that do not determine them alone."""
     process = Sloped.of(pairs, prior, None)
     return player_sizes(odd @ process.weights(np.array([EXPECTED_SLOPE]), np.ones((1, 1)))[0])
 
@@ -193,7 +193,7 @@ def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArr
 def _chosen(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray
 ) -> Iterator[tuple[Sloped, BoolArray]]:
-    """Yield the process of each family among weighted priors (K, 5), and which (K,) belong to it."""
+    """Yield the process of each family of weighted priors (K, 5), and which (K,) belong to it."""
     of_family = average[:, :3]
     families = list(map(_Family._make, dict.fromkeys(map(tuple, of_family.tolist()))))
     for family, process in zip(families, _processes(pairs, families, sizes), strict=True):
@@ -234,7 +234,7 @@ class Sloped:
         return cls(process, process.trend.T @ process.trend, relevance)
 
     def deviances(self, odd: FloatArray) -> list[float]:
-        """−2 × the total log-likelihood of games odd (p, games), each at its own scale, for every slope."""
+        """−2 × the log-likelihood of all games odd (p, games), each at its scale, by slope."""
         p, d = self.process.trend.shape
         process = self.process
         out = []

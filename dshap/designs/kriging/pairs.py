@@ -113,7 +113,7 @@ class PairList:
 
     @property
     def first_pairs(self) -> int:
-        """Pairs of the first round from which a pilot may choose the others, without that of the ends."""
+        """Number of pairs, without the ends, from which a pilot may choose the others."""
         n_pairs = self.budgets[0] // 2 - 1
         if self._is_thin and not self.is_scouted:
             return n_pairs
@@ -132,7 +132,7 @@ class PairList:
 
     @property
     def is_scouted(self) -> bool:
-        """Whether a pilot first sees a list without size 1, and may have the list drawn anew with it.
+        """Whether a pilot first sees a list without size 1, and may have it drawn anew with it.
 
         Not where further rounds follow one of up to 64 players: votes would end with too large an
         error more often.
@@ -143,7 +143,7 @@ class PairList:
 
     @property
     def is_at_border(self) -> bool:
-        """Whether there are so few pairs that, without size 1, they may not determine the attributions."""
+        """Whether pairs are so few that without size 1 they may leave attributions undetermined."""
         return self.budgets[0] // 2 - 2 < LEAST_SCOUTED * self.n_players
 
     @property
@@ -177,7 +177,7 @@ class PairList:
         return np.where(masks, 1.0, -1.0)
 
     def masks(self, start: int, stop: int) -> BoolArray:
-        """Masks (m, d) of the coalitions start..stop: each pair's first coalition, then its complement.
+        """Masks (m, d) of coalitions start..stop: the first of each pair, then its complement.
 
         The pair of the ends comes first, as ∅, N.
         """
@@ -186,7 +186,7 @@ class PairList:
 
     @property
     def _steps(self) -> tuple[list[int], list[int]]:
-        """Number of pairs after each step of the draw, without that of the ends, and sizes taken whole.
+        """Number of pairs after each step of the draw, without the ends, and sizes taken whole.
 
         An open list takes as few sizes whole as it can.
         """

@@ -65,7 +65,7 @@ FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
 
 
 def held_bytes(d: int, n_pairs: int, may_have_terms: bool) -> int:
-    """Bytes of fitting a game's process and, with terms, products of two players and its columns."""
+    """Bytes to fit a game's process and, with terms, products of two players and its columns."""
     return (SQUARES + 2) * 8 * n_pairs**2 + (
         n_pairs * (4 * d**2 + FITTED_BYTES) if may_have_terms else 0
     )
@@ -169,7 +169,7 @@ class TermBase:
 
     @classmethod
     def of(cls, screen: Screen, process: Process, prior: Prior) -> TermBase:
-        """Build the base of a process at the pairs of the screen; the prior gives the terms' variance."""
+        """Build the base of a process at the screen's pairs; the prior gives `of_triple`."""
         of_triple = prior.variances[3] / comb(screen.pairs.shape[1], 3)
         return cls(screen, process, process.precision(), *process.posterior(), of_triple)
 
@@ -202,7 +202,7 @@ class TermBase:
         return phi, moves
 
     def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:
-        """Influence (p, d) of leave-one-out errors on φ, with the weights and variances after a fit."""
+        """Influence (p, d) of leave-one-out errors on φ, by the weights and variances of a fit."""
         pairs = self.screen.pairs
         diagonal = fit.diagonal(self.precision)
         excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
