@@ -155,8 +155,10 @@ class BaseDesign:
 
     @property
     def masks(self) -> BoolArray:
-        """All coalitions, (m, d), the empty one first and the full one second; InputError above 1
-        GiB."""
+        """All coalitions (m, d), the empty one first and the full one second.
+
+        InputError above 1 GiB.
+        """
         masks = _whole(self.info, "masks", bool)
         for start, stop in spans(*masks.shape):
             masks[start:stop] = self.block(start, stop).masks
@@ -164,8 +166,10 @@ class BaseDesign:
 
     @property
     def operator(self) -> FloatArray:
-        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError
-        above 1 GiB."""
+        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`.
+
+        InputError above 1 GiB.
+        """
         whole = _whole(self.info, "operator", np.float64)
         d = self.info.n_players
         zero = np.zeros((1, 1))

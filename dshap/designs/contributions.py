@@ -16,7 +16,7 @@ __all__ = ["Contributions", "contributions"]
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """φ_A = Σ_S score_S v(S) of one player A."""
+    """The Shapley value of one player A as a weighted sum, φ_A = Σ_S score_S v(S)."""
 
     masks: BoolArray
     """(m, d): proper coalitions, each once."""

@@ -53,7 +53,7 @@ class ExactDesign(BaseDesign):
         return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """Scores (m, pairs of players) of the coalitions in half the Shapley interaction index.
+        """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
 
         ±a!(d − a − 2)!/(d − 1)!, positive for coalitions that hold both players or neither, where a
         counts the other players in the coalition.
@@ -68,7 +68,7 @@ class ExactDesign(BaseDesign):
         return np.where(masks[:, i] == masks[:, j], 1.0, -1.0) * weight[others]
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Return the sums (n, d, k) unchanged: the scores hold the whole operator, the ends included."""
+        """Return the sums (n, d, k) unchanged: the scores are the whole operator, ends included."""
         return sums
 
 

@@ -36,7 +36,7 @@ def checked_replicates(given: object) -> int:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Entries of the units in the jackknife groups; starts[j]..starts[j + 1] are those of unit j."""
+    """Entries of units in the jackknife groups; starts[j]..starts[j + 1] are those of unit j."""
 
     starts: NDArray[np.int64]
     """(units + 1,): position of each unit's first entry."""
@@ -60,7 +60,7 @@ class Dealt:
 
 
 def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
-    """Deal the draws of incompletely drawn strata to n_groups groups, at random, in turn over sizes.
+    """Deal the draws of incompletely drawn strata to n_groups groups, at random, in turn by size.
 
     A unit that was drawn several times has an entry in each group that one of its draws is in.  The
     draws of a round keep their groups when the design grows, so that rows that stopped at different
@@ -92,7 +92,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
 
 
 def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
-    """The sums (R, …) with each of the R groups left out: whole + Σ groups/(R − 1) − R/(R − 1)·groups.
+    """The sums (R, …) with each group left out: whole + Σ groups/(R − 1) − R/(R − 1)·groups.
 
     The draws of the other groups stand for those of the group; what is in no group stays.
     """

@@ -24,7 +24,7 @@ from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 __all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 
 MAX_COALITIONS = 2**24
-"""The most coalitions, as many as `exact` lists; every process holds the list of a sampled design."""
+"""The most coalitions, as many as `exact` lists; every process holds a sampled design's list."""
 
 LEAST_PER_PLAYER = 10
 LEAST_FREEDOM = 20
@@ -49,8 +49,8 @@ An undetermined design then fails before the run.
 class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
-    Holds its parameters only: coalitions and the solution are made anew in each process and cached
-    there.
+    It holds its parameters only: each process makes the coalitions and the solution anew and caches
+    them.
     """
 
     kind = "kernelshap"
@@ -103,7 +103,7 @@ class KernelShapDesign(BaseDesign):
 
     @property
     def n_units(self) -> int:
-        """P: number of pairs of complements, or of coalitions where not paired, without the ends."""
+        """P: number of pairs of complements, or of coalitions if not paired, without the ends."""
         return (self.n_coalitions - N_ENDS) // self._group
 
     @property
@@ -200,7 +200,7 @@ class KernelShapDesign(BaseDesign):
         )
 
     def with_players(self, n_players: int) -> KernelShapDesign:
-        """The design of another number of players, in one round, with at most as many coalitions."""
+        """The design of another number of players, in one round, with no more coalitions."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
 
     def fingerprint(self) -> dict[str, Any]:
@@ -289,8 +289,7 @@ def kernelshap(
 
 @lru_cache(maxsize=8)
 def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray, Dealt]:
-    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their
-    groups."""
+    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their groups."""
     d = design.n_players
     group = design._group
     if d == 1:

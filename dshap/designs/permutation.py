@@ -149,7 +149,7 @@ class PermutationDesign(BaseDesign):
 
 
 def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> FloatArray:
-    """Replicates (R, n, d, k) of sums (n, d, k) and group sums (R, n, d, k), from units dealt in turn.
+    """Replicates (R, n, d, k) from sums (n, d, k) and group sums (R, n, d, k), units dealt in turn.
 
     They are phi + √((R − 1)/R) (phi_(g) − phi), with `_unmet` added to the first.
     """
@@ -231,8 +231,7 @@ def permutation(
 
 @dataclass(frozen=True)
 class _Steps:
-    """Every prefix of every order, the empty and the whole one too, in the order of the coalitions
-    that they are."""
+    """Every prefix of every order, ∅ and N too, sorted by the coalition that it is."""
 
     bits: NDArray[np.uint8]
     """(m, ⌈d/8⌉): distinct coalitions, packed."""

@@ -192,7 +192,7 @@ def counts_by_leverage(
 def _counts(
     strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
 ) -> tuple[list[list[int]], list[Fraction]]:
-    """Units of each stratum before the first and after each round, and the last round's expectation."""
+    """Units of each stratum before the first and after each round, and the last expectation."""
     counts = [[0] * len(strata)]
     expected = [Fraction(0)] * len(strata)
     for turn, budget in enumerate(budgets):
@@ -311,8 +311,10 @@ def _mass(
 
 
 def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int) -> int:
-    """Outer strata whose expected draws cover their units; short of everything, at least one unit
-    is left to draw."""
+    """Number of outer strata whose expected draws cover all their units.
+
+    Unless the budget is everything, at least one unit is left to draw.
+    """
     if budget == sum(stratum.n_units for stratum in strata):
         return len(strata)
     draws = float(budget)

@@ -68,12 +68,11 @@ def _determined(centred: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConstrainedSolution:
-    """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ; A =
-    ZᵀΩZ.
+    """The constrained least-squares solution phi = P b + u Δ for a matrix A = ZᵀΩZ.
 
-    With Q an orthonormal basis of the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A
-    1/d, which is φ = 1Δ/d + Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a
-    large weight.
+    It minimises φᵀAφ − 2bᵀφ under Σφ = Δ, for any b (d,) and any Δ.  With Q an orthonormal basis of
+    the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A 1/d, so that φ = 1Δ/d +
+    Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a large weight.
     """
 
     projector: FloatArray
@@ -85,10 +84,10 @@ class ConstrainedSolution:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
-        """The solution for A (d, d); InputError where QᵀAQ is singular.
+        """Build the solution for A (d, d); InputError where QᵀAQ is singular.
 
         With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ,
-        so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
+        so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky factorisation, and no basis.
         """
         d = len(matrix)
         offsets = np.diag(matrix).copy()

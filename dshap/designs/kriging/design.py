@@ -379,7 +379,7 @@ class KrigingDesign(BaseDesign):
         return replace(self, sparse=False, by_game=False)
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """Scores of coalitions start..stop in half the Shapley interaction index (posterior mean).
+        """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
 
         I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1).
         """

@@ -1,4 +1,4 @@
-"""C-Shapley: contributions to the connected coalitions of a neighbourhood alone."""
+"""C-Shapley: contributions to the connected coalitions of each player's neighbourhood."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ class ConnectedDesign(GraphDesign):
 
     @property
     def is_efficient(self) -> bool:
-        """The Myerson value of a graph in one component."""
+        """Whether this is the Myerson value of a connected graph, which is efficient."""
         return self.coefficients == "boundary" and bool(self.graph.neighbourhoods(self.order).all())
 
     def of_order(self, order: int | None) -> CoalitionList | None:
-        """Connected coalitions, for "paper" without each of their players too; None where they are
-        too many."""
+        """The connected coalitions, for "paper" also without each of their players.
+
+        None where there are too many.
+        """
         near = self.graph.neighbourhoods(order)
         if self.coefficients == "boundary" and self.outside == "absent":
             return BoundaryList.of(self.graph, near)
@@ -71,7 +73,7 @@ class ConnectedDesign(GraphDesign):
         return TermList.of(self.n_players, words, terms)
 
     def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign`; known of chains."""
+        """See `GraphDesign.is_too_long`; known for chains."""
         if not self.graph.is_chain:
             return None
         size = self.graph.neighbourhoods(order).sum(axis=1).tolist()
@@ -81,7 +83,7 @@ class ConnectedDesign(GraphDesign):
         ) > MAX_SUBSETS
 
     def refusal(self, best: str) -> str:
-        """See `GraphDesign`."""
+        """See `GraphDesign.refusal`."""
         largest = self.graph.neighbourhoods(self.order).sum(axis=1).max()
         return (
             f"order {self.order}: the neighbourhoods, of up to {largest} players, have more than "
@@ -143,7 +145,7 @@ def connected(
 
 
 def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
-    """U and U ∖ i for every player i of U whose neighbourhood holds U."""
+    """U and U ∖ i for every player i of U whose neighbourhood contains U."""
     row, player = pairs(found.members & found.common, graph.n_nodes)
     u = sizes(found.members)[row]
     share = 2 / ((u + 2) * (u + 1) * u)
@@ -153,8 +155,10 @@ def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Ter
 
 
 def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
-    """U for every player in it or beside it whose neighbourhood holds U, and nobody with what is
-    left to 0."""
+    """U for every player in it or beside it whose neighbourhood contains U.
+
+    The empty coalition has the score that makes each player's scores sum to 0.
+    """
     d = graph.n_nodes
     sides = Sides.of(graph, near)
     parts = []
@@ -174,5 +178,4 @@ TERMS: Mapping[str, Callable[[Subsets, Graph, BoolArray], tuple[Words, Terms]]] 
     "paper": _of_paper,
     "boundary": _of_boundary,
 }
-"""Coefficients -> coalitions and what they are multiplied with, where the players beyond are
-absent."""
+"""Coefficients -> function that gives coalitions and terms, with players outside absent."""
