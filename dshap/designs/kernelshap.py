@@ -289,7 +289,7 @@ def kernelshap(
 
 @lru_cache(maxsize=8)
 def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray, Dealt]:
-    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their groups."""
+    """Packed units (units, ⌈d/8⌉), the weight of a coalition of each (units,), and their groups."""
     d = design.n_players
     group = design._group
     if d == 1:

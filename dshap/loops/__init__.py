@@ -1,5 +1,4 @@
-"""Compiled code: numba and numpy alone, each function beside its formula; the plain twins are in
-the tests."""
+"""Compiled loops (numba and numpy alone), each beside its formula; the tests have plain versions."""
 
 from __future__ import annotations
 
@@ -14,8 +13,10 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> None:
-    """Compile (or load) the loops over real factors, so that no task pays for it; all others
-    compile when they are first used."""
+    """Compile (or load) the loops over real factors, so that no task waits for it.
+
+    All others compile when they are first used.
+    """
     one = np.zeros((1, 1))
     add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
     factors = np.ones((6, 2, 1))

@@ -148,7 +148,7 @@ class KrigingDesign(BaseDesign):
     shells: int | None = None
     """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None = None
-    """The same number for the list after its first part; chosen by a pilot."""
+    """Outer sizes taken whole in the list after its first part; chosen by a pilot."""
     sparse: bool | None = None
     """Whether games have sparse interactions of three players; None: a pilot chooses."""
     by_game: bool = False

@@ -94,7 +94,7 @@ class PairList:
     shells: int | None
     """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None
-    """The same number for the list after its first part, chosen by a pilot; None: still open."""
+    """Outer sizes taken whole after the first part, chosen by a pilot; None: still open."""
 
     @property
     def n_pairs(self) -> int:

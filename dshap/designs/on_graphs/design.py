@@ -35,10 +35,10 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made", bound="GraphDesign", covariant=True)
 
 OUTSIDE = ("absent", "present")
-"""What the players beyond a neighbourhood are while it plays."""
+"""State of the players beyond a neighbourhood while it plays."""
 
 MADE_OF = 8
-"""Bytes to make a list of terms, at most, relative to those of the list; 6 was the most measured."""
+"""The most bytes to make a list of terms, relative to those of the list; 6 have been measured."""
 
 
 class CoalitionList(Protocol):
@@ -270,7 +270,7 @@ class TermList:
         groups: NDArray[np.int16] | None = None,
         n_groups: int = 0,
     ) -> TermList:
-        """Build the list from terms; equal coalitions become one, and those without a term are dropped.
+        """Build the list from terms; equal coalitions are merged, those without a term dropped.
 
         `groups` (e,) are the jackknife groups of the terms, −1 for none.
         """

@@ -63,9 +63,10 @@ class LocalDesign(GraphDesign):
 
     @property
     def is_sampled(self) -> BoolArray:
-        """Whether orders are drawn for each player (d,): its neighbourhood has too many subsets to list.
+        """Whether orders are drawn for each player (d,) whose neighbourhood is too large to list.
 
-        More than 2 n_permutations, the number of values that drawn orders need.
+        A neighbourhood is listed if it has at most 2 n_permutations subsets, as many as the
+        values of drawn orders.
         """
         return self._are_drawn(self.neighbourhoods)
 
@@ -97,7 +98,7 @@ class LocalDesign(GraphDesign):
 
     @property
     def why_no_errors(self) -> str:
-        """Why there are no standard errors, such as fewer than 50 pairs of orders; empty if there are."""
+        """Why there are no standard errors: fewer than 50 pairs of orders; else empty."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
             return ""
         return f"n_permutations={self.n_permutations} is too few for standard errors: give {2 * LEAST_UNITS} or more"
@@ -130,7 +131,7 @@ class LocalDesign(GraphDesign):
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """Replicates as in `permutation` for players with drawn orders; the others have no error."""
+        """Replicates as in `permutation` for players with drawn orders; others have no error."""
         drawn = np.flatnonzero(self.is_sampled)
         out = np.broadcast_to(sums, groups.shape).copy()
         if self.why_no_errors:
@@ -172,7 +173,7 @@ class LocalDesign(GraphDesign):
         return n > np.log2(2 * self.n_permutations)
 
     def _refuse_steps(self, n_players: int) -> None:
-        """Raise InputError where the drawn orders of `n_players` neighbourhoods take too many steps."""
+        """Raise InputError where drawn orders of `n_players` neighbourhoods have too many steps."""
         drawn = 2 * (self.n_permutations or 0) * n_players
         if drawn > MAX_TERMS:
             raise InputError(

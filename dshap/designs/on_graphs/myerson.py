@@ -44,11 +44,11 @@ class MyersonDesign(GraphDesign):
 
     @property
     def is_efficient(self) -> bool:
-        """Whether the graph is connected; else attributions sum to Σ_C (v(C) − v(∅)) over components."""
+        """Whether the graph is connected; else attributions sum to Σ_C (v(C) − v(∅))."""
         return self.graph.is_connected
 
     def of_order(self, order: int | None) -> BoundaryList | None:
-        """All connected coalitions within neighbourhoods of this order; None where there are too many."""
+        """All connected coalitions within neighbourhoods of this order; None if too many."""
         return BoundaryList.of(self.graph, self.graph.neighbourhoods(order))
 
     def is_too_long(self, order: int | None) -> bool | None:

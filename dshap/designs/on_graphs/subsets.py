@@ -109,7 +109,7 @@ class _Growing(NamedTuple):
 
 
 def subsets_of(neighbourhoods: BoolArray, most: int = MAX_SUBSETS) -> Subsets | None:
-    """All sets within some neighbourhood (d, d), row i that of player i; None if more than `most`."""
+    """All sets within some neighbourhood (d, d), row i player i's; None if more than `most`."""
     # row j: the players whose neighbourhood contains j
     held = scipy.sparse.csr_array(neighbourhoods.T, dtype=np.int32)
     together = (held @ held.T).toarray() > 0
