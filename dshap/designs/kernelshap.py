@@ -236,7 +236,7 @@ def kernelshap(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KernelShapDesign:
-    """KernelSHAP on sampled coalitions.
+    """KernelSHAP: constrained weighted least squares on sampled coalitions.
 
     phi minimises Σ_S Ω_S (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅), where Ω_S is the
     Shapley kernel w(s) = (d − 1)/(C(d, s) s (d − s)) times how often S was drawn over how often it
@@ -248,17 +248,17 @@ def kernelshap(
     d : int
         Number of players.
     n_coalitions : int
-        Distinct coalitions, the empty and the full one counted: at least 2d where paired, else d +
-        1.  An odd number drops one where paired; 2^d or more gives all.
+        Number of distinct coalitions, ∅ and N counted: at least 2d if paired, else d + 1.  If
+        paired, an odd number is reduced by one; 2^d or more gives all.
     sampling : {"leverage", "kernel"}
         "leverage": every size equally likely, without replacement.  "kernel": in proportion to the
-        Shapley kernel, with replacement, outer sizes enumerated while they fit.
+        Shapley kernel, with replacement; outer sizes are enumerated while they fit.
     paired : bool
         Draw each coalition with its complement; they are neighbours in the list.
     seed : int
         All instances share the coalitions of one seed.
     n_replicates : int
-        Groups of the jackknife that standard errors come from, 2 to 100; 0: none.
+        Number of jackknife groups for the standard errors, 2 to 100; 0: none.
 
     Returns
     -------
@@ -272,11 +272,11 @@ def kernelshap(
 
     Notes
     -----
-    Standard errors: the drawn pairs of the sizes that are not there whole are dealt to R groups;
-    phi_(g) is the solution with group g left out (each of its terms times √(1 − f), f the part of
-    its size that is drawn), and std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)²
-    with P pairs in the design.  phi ± t_{R−1} std_error is the interval; at most 6 players, fewer
-    than 10d coalitions, or P − (d − 1) < 20 give NaN.
+    Standard errors: the drawn pairs of sizes that are not complete are dealt to R groups.  phi_(g)
+    is the solution with group g left out (each of its terms times √(1 − f), f the drawn part of its
+    size), and std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)² with P pairs in the
+    design.  The interval is phi ± t_{R−1} std_error.  At most 6 players, fewer than 10d coalitions,
+    or P − (d − 1) < 20 give NaN.
 
     References
     ----------

@@ -183,24 +183,24 @@ def permutation(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> PermutationDesign:
-    """Permutation sampling: phi_i = mean over random orders of v(players up to i) − v(players
-    before i).
+    """Permutation sampling: marginal contributions averaged over random orders of the players.
 
-    Unbiased at any number of orders.  A pair of an order and its reversal gives games with
-    interactions of two players exactly; prefixes that orders share are evaluated once.
+    phi_i is the mean of v(players up to i) − v(players before i), and unbiased for any number of
+    orders. A pair of an order and its reversal is exact for games with interactions of two players;
+    prefixes that orders share are evaluated once.
 
     Parameters
     ----------
     d : int
         Number of players.
     n_permutations : int
-        Orders, the reversed ones counted: (d − 1) n_permutations + 2 coalitions at most.
+        Number of orders, the reversed ones counted: at most (d − 1) n_permutations + 2 coalitions.
     antithetic : bool
         Draw every order with its reversal; n_permutations is then even.
     seed : int
         All instances share the orders of one seed.
     n_replicates : int
-        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+        The most jackknife groups, 2 to 100; 0: no standard errors.
 
     Returns
     -------
@@ -214,11 +214,11 @@ def permutation(
     Notes
     -----
     Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of
-    pairs; for P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
-    pairs give NaN.  A player that contributed the same in every pair, where others did not, may be
-    pivotal in orders that were not drawn: its standard error is 3/2.09 /P times the widest range of
-    contributions met (the groups' ranges times the pairs of each), so that the interval holds what
-    it could be worth by the rule of three.
+    pairs. For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
+    pairs give NaN. A player that contributed the same in every pair, where others did not, may be
+    pivotal in orders that were not drawn.  By the rule of three its standard error is 3/2.09/P
+    times the widest range of contributions of any player (the groups' ranges times the pairs of
+    each).
 
     References
     ----------

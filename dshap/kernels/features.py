@@ -184,7 +184,7 @@ class Fourier:
         Number of real features, even: a cosine and a sine for each of n_features / 2 frequencies.
     seed : int
     orthogonal : bool
-        Make the frequencies of the RBF columns orthogonal to each other, in groups of as many as there
+        Make the frequencies of the RBF columns orthogonal in groups of as many frequencies as there
         are such columns (Yu et al. 2016), which lowers the variance; other columns are drawn
         independently.
 

@@ -43,7 +43,7 @@ class _Candidates:
 
 
 def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
-    """Indices of D² sampling, with probability proportional to the squared distance to those chosen."""
+    """Indices by D² sampling: probabilities ∝ the squared distance to the rows already chosen."""
     rows = candidates.coordinates
     chosen = np.empty(n_landmarks, dtype=np.intp)
     # (n,): squared distance to the nearest chosen row; the first is uniform
@@ -135,7 +135,7 @@ class Nystrom:
         r; not needed where `landmarks` are given.
     selection : {"kmeans++", "uniform", "leverage", "given"}
         "kmeans++": D² sampling on scaled columns, which reaches the tails.  "uniform": rows drawn
-        without replacement.  "leverage": rows drawn without replacement in proportion to their ridge
+        without replacement.  "leverage": rows drawn without replacement, in proportion to ridge
         leverage scores.  "given": `landmarks`.
     seed : int
         The same seed and sample give the same landmarks.
@@ -219,23 +219,21 @@ class Nystrom:
         coordinates: FloatArray | None = None,
         kernel: ProductKernel | None = None,
     ) -> FloatArray:
-        """Landmarks (r, columns) from a sample (n, columns); rows with NaN or infinity are passed
-        over.
+        """Landmarks (r, columns) from the rows of a sample (n, columns) that are finite.
 
         Parameters
         ----------
         sample : (n, columns)
         coordinates : (n, p), optional
-            What the distances of "kmeans++" are measured in; the columns over their standard
-            deviations when None.
+            Coordinates in which "kmeans++" measures distances; None: columns over their standard
+            deviations.
         kernel : ProductKernel, optional
-            What "leverage" scores count in.
+            Kernel of the "leverage" scores.
 
         Raises
         ------
         InputError
-            Where the sample has fewer (for "kmeans++": fewer distinct) rows than landmarks are
-            asked for.
+            If the sample has fewer rows (for "kmeans++": fewer distinct rows) than landmarks.
         """
         rows = np.ascontiguousarray(sample, dtype=float)
         if self.landmarks is not None:
@@ -287,7 +285,7 @@ class KeptLandmarks:
         return float((diagonal[0] / diagonal[-1]) ** 2)
 
     def whitened(self, columns: FloatArray) -> FloatArray:
-        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kept landmarks' kernel columns (n, q), in their order.
+        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kept landmarks' kernel columns (n, q), in order.
 
         float32 columns are multiplied in float32.
         """
@@ -324,20 +322,19 @@ class KeptLandmarks:
 
 
 def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
-    """Diagonal-pivoted Cholesky (LAPACK dpstrf) that stops where the largest remaining diagonal is
-    small.
+    """Diagonal-pivoted Cholesky (LAPACK dpstrf), up to a small remaining diagonal.
 
     Parameters
     ----------
     gram : (r, r)
         Kernel matrix of the landmarks, symmetric and positive semi-definite.
     tolerance : float
-        Stops at a remaining diagonal of at most tolerance times the largest diagonal.
+        The factorisation stops at a remaining diagonal of at most tolerance times the largest one.
 
     Notes
     -----
-    Ties go to the first of the remaining landmarks, so the order is reproducible.  Costs r³/3 at
-    most.
+    Ties go to the first of the remaining landmarks, so that the order is reproducible.  The cost is
+    at most r³/3.
     """
     diagonal = np.diagonal(gram)
     largest = float(diagonal.max(initial=0.0))

@@ -23,7 +23,7 @@ LEAST_SCALE = 1e-150
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of factor, k = polynomial(t)·exp(rate·t), with t a distance of two values of the column."""
+    """A kind of factor, k = polynomial(t)·exp(rate·t), with t a distance between two values."""
 
     kind: int
     """Kind of t: (x − z)², |x − z|, |x − z| with a polynomial, or 1 where x ≠ z."""
@@ -119,7 +119,7 @@ class ProductKernel:
         return self
 
     def categorical_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
-        """Whether each column (columns,) has a categorical factor, which compares for equality alone."""
+        """Whether the factor of each column (columns,) only compares values for equality."""
         return np.array(self.families) == "categorical"
 
     def validated_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:

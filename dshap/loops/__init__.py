@@ -1,4 +1,4 @@
-"""Compiled loops (numba and numpy alone), each beside its formula; the tests have plain versions."""
+"""Compiled loops (numba and numpy alone), each by its formula; plain versions are in the tests."""
 
 from __future__ import annotations
 

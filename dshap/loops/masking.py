@@ -60,10 +60,9 @@ class Masks:
 def mixed_values(
     calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Σ_b weights_b f(x_S, X_b,S̄) of instances (n, columns) and background (b, columns): (n, m,
-    k).
+    """Values Σ_b weights_b f(x_S, X_b,S̄) (n, m, k) of instances and background (b, columns).
 
-    Each different mix of an instance and a background row is predicted once.
+    Each distinct mix of an instance and a background row is predicted once.
     """
     k = calls.n_outputs
     buffer = calls.buffer_rows

@@ -185,7 +185,7 @@ def averaged_log_error(pairs: FloatArray, average: FloatArray, sizes: FloatArray
 
 
 def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArray:
-    """Attribution sizes (d,) from games odd (games, p) at pairs that do not determine them alone."""
+    """Attribution sizes (d,) from games odd (games, p) at pairs that need not determine them."""
     process = Sloped.of(pairs, prior, None)
     return player_sizes(odd @ process.weights(np.array([EXPECTED_SLOPE]), np.ones((1, 1)))[0])
 

@@ -102,13 +102,18 @@ def connected(
 ) -> ConnectedDesign:
     """C-Shapley: contributions of each player to the connected coalitions of its neighbourhood.
 
-    N_k(i) are the players at most `order` edges from i.  "paper": phi_i = Σ over connected U ⊆
-    N_k(i) with i ∈ U of 2/((u + 2)(u + 1) u) [v(U) − v(U ∖ i)], u = |U|, as if two players were
-    beside every coalition: wrong at the ends of a chain, on grids, and where a neighbourhood ends,
-    even of additive games.  "boundary" counts those b that there are: the Myerson value of i in the
-    graph of its neighbourhood, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) −
-    Σ over connected U beside i of u! (b − 1)!/(u + b)! v(U), over v − v(∅): exact for games whose
-    terms are of up to k + 1 consecutive players of a chain, and of no limit of order `myerson`.
+    N_k(i) are the players at most `order` edges from i, and u = |U|.
+
+    "paper": phi_i = Σ over connected U ⊆ N_k(i) with i ∈ U of 2/((u + 2)(u + 1) u) [v(U) − v(U ∖
+    i)]. These weights assume two players beside every coalition: they are wrong at the ends of a
+    chain, on grids, and where a neighbourhood ends, even for additive games.
+
+    "boundary": phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over
+    connected U beside i of u! (b − 1)!/(u + b)! v(U), over v − v(∅), where b counts the players
+    beside U.  This is the Myerson value of i in the graph of its neighbourhood: exact for games
+    whose terms have up to k + 1 consecutive players of a chain, and equal to `myerson` with no
+    limit of order.
+
     Neither is efficient at a finite order.
 
     On a chain of d > 2k players "paper" has (2k + 1)(d − k) + k² (d − k − 1) coalitions beside the
@@ -118,13 +123,14 @@ def connected(
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
     order : int or None
         k; None: no limit.
     coefficients : {"paper", "boundary"}
+        Weights of the coalitions, see above.
     outside : {"absent", "present"}
-        What the players beyond a neighbourhood are: absent, as in the paper, or present, which
-        shares fewer coalitions.
+        State of the players beyond a neighbourhood: absent, as in the paper, or present, with
+        which neighbourhoods share fewer coalitions.
 
     Returns
     -------
@@ -133,7 +139,7 @@ def connected(
     Raises
     ------
     InputError
-        A graph that is none, an unknown word, or more than 2²⁰ coalitions.
+        An invalid graph or option, or more than 2²⁰ coalitions.
 
     References
     ----------

@@ -90,23 +90,23 @@ class ConnectedRegressionDesign(GraphDesign):
 def connected_regression(
     graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
 ) -> ConnectedRegressionDesign:
-    """C-Shapley by regression: phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N)
-    − v(∅).
+    """C-Shapley by regression: constrained least squares on connected coalitions.
 
-    S are the runs of at most `order` players of a chain, the squares of at most order × order
-    players of a grid, the connected coalitions of at most `order` players of another graph: about
+    phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅).  S are the runs of
+    at most `order` players of a chain, the squares of at most order × order players of a grid, or
+    the connected coalitions of at most `order` players of another graph.  A chain or grid has about
     `order` coalitions a player.
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}
-        w(S): all alike, or those of the Shapley kernel, by which single players weigh so much more
-        than all others that phi_i is next to v({i}) plus a constant.
+        w(S): 1, or the Shapley kernel, in which single players weigh so much more than others that
+        phi_i is almost v({i}) plus a constant.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def connected_regression(
     Raises
     ------
     InputError
-        A graph that is none, an unknown word, or more than 2²⁰ coalitions.
+        An invalid graph or option, or more than 2²⁰ coalitions.
 
     References
     ----------

@@ -195,33 +195,33 @@ def local(
 ) -> LocalDesign:
     """L-Shapley: phi_i is the Shapley value of player i in the game that its neighbourhood plays.
 
-    N_k(i) are the players at most `order` edges from i, n of them:
-    phi_i = Σ over T ⊆ N_k(i) with i ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).
-    Exact where no interaction reaches beyond a neighbourhood; not efficient, unless every
-    neighbourhood is everybody: these are the Shapley values.  With no limit (`order=None`) a
-    neighbourhood is a whole part of the graph.  Of a graph in several parts phi are the Shapley
-    values of each part's own game, the other parts absent (or present, `outside`): those of all
-    players only where parts do not interact.  Coalitions that neighbourhoods share are evaluated
-    once: on a chain of d > 2k players (d − 2k + 1) 4^k, the empty one counted.
+    N_k(i) are the players at most `order` edges from i, n of them: phi_i = Σ over T ⊆ N_k(i) with i
+    ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)). Exact if no interaction reaches beyond a
+    neighbourhood.  Efficient only if every neighbourhood is the whole graph: then phi are the
+    Shapley values.  With no limit (`order=None`) a neighbourhood is a component of the graph, and
+    phi are the Shapley values of each component's own game, with the other components absent (or
+    present, `outside`); they are those of all players only if components do not interact.
+    Coalitions that neighbourhoods share are evaluated once: a chain of d > 2k players has (d − 2k +
+    1) 4^k, the empty one counted.
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
     order : int or None
-        k; None: no limit, each part of the graph by itself.
+        k; None: no limit, each component of the graph by itself.
     outside : {"absent", "present"}
-        What the players beyond a neighbourhood are while it plays: absent, as in the paper, or
+        State of the players beyond a neighbourhood while it plays: absent, as in the paper, or
         present.
     n_permutations : int, optional
-        Even.  Neighbourhoods of more than 2 n_permutations subsets are not listed: as many random
-        orders of all players are drawn, each with its reversal, and phi_i is the mean of v(players
-        of N_k(i) up to i) − v(those before i).
+        Number of random orders, even, for neighbourhoods of more than 2 n_permutations subsets,
+        which are not listed.  Orders are of all players, each with its reversal, and phi_i is the
+        mean of v(players of N_k(i) up to i) − v(those before i).
     seed : int
-        Of the orders, which all instances and players share.
+        Seed of the orders, which all instances and players share.
     n_replicates : int
-        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+        The most jackknife groups, 2 to 100; 0: no standard errors.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def local(
     Raises
     ------
     InputError
-        A graph that is none, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
+        An invalid graph, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
 
     Notes
     -----

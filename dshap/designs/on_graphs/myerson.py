@@ -73,20 +73,19 @@ class MyersonDesign(GraphDesign):
 
 @of_chains_too
 def myerson(graph: Graph) -> MyersonDesign:
-    """The Myerson value, exact: the Shapley value of the game that is played by joined players
-    only.
+    """The Myerson value, exact: the Shapley value of the game that only connected players play.
 
-    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the players
-    beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over connected
-    U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players these are
-    d(d + 1)/2 coalitions, on a grid exponentially many.  Efficient where the graph is connected;
-    else each component C shares v(C) − v(∅).
+    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the number
+    of players beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over
+    connected U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players
+    these are d(d + 1)/2 coalitions, on a grid exponentially many.  It is efficient if the graph is
+    connected; else each component C shares v(C) − v(∅).
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
 
     Returns
     -------
@@ -95,7 +94,7 @@ def myerson(graph: Graph) -> MyersonDesign:
     Raises
     ------
     InputError
-        A graph that is none, or more than 2²⁰ connected coalitions.
+        An invalid graph, or more than 2²⁰ connected coalitions.
 
     References
     ----------
