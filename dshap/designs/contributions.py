@@ -21,7 +21,7 @@ class Contributions:
     masks: BoolArray
     """(m, d): proper coalitions, each once."""
     score: FloatArray
-    """(m,)"""
+    """(m,): score of each coalition."""
     empty: float
     """Score of v(∅)."""
     full: float

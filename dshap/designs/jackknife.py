@@ -73,7 +73,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     groups = []
     first = int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
-        unit = np.repeat(np.arange(len(size)), draws)  # one of each draw
+        unit = np.repeat(np.arange(len(size)), draws)  # one entry a draw
         order = np.lexsort((stream(seed, DEALING, 1 + turn).random(len(unit)), size[unit]))
         group = np.empty(len(unit), np.int64)
         group[order] = (np.arange(len(unit)) + first) % n_groups

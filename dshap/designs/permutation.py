@@ -170,7 +170,7 @@ def _unmet(without: FloatArray) -> FloatArray:
     pairs.  0 for the other players.
     """
     n_groups = len(without)
-    spread = np.ptp(without, axis=0) * (n_groups - 1)  # of the means of the groups
+    spread = np.ptp(without, axis=0) * (n_groups - 1)  # range of the groups' means
     widest = spread.max(axis=1, keepdims=True)
     return np.where(spread <= AGREES * widest, UNMET / n_groups * widest, 0.0)
 

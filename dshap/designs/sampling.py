@@ -49,7 +49,7 @@ LEAST_BATCH = 64
 
 @dataclass(frozen=True)
 class Stratum:
-    """All units of one size."""
+    """A stratum: all units of one size."""
 
     n_players: int
     size: int

@@ -76,9 +76,9 @@ class ConstrainedSolution:
     """
 
     projector: FloatArray
-    """P (d, d)."""
+    """P (d, d), the inverse of A on vectors that sum to zero."""
     share: FloatArray
-    """u (d,), which sums to one."""
+    """u (d,), the share of Δ of each player; it sums to one."""
     offsets: FloatArray
     """ZᵀΩ1 (d,): the diagonal of A, as masks Z are zeros and ones."""
 

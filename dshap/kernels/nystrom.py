@@ -35,7 +35,7 @@ class _Candidates:
     """Sample rows that landmarks are chosen from, and the means of a selection."""
 
     rows: FloatArray
-    """(n, columns)"""
+    """Sample rows (n, columns)."""
     coordinates: FloatArray
     """(n, p): coordinates in which distances are measured."""
     kernel: ProductKernel | None
@@ -196,7 +196,7 @@ class Nystrom:
         return NystromBasis(kernel, anchors, rank_tolerance)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
-        """The leverage scores of a sample, or the factors of the landmarks among themselves."""
+        """Bytes for the leverage scores of a sample, or for the landmarks' factors with each other."""
         if self.selection == "leverage":
             leverage = 8 * 3 * n_rows * self.size
         else:

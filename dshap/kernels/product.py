@@ -204,7 +204,7 @@ class ProductKernel:
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""
+        """Arrays `kernel_family` (columns,), fixed-width text, and `kernel_parameter` (columns,)."""
         return {"kernel_family": np.array(self.families), "kernel_parameter": self.parameters}
 
     @classmethod
@@ -212,7 +212,7 @@ class ProductKernel:
         return cls(tuple(str(name) for name in arrays["kernel_family"]), arrays["kernel_parameter"])
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
-        """column -> "rbf 0.31" and the like, for people."""
+        """Column -> family and parameter, such as "rbf 0.31", for people."""
         if names is not None:
             labels = names
         else:

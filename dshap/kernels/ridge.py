@@ -222,7 +222,7 @@ def chosen_penalty(
         )
     left = 1.0 - caution * (len(system[0]) - ridges * path.traces + 1.0) / n
     used = int(np.logical_and.accumulate((left > 0.0) & (path.pivots > 0.0)).sum())
-    if not used:  # fewer rows than any fit takes: the calmest
+    if not used:  # too few rows for any fit: the largest penalty
         return Penalty(float(PENALTIES[0]), float("nan"))
     errors = np.maximum(1.0 - path.explained / total, np.finfo(float).eps)[:used] / np.square(
         left[:used]

@@ -68,7 +68,7 @@ def _others_sums(table, weights, out):
     """
     n_players = table.shape[1]
     orders = len(weights)
-    before = np.zeros((n_players + 1, orders))  # sums of the players before each
+    before = np.zeros((n_players + 1, orders))  # by player: sums over those before it
     before[0, 0] = 1.0
     after = np.empty(orders)
     for row in range(table.shape[0]):

@@ -1,4 +1,4 @@
-"""Exponents of product kernels."""
+"""The exponents of product kernels, summed over columns."""
 
 from __future__ import annotations
 

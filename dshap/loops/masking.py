@@ -39,9 +39,9 @@ class Masks:
     """Coalitions as columns and as bits."""
 
     columns: BoolArray
-    """(m, columns)"""
+    """(m, columns): the columns that each coalition takes from the instance."""
     bits: NDArray[np.uint64]
-    """(m, words)"""
+    """(m, words): the same as bits, 64 columns a word."""
 
     @classmethod
     def of(cls, columns: BoolArray) -> Masks:

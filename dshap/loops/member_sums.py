@@ -90,9 +90,9 @@ class MemberSums:
     columns: BoolArray
     """(m, c): columns of each coalition."""
     table: FloatArray
-    """(m, k, r)"""
+    """Coefficients T (m, k, r) of the terms for each coalition."""
     weights: FloatArray
-    """w (m,)"""
+    """Weights w (m,) of the coalitions."""
     whole: FloatArray | None = None
     """(r, k): coefficients of the coalition of all columns, if its value is needed too."""
 

@@ -43,7 +43,7 @@ BACKGROUND_BLOCK = 32
 
 
 _FAST = {"reassoc", "contract", "nsz"}
-# blocks, planes and lines that each loop works in, see `_buffers`
+# numbers of blocks, planes and lines that each loop uses, see `_buffers`
 _REAL = (2, 8, 2)
 _FOURIER = (4, 19, 2)
 
@@ -186,7 +186,7 @@ def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bo
     blocks, planes, lines = _FOURIER if is_fourier else _REAL
     rows, pairs, lanes = _buffer_shape(d, b, r)
     numbers = lanes * (pairs * (blocks * rows + planes) + lines) + n * d * k + r * (b + k)
-    if is_fourier:  # half turns and complex numbers
+    if is_fourier:  # half angles and complex numbers
         numbers += 2 * d * r * (n + b) + d * r * max(n, b) + r * (4 * n + 6 * b + 2 * k)
     return 8 * numbers + 4096
 

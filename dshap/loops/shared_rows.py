@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SharedRows:
-    """Rows (n, c), sorted."""
+    """Rows (n, c) in sorted order, as codes of their distinct values."""
 
     columns: NDArray[np.int64]
     """(c,): the columns in sorted order, which all other fields use."""

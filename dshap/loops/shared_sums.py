@@ -155,7 +155,7 @@ def _blocks(
             _pack(factor(int(column), values), first, factors)
             first += len(values)
         changed = shared.changed[block.rows].copy()
-        changed[0] = 0  # nothing is left of the block before
+        changed[0] = 0  # a block starts from no stored coefficients
         yield block, factors, changed
 
 

@@ -130,7 +130,7 @@ def aligned_zeros(size):
 def _fill(block, bounds, lattice):
     """lattice (groups + 1, entries, planes, numbers): subset products of block (c, planes, …)."""
     planes, numbers = block.shape[1:]
-    for group in range(len(bounds) - 1):  # one more is spare
+    for group in range(len(bounds) - 1):  # the lattice has one more, the spare group
         for i in range(numbers):
             lattice[group, 0, 0, i] = 1.0
         if planes == 2:

@@ -80,5 +80,5 @@ def _steps(factors, codes, bounds, n_entries, weights, out):
 
 
 _term_sums = njit(nogil=True, cache=True, fastmath=FUSED)(_steps)
-# not fused: which product is differs from run to run
+# complex products are not fused: which of the two would be differs from run to run
 _complex_term_sums = njit(nogil=True, cache=True)(_steps)

@@ -148,7 +148,7 @@ class KrigingDesign(BaseDesign):
     shells: int | None = None
     """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None = None
-    """Outer sizes taken whole in the list after its first part; chosen by a pilot."""
+    """Number of outer sizes taken whole after the list's first part; chosen by a pilot."""
     sparse: bool | None = None
     """Whether games have sparse interactions of three players; None: a pilot chooses."""
     by_game: bool = False
@@ -246,7 +246,10 @@ class KrigingDesign(BaseDesign):
 
     @property
     def operator(self) -> FloatArray:
-        """See `BaseDesign.operator`; InputError where each game has its own terms or process."""
+        """The matrix of `BaseDesign.operator`.
+
+        InputError where games have sparse terms or processes of their own.
+        """
         if self._games_differ:
             raise InputError("this design is not linear in the values: give them to its of_values")
         return super().operator

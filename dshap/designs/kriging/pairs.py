@@ -40,7 +40,7 @@ With two pairs for each of 500 players the errors of airports, products and heav
 of those with size 1 whole; those of three-way interactions are a fifth larger.
 """
 PILOT_SHARE = 4
-"""A pilot chooses the rest of the list from one part in this many."""
+"""One coalition in this many is listed first; from their values a pilot chooses the others."""
 LEAST_SCOUTED = 1.25
 """Pairs a player that determine the attributions without size 1, and show which games need it."""
 
@@ -94,7 +94,7 @@ class PairList:
     shells: int | None
     """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None
-    """Outer sizes taken whole after the first part, chosen by a pilot; None: still open."""
+    """Number of outer sizes taken whole after the first part; None: a pilot is still to choose."""
 
     @property
     def n_pairs(self) -> int:
@@ -117,7 +117,7 @@ class PairList:
         n_pairs = self.budgets[0] // 2 - 1
         if self._is_thin and not self.is_scouted:
             return n_pairs
-        most = n_pairs - self.is_scouted  # a pilot of the whole list is the next one
+        most = n_pairs - self.is_scouted  # the next pilot sees the whole list
         return min(most, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
 
     @property
@@ -232,6 +232,6 @@ def tell_apart(pairs: FloatArray) -> bool:
 
 def odd_values(values: FloatArray) -> FloatArray:
     """Odd values y = (v(S) − v(S̄))/2 (games, p) of the pairs, from values (games, m) in order."""
-    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # of ∅, N and of S̄, S
+    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # the columns are ∅, N, then S, S̄ of each pair
     odd[:, 1:] *= -1
     return odd

@@ -138,7 +138,7 @@ class Process:
             self.factor, share * self.covariance + self.trend @ by_trend, lower=True, trans="T"
         )
         total = np.zeros(len(weights))
-        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), and of nothing else
+        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), whatever the other values
         weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
         return np.asarray(weights)
 
@@ -196,7 +196,7 @@ class Solution:
     """
 
     weights: FloatArray
-    """W (p, d)"""
+    """W (p, d), weights in φ."""
     contrasts: FloatArray
     """(p, R, c): sums over random signs of leave-one-out errors; 0 for every additive game."""
     spread: FloatArray
@@ -296,7 +296,7 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     """
     d = pairs.shape[1]
     inside = (pairs > 0).sum(axis=1, keepdims=True)
-    # w C(d, s), which is large
+    # w C(d, s): w alone may underflow
     of_all = np.where(pairs > 0, 2 / np.maximum(inside, 1), -2 / np.maximum(d - inside, 1))
     sizes = np.arange(d // 2 + 1)
     size = np.minimum(inside, d - inside)[:, 0]

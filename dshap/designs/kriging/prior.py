@@ -151,9 +151,9 @@ class Covariances:
     values: FloatArray
     """(p, p): covariances of the odd values."""
     with_phi: FloatArray
-    """(p, d): cov(φ_i, y)."""
+    """(p, d): covariances of the odd values and φ."""
     phi: FloatArray
-    """(d,): variance of φ_i."""
+    """(d,): prior variance of φ."""
 
     def times(self, share: float) -> Covariances:
         """All covariances multiplied with `share`."""
@@ -223,7 +223,7 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
         alpha = 2 / d * (g[1:d].sum(axis=0) + g[d])
         return alpha, (2 * g[d] - alpha) / max(d - 1, 1)
 
-    alpha, beta = effects(rho / d)  # of the sizes of coalitions
+    alpha, beta = effects(rho / d)  # (d + 1,): by coalition size
     with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
     variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
     parts = Covariances(

@@ -115,13 +115,13 @@ class Fit:
     triples: NDArray[np.intp]
     """Players of each term (t, 3)."""
     columns: FloatArray
-    """X (p, t)"""
+    """X (p, t), the terms' products at the pairs."""
     weighted: FloatArray
-    """PX (p, t)"""
+    """PX (p, t)."""
     covariance: FloatArray
-    """M (t, t)"""
+    """M (t, t), the posterior covariance of the coefficients."""
     coefficients: FloatArray
-    """c (t,)"""
+    """c (t,), the posterior mean of the coefficients."""
 
     def effects(self, d: int) -> FloatArray:
         """φ (t, d) of each product χ_T: 2/3 for its players."""
@@ -149,9 +149,9 @@ class TermBase:
     screen: Screen
     process: Process
     precision: FloatArray
-    """P (p, p)"""
+    """P (p, p), the precision of the process with its trend projected out."""
     weights: FloatArray
-    """W (p, d), without terms."""
+    """W (p, d), weights of the odd values without terms."""
     variance: FloatArray
     """(d,): posterior variance of phi, in units of scale."""
     of_triple: float
@@ -241,7 +241,7 @@ class _Game:
     """The state of a game while it is fitted."""
 
     odd: FloatArray
-    """y (p,)"""
+    """Odd values y (p,)."""
     residual: FloatArray
     """P(y − Xc) (p,), at first Py."""
     squares: float

@@ -86,7 +86,7 @@ class GraphDesign(BaseDesign):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "graph", graph_of(self.graph))
-        _ = self.listed  # too long a list is refused here
+        _ = self.listed  # refuses a list that is too long
 
     def made(self) -> CoalitionList:
         """The list of coalitions, or an InputError that names the highest order that fits."""
@@ -180,7 +180,7 @@ class OfChains:
     options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self(1)  # options that are wrong are refused here
+        self(1)  # refuses invalid options
 
     def __call__(self, n_players: int) -> GraphDesign:
         """The design for the chain of `n_players` players."""
@@ -231,9 +231,9 @@ class Terms(NamedTuple):
     row: NDArray[np.intp]
     """(e,): position of the coalition in its list."""
     player: NDArray[np.intp]
-    """(e,)"""
+    """(e,): player of each entry."""
     coefficient: FloatArray
-    """(e,)"""
+    """(e,): score of the entry."""
 
     @classmethod
     def joined(cls, parts: Sequence[Terms]) -> Terms:
@@ -253,13 +253,13 @@ class TermList:
 
     words: Words
     score: scipy.sparse.csr_array
-    """(m, d)"""
+    """Scores (m, d)."""
     entries: NDArray[np.int64]
-    """(e,): coalition · R + group, rising."""
+    """(e,): coalition · R + group of each entry in the jackknife groups, rising."""
     n_groups: int
     """R, the number of jackknife groups."""
     group_score: scipy.sparse.csr_array
-    """(e, d)"""
+    """Scores (e, d) of these entries."""
 
     @classmethod
     def of(

@@ -259,7 +259,7 @@ def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tupl
     d = len(near)
     size = near.sum(axis=1)
     found = subsets_of(near & is_listed[:, None], most=MAX_TERMS)
-    assert found is not None  # all neighbourhoods together have no more
+    assert found is not None  # `of_order` has refused more subsets
     words = np.concatenate([to_words(np.zeros((1, d), dtype=bool)), found.members])
     row, player = pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
     n = size[player]

@@ -92,7 +92,7 @@ class Subsets(NamedTuple):
     """Distinct non-empty sets, with the neighbourhoods that contain them."""
 
     members: Words
-    """(m, ⌈d/64⌉)"""
+    """Members of each set (m, ⌈d/64⌉)."""
     common: Words
     """(m, ⌈d/64⌉): the players, at least one, whose neighbourhood contains all members."""
 
