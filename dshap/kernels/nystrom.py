@@ -196,7 +196,7 @@ class Nystrom:
         return NystromBasis(kernel, anchors, rank_tolerance)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
-        """Bytes for the leverage scores of a sample, or for the landmarks' factors with each other."""
+        """Bytes of a sample's leverage scores, or of the landmarks' factors with each other."""
         if self.selection == "leverage":
             leverage = 8 * 3 * n_rows * self.size
         else:

@@ -204,7 +204,7 @@ class ProductKernel:
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays `kernel_family` (columns,), fixed-width text, and `kernel_parameter` (columns,)."""
+        """Arrays `kernel_family` (columns,), fixed-width text, and `kernel_parameter`."""
         return {"kernel_family": np.array(self.families), "kernel_parameter": self.parameters}
 
     @classmethod

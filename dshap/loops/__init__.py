@@ -20,7 +20,7 @@ def warm_up() -> None:
     one = np.zeros((1, 1))
     add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
     factors = np.ones((6, 2, 1))
-    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # for the loops over grids and lists
+    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, then a list
         coalitions = Coalitions.of(columns)
         m = len(columns)
         table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))

@@ -34,7 +34,7 @@ def kriging(
     Within an order σ²_T is proportional to Π_{i∈T} r_i, with r_i the relevance of player i: players
     with larger attributions have larger interactions.
 
-    phi is the posterior mean of φ.  Under one process for all games it is linear in the values. It
+    phi is the posterior mean of φ, linear in the values if all games share one process.  It
     is efficient, exact for games with interactions of up to two players, and nearly exact for those
     of up to three once sizes 1 and 2 and their complements are listed.  `KrigingDesign` describes
     the list, the separate processes and sparse terms of single games, the standard errors and the

@@ -232,6 +232,6 @@ def tell_apart(pairs: FloatArray) -> bool:
 
 def odd_values(values: FloatArray) -> FloatArray:
     """Odd values y = (v(S) − v(S̄))/2 (games, p) of the pairs, from values (games, m) in order."""
-    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # the columns are ∅, N, then S, S̄ of each pair
+    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # of ∅, N, then S, S̄
     odd[:, 1:] *= -1
     return odd

@@ -296,7 +296,7 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     """
     d = pairs.shape[1]
     inside = (pairs > 0).sum(axis=1, keepdims=True)
-    # w C(d, s): w alone may underflow
+    # w C(d, s), as C(d, s) alone may be huge
     of_all = np.where(pairs > 0, 2 / np.maximum(inside, 1), -2 / np.maximum(d - inside, 1))
     sizes = np.arange(d // 2 + 1)
     size = np.minimum(inside, d - inside)[:, 0]
