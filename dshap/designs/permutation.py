@@ -186,8 +186,8 @@ def permutation(
     """Permutation sampling: marginal contributions averaged over random orders of the players.
 
     phi_i is the mean of v(players up to i) − v(players before i), and unbiased for any number of
-    orders. A pair of an order and its reversal is exact for games with interactions of two players;
-    prefixes that orders share are evaluated once.
+    orders.  A pair of an order and its reversal is exact for games with interactions of two
+    players; prefixes that orders share are evaluated once.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def permutation(
     Notes
     -----
     Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of
-    pairs. For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
+    pairs.  For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
     pairs give NaN. A player that contributed the same in every pair, where others did not, may be
     pivotal in orders that were not drawn.  By the rule of three its standard error is 3/2.09/P
     times the widest range of contributions of any player (the groups' ranges times the pairs of

@@ -259,7 +259,7 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     Outer strata, which come first, are enumerated while the expected draws cover all their units
     (the rule of shap's KernelExplainer).  Draws are already in proportion to the kernel: a unit
     drawn n times of D has n/D of the kernel mass of the strata drawn from, and not its kernel
-    weight again. Enumerated units have their kernel weight.  `budgets` are total numbers of
+    weight again.  Enumerated units have their kernel weight.  `budgets` are total numbers of
     distinct units after each round.  If a later round enumerates a stratum, earlier draws from it
     are dropped from the counts; the others remain draws from the strata that are left.
 

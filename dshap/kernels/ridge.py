@@ -198,7 +198,7 @@ def chosen_penalty(
     λn is at least 0.01 up to 1,000 rows, and falls with the square of the rows beyond.  It goes
     below that only where this halves the error, and never below rounding, which is that of n, as
     features have a norm of at most 1.  The cost is 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ
-    costs p·k. Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression
+    costs p·k.  Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression
     (2004), for γ = 1.4; Breiman et al., Classification and Regression Trees (1984), for the
     standard error.
     """

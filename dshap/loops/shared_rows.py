@@ -160,7 +160,7 @@ def _take(codes, start, n_values, first, place, held, where):
 
     At least one row.  Fills `where` (rows, c), the position of each value among those of its
     column, and `held` (c, values), the codes of these; `place` (all values,) is −1 everywhere
-    before and after. Returns the end of the rows, and counts (c,).
+    before and after.  Returns the end of the rows, and counts (c,).
     """
     n, c = codes.shape
     counts = np.zeros(c, dtype=np.int64)

@@ -10,7 +10,7 @@ multiplications a term; `MemberSums` takes 2·2^c for every row.
 Sums of the products of all subsets over rows go in the other direction: products of the last three
 columns are summed while the other columns stay as they are; where column j changes, the sums Q[e]
 of the subsets of the columns behind it are added to those of e, and times its factor to those of e
-∪ j. A row costs 4 multiplications a term instead of 2^c.
+∪ j.  A row costs 4 multiplications a term instead of 2^c.
 """
 
 from __future__ import annotations

@@ -58,8 +58,9 @@ LEAST_SPARSE_PAIRS = 2
 LEAST_OWN_PAIRS = 6
 """Limits from which a pilot tries what differs from game to game.
 
-Sparse terms need `MIN_SPARSE_PLAYERS` players and more than `LEAST_SPARSE_PAIRS` pairs a player;
-above 64 players, a process for each game needs `LEAST_OWN_PAIRS` pairs a player.
+Sparse terms and separate processes need `MIN_SPARSE_PLAYERS` players and more than
+`LEAST_SPARSE_PAIRS` pairs a player.  Above 64 players there are only separate processes, which then
+need `LEAST_OWN_PAIRS` pairs a player.
 """
 
 
@@ -70,8 +71,9 @@ class KrigingDesign(BaseDesign):
     The list: size 1 whole, then equally many coalitions of every size, without replacement
     (leverage sampling).  After a quarter of the list a pilot predicts the error of each way to
     continue: where interactions are weak enough, the next sizes are taken whole before the others
-    get their shares. With up to three pairs a player the pilot first sees a list without size 1 and
-    predicts what adding it would gain: the list is drawn anew with size 1, or continues without.
+    get their shares.  With up to three pairs a player the pilot first sees a list without size 1
+    and predicts what adding it would gain: the list is drawn anew with size 1, or continues
+    without.
 
     Few coalitions: up to sixteen coalitions a player, attributions are in part the mean over priors
     that differ in how large single players' effects are beside interactions, weighted by the

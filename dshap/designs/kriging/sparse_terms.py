@@ -179,7 +179,7 @@ class TermBase:
         """phi (games, d) and moves (R, games, d) of odd values (games, p).
 
         std_error² is the sum of squared moves.  φ = Wᵀ(y − Xc) + effectsᵀc has the same sum as the
-        base's. Errors are as in `error_contrasts`, from signs (p, R), with the weights and
+        base's.  Errors are as in `error_contrasts`, from signs (p, R), with the weights and
         leave-one-out errors after the terms, times `doubt`.
         """
         phi = odd @ self.weights

@@ -196,7 +196,7 @@ def local(
     """L-Shapley: phi_i is the Shapley value of player i in the game that its neighbourhood plays.
 
     N_k(i) are the players at most `order` edges from i, n of them: phi_i = Σ over T ⊆ N_k(i) with i
-    ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)). Exact if no interaction reaches beyond a
+    ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).  Exact if no interaction reaches beyond a
     neighbourhood.  Efficient only if every neighbourhood is the whole graph: then phi are the
     Shapley values.  With no limit (`order=None`) a neighbourhood is a component of the graph, and
     phi are the Shapley values of each component's own game, with the other components absent (or
