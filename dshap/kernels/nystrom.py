@@ -32,7 +32,7 @@ SCORE_BLOCK = 1_024
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """Sample rows that landmarks are chosen from, and the means of a selection."""
+    """Sample rows that landmarks are chosen from, with the kernel and the random generator."""
 
     rows: FloatArray
     """Sample rows (n, columns)."""
@@ -299,7 +299,7 @@ class KeptLandmarks:
     def _inverse(self) -> FloatArray:
         """L⁻¹, for products in place of solves.
 
-        A product takes a third of the time, and loses a factor cond(L) ≤ tolerance^(−1/2) at most.
+        A product takes a third of the time, and loses at most cond(L) ≤ tolerance^(−1/2) in accuracy.
         """
         return np.asarray(dtrtri(self.factor, lower=1)[0])
 

@@ -432,7 +432,9 @@ class SubsetSums:
 
     Parameters
     ----------
-    columns : (m, c) n_terms : int dtype : float64 or complex128
+    columns : (m, c)
+    n_terms : int
+    dtype : float64 or complex128
     """
 
     def __init__(self, columns: BoolArray, n_terms: int, dtype: Any) -> None:

@@ -30,7 +30,7 @@ __all__ = [
 MAX_KRIGED = 4_096
 """The most coalitions of a kriging design.
 
-A matrix of half as many squared is factored in every process: seconds, and 130 MB a matrix.
+Every process factors a square matrix with half as many rows: seconds, and 130 MB there.
 """
 MAX_KRIGED_PLAYERS = 1_024
 LEAST_PAIRS = 3
