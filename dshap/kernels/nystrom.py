@@ -299,7 +299,8 @@ class KeptLandmarks:
     def _inverse(self) -> FloatArray:
         """L⁻¹, for products in place of solves.
 
-        A product takes a third of the time, and loses at most cond(L) ≤ tolerance^(−1/2) in accuracy.
+        A product takes a third of the time, and loses at most cond(L) ≤ tolerance^(−1/2) in
+        accuracy.
         """
         return np.asarray(dtrtri(self.factor, lower=1)[0])
 

@@ -114,10 +114,11 @@ class MemberSums:
         return cls(terms, columns, table, weights, whole) if is_better else None
 
     def __call__(self, rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
-        """Member sums (n, c, k) of rows (n, c) and, with `whole`, Σ_r products · whole (n, k).
+        """Member sums (n, c, k) of rows (n, c), and Σ_r products · whole (n, k) or None.
 
-        Factors of `held` rows are in memory at once if rows share no values.  Otherwise the result
-        uses all rows together: among other rows a row's sums may differ by rounding.
+        The second is None unless `whole` is given and the rows share enough values.  Factors of
+        `held` rows are in memory at once if rows share no values.  Otherwise the result uses all
+        rows together: among other rows a row's sums may differ by rounding.
         """
         if isinstance(self.terms, ColumnTerms):
             shared = SharedRows.of(rows)

@@ -72,7 +72,7 @@ class LocalDesign(GraphDesign):
 
     @property
     def is_efficient(self) -> bool:
-        """Whether every neighbourhood is the whole graph: Shapley values, or orders of all players."""
+        """Whether every neighbourhood is the whole graph: these are Shapley values."""
         return bool(self.neighbourhoods.all())
 
     @property
