@@ -63,7 +63,7 @@ KINDS: Mapping[str, str] = {
 
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
-    """The design whose `fingerprint` this is; of a JSON file tuples are lists."""
+    """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has."""
     parameters = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in fingerprint.items()

@@ -1,5 +1,4 @@
-"""A function of the number of players as a design: for texts, whose budget may go by their
-length."""
+"""Designs made by a function of the number of players, for texts of different lengths."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ __all__ = ["DesignByLength"]
 
 @dataclass(frozen=True)
 class DesignByLength(BaseDesign):
-    """The design that a function makes for so many players.
+    """The design that a function makes for a number of players.
 
-    It is known again by the name of the function, and by what it makes for all players and for half
-    of them.
+    Its fingerprint is the name of the function, and the designs that it makes for all players and
+    for half of them.
     """
 
     kind = "by_length"
@@ -32,7 +31,7 @@ class DesignByLength(BaseDesign):
 
     @cached_property
     def made(self) -> Design:
-        """The design of so many players, or an InputError where the function gives none."""
+        """The design for `n_players`; InputError where the function gives none."""
         found = self.make(self.n_players)
         if not isinstance(found, Design) or found.info.n_players != self.n_players:
             raise InputError(

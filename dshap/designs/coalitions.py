@@ -1,5 +1,4 @@
-"""Coalitions as boolean masks (m, d): all of one size, random ones, complements, distinct ones,
-packed bits."""
+"""Coalitions as boolean masks (m, d) or packed bits, and `BaseDesign`, the base of all designs."""
 
 from __future__ import annotations
 
@@ -31,14 +30,14 @@ __all__ = [
 ]
 
 MAX_WHOLE_BYTES = 2**30
-"""`masks` and `operator` are for reading and testing: larger arrays are refused."""
+"""The most bytes of `masks` and `operator`, which are for reading and testing."""
 
 SPAN_BYTES = 2**24
 """Bytes of float64 that a sum over coalitions holds at a time."""
 
 
 def masks_of_size(d: int, size: int) -> BoolArray:
-    """All C(d, size) coalitions of one size: (m, d).
+    """All C(d, size) coalitions of one size (m, d).
 
     Sizes up to d/2 come in the lexicographic order of their members; row j of size d − s is the
     complement of row j of size s.
@@ -55,10 +54,9 @@ def masks_of_size(d: int, size: int) -> BoolArray:
 
 
 def random_masks(uniforms: FloatArray, sizes: NDArray[np.int64]) -> BoolArray:
-    """Row j: the `sizes[j]` players with the smallest of d uniform numbers (m, d), so a uniform
-    coalition of that size.
+    """Uniformly random coalitions (m, d) of the given sizes, 1..d, from uniform numbers (m, d).
 
-    Sizes are in 1..d.
+    Row j holds the `sizes[j]` players with the smallest numbers.
     """
     threshold = np.take_along_axis(np.sort(uniforms, axis=1), sizes[:, None] - 1, axis=1)  # (m, 1)
     return uniforms <= threshold
@@ -75,12 +73,12 @@ def unpack(bits: NDArray[np.uint8], d: int) -> BoolArray:
 
 
 def first_distinct(masks: BoolArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows that appear for the first time, in order, and for every row which of those it equals."""
+    """Positions of the distinct rows, in order of appearance, and each row's index among them."""
     return first_distinct_bits(pack(masks))
 
 
 def first_distinct_bits(bits: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The same for packed masks (m, ⌈d/8⌉)."""
+    """`first_distinct` for packed masks (m, ⌈d/8⌉)."""
     padded = np.zeros((len(bits), 8 * math.ceil(bits.shape[1] / 8)), np.uint8)
     padded[:, : bits.shape[1]] = bits
     keys = padded.view(
@@ -94,19 +92,18 @@ def first_distinct_bits(bits: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDAr
 
 
 def stream(seed: int, *position: int) -> np.random.Generator:
-    """The counter-based generator of one position under a seed; positions are independent of each
-    other."""
+    """The counter-based random generator of a position; the positions of a seed are independent."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=position)))
 
 
 def spans(m: int, d: int) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of m coalitions whose scores (rows, d) take at most `SPAN_BYTES`."""
+    """Yield consecutive ranges of m coalitions whose scores (rows, d) take at most `SPAN_BYTES`."""
     step = max(1, SPAN_BYTES // (8 * d))
     return ((start, min(start + step, m)) for start in range(0, m, step))
 
 
 def checked_span(n_coalitions: int, start: int, stop: int) -> None:
-    """InputError where start..stop is no range of so many coalitions."""
+    """Raise InputError unless start..stop is a range of `n_coalitions` coalitions."""
     if not 0 <= start <= stop <= n_coalitions:
         raise InputError(
             f"block({start}, {stop}) of a design of {n_coalitions} coalitions: "
@@ -117,12 +114,11 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
 class BaseDesign:
     """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
 
-    What is left to write is `info`, `block` and `finish`; `replicates` too where it has standard
-    errors.
+    A design adds `info`, `block` and `finish`, and `replicates` if it has standard errors.
     """
 
     kind: ClassVar[str] = ""
-    """Name in the fingerprint; empty: that of the class."""
+    """Name in the fingerprint; empty: the name of the class."""
 
     if TYPE_CHECKING:
 
@@ -135,7 +131,7 @@ class BaseDesign:
 
     @property
     def n_coalitions(self) -> int:
-        """Distinct coalitions, the two ends counted."""
+        """Number of distinct coalitions, ∅ and N counted."""
         return self.info.n_coalitions
 
     @property
@@ -146,11 +142,11 @@ class BaseDesign:
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """(0, n, d, k): no standard errors."""
+        """No replicates (0, n, d, k): the design has no standard errors."""
         return np.zeros((0, *sums.shape))
 
     def with_players(self, n_players: int) -> Self:
-        """The same design of another number of players."""
+        """This design for another number of players."""
         return replace(self, n_players=n_players)  # type: ignore[type-var]
 
     def fingerprint(self) -> dict[str, Any]:
@@ -159,8 +155,10 @@ class BaseDesign:
 
     @property
     def masks(self) -> BoolArray:
-        """All coalitions, (m, d), the empty one first and the full one second; InputError above 1
-        GiB."""
+        """All coalitions (m, d), the empty one first and the full one second.
+
+        InputError above 1 GiB.
+        """
         masks = _whole(self.info, "masks", bool)
         for start, stop in spans(*masks.shape):
             masks[start:stop] = self.block(start, stop).masks
@@ -168,13 +166,15 @@ class BaseDesign:
 
     @property
     def operator(self) -> FloatArray:
-        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError
-        above 1 GiB."""
+        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`.
+
+        InputError above 1 GiB.
+        """
         whole = _whole(self.info, "operator", np.float64)
         d = self.info.n_players
         zero = np.zeros((1, 1))
         one = np.ones((1, 1))
-        # (d, d): row i is finish of sum i alone
+        # (d, d): row i is `finish` of a unit sum for player i
         finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]
         for start, stop in spans(*whole.shape):
             whole[start:stop] = self.block(start, stop).score @ finished

@@ -1,4 +1,4 @@
-"""What one player adds to coalitions of the others: all of them, or some that are drawn."""
+"""The Shapley value of one player from its contributions to coalitions of the others."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ __all__ = ["Contributions", "contributions"]
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """φ_A = Σ_S score_S v(S) of one player A."""
+    """The Shapley value of one player A as a weighted sum, φ_A = Σ_S score_S v(S)."""
 
     masks: BoolArray
     """(m, d): proper coalitions, each once."""
     score: FloatArray
-    """(m,)"""
+    """(m,): score of each coalition."""
     empty: float
-    """What v(∅) is multiplied with."""
+    """Score of v(∅)."""
     full: float
-    """What v(N) is multiplied with."""
+    """Score of v(N)."""
 
 
 def contributions(d: int, player: int, n_coalitions: int, seed: int = 0) -> Contributions:
-    """Coalitions whose values give the Shapley value of one of d players; all 2^d where that is
-    `n_coalitions` at most.
+    """Coalitions and scores for the Shapley value of one of d players; all 2^d if they fit.
 
-    Else the mean of v(S ∪ A) − v(S) over n_coalitions/2 coalitions S of the others, their size
-    uniform on 0..d − 1 and S uniform among those of its size; they come in pairs, S and the others
-    that are not in S.  Without bias.
+    If 2^d is more than `n_coalitions`, φ_A is estimated without bias by the mean of v(S ∪ A) − v(S)
+    over n_coalitions/2 coalitions S of the others, with size uniform on 0..d − 1 and S uniform
+    among those of its size.  They come in pairs: S and the other players that are not in S.
 
     Source: Castro, Gómez & Tejada, Polynomial calculation of the Shapley value based on sampling
     (2009); Chau et al., RKHS-SHAP (2022), Proposition 7, for the regulariser.
@@ -60,8 +59,10 @@ def contributions(d: int, player: int, n_coalitions: int, seed: int = 0) -> Cont
 
 
 def _drawn(n_others: int, n_pairs: int, rng: np.random.Generator) -> BoolArray:
-    """(2 n_pairs, n_others): size uniform on 0..n_others, then uniform of that size; each beside
-    its complement."""
+    """Random masks (2 n_pairs, n_others): each draw and its complement.
+
+    The size is uniform on 0..n_others, and the coalition uniform among those of its size.
+    """
     sizes = rng.integers(0, n_others + 1, n_pairs)
     ranks = rng.random((n_pairs, n_others)).argsort(axis=1).argsort(axis=1)
     drawn = ranks < sizes[:, None]

@@ -1,4 +1,4 @@
-"""Every coalition: the classical Shapley value, exact to rounding."""
+"""The exact design: every coalition, for the classical Shapley value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.designs.coalitions import BaseDesign, checked_span
 __all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
 
 MAX_PLAYERS = 24
-"""2^24 coalitions are 16.8 million values for each instance; sampling is good long before."""
+"""The most players: 2^24 coalitions are 16.8 million values for each instance."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ExactDesign(BaseDesign):
 
     @property
     def info(self) -> DesignInfo:
-        """2^d coalitions; nothing is drawn, so there are no errors."""
+        """2^d coalitions; nothing is drawn, so that there are no standard errors."""
         return DesignInfo(
             self.n_players, 1 << self.n_players, n_replicates=0, group_columns=self.n_players
         )
@@ -53,8 +53,11 @@ class ExactDesign(BaseDesign):
         return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a
-        other players."""
+        """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
+
+        ±a!(d − a − 2)!/(d − 1)!, positive for coalitions that hold both players or neither, where a
+        counts the other players in the coalition.
+        """
         checked_span(1 << self.n_players, start, stop)
         d = self.n_players
         masks = _masks(self.n_players, start, stop)
@@ -65,7 +68,7 @@ class ExactDesign(BaseDesign):
         return np.where(masks[:, i] == masks[:, j], 1.0, -1.0) * weight[others]
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """The sums (n, d, k): the scores hold the whole operator, the two ends included."""
+        """Return the sums (n, d, k) unchanged: the scores are the whole operator, ends included."""
         return sums
 
 
@@ -105,7 +108,7 @@ def _masks(d: int, start: int, stop: int) -> BoolArray:
 
 
 def _weights(d: int) -> tuple[FloatArray, FloatArray]:
-    """H of a player inside and of one outside, by size of the coalition: (d + 1,) each."""
+    """Weights H by coalition size, (d + 1,) each, of a player inside and of one outside."""
     inside = [0.0] + [1 / (s * math.comb(d, s)) for s in range(1, d + 1)]
     outside = [-1 / ((d - s) * math.comb(d, s)) for s in range(d)] + [0.0]
     return np.array(inside), np.array(outside)

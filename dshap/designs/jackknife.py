@@ -1,5 +1,4 @@
-"""Delete-a-group jackknife: which group each drawn unit enters, and the estimates with one group
-left out."""
+"""The delete-a-group jackknife: which group each drawn unit enters, and sums without one group."""
 
 from __future__ import annotations
 
@@ -17,8 +16,11 @@ from dshap.designs.sampling import DEALING, Sample
 __all__ = ["N_REPLICATES", "Dealt", "checked_replicates", "deal", "deleted"]
 
 N_REPLICATES = 20
-"""Groups: few enough to be cheap, enough that t with 19 degrees of freedom (2.09) is near the
-normal quantile."""
+"""The default number of jackknife groups.
+
+Few enough to be cheap, and enough that t with 19 degrees of freedom (2.09) is near the normal
+quantile.
+"""
 MAX_REPLICATES = 100
 
 
@@ -34,22 +36,22 @@ def checked_replicates(given: object) -> int:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Entries of the units in the groups, unit after unit: entries starts[j]..starts[j + 1] are
-    those of unit j."""
+    """Entries of units in the jackknife groups; starts[j]..starts[j + 1] are those of unit j."""
 
     starts: NDArray[np.int64]
-    """(units + 1,)"""
+    """(units + 1,): position of each unit's first entry."""
     group: NDArray[np.int16]
-    """(e,)"""
+    """(e,): jackknife group of each entry."""
     share: FloatArray
-    """(e,): part of the unit's weight in this group, times √(1 − f) with f the part of its stratum
-    that is drawn."""
+    """(e,): the part of the unit's weight in this group, times √(1 − f).
+
+    f is the part of its stratum that is drawn.
+    """
 
     def entries(
         self, unit: NDArray[np.int64]
     ) -> tuple[NDArray[np.intp], NDArray[np.int16], FloatArray]:
-        """Positions in `unit` (repeated as often as a unit has entries), groups and shares of these
-        units."""
+        """Positions in `unit`, one for each entry of a unit, with their groups and shares."""
         count = self.starts[unit + 1] - self.starts[unit]
         position = np.repeat(np.arange(len(unit)), count)
         first = np.cumsum(count) - count
@@ -58,12 +60,11 @@ class Dealt:
 
 
 def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
-    """Every draw of a stratum that is not drawn whole, dealt at random to n_groups groups,
-    cyclically over sizes.
+    """Deal the draws of incompletely drawn strata to n_groups groups, at random, in turn by size.
 
-    A unit that was drawn several times has an entry in each group that one of its draws went to.
-    The draws of a round stay in their groups when the design grows, so that rows that stopped at
-    different rounds can be added.
+    A unit that was drawn several times has an entry in each group that one of its draws is in.  The
+    draws of a round keep their groups when the design grows, so that rows that stopped at different
+    rounds can be added.
     """
     size = sample.units.sum(axis=1)
     is_dealt = (sample.fraction < 1) & (n_groups > 0)
@@ -72,7 +73,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     groups = []
     first = int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
-        unit = np.repeat(np.arange(len(size)), draws)  # one of each draw
+        unit = np.repeat(np.arange(len(size)), draws)  # one entry a draw
         order = np.lexsort((stream(seed, DEALING, 1 + turn).random(len(unit)), size[unit]))
         group = np.empty(len(unit), np.int64)
         group[order] = (np.arange(len(unit)) + first) % n_groups
@@ -91,8 +92,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
 
 
 def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
-    """whole + Σ groups/(R − 1) − R/(R − 1)·groups: the sums (R, …) with each of the R groups left
-    out.
+    """The sums (R, …) with each group left out: whole + Σ groups/(R − 1) − R/(R − 1)·groups.
 
     The draws of the other groups stand for those of the group; what is in no group stays.
     """

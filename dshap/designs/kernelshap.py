@@ -24,41 +24,44 @@ from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 __all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 
 MAX_COALITIONS = 2**24
-"""As many as `exact` lists at most; every process holds the list of a sampled design."""
+"""The most coalitions, as many as `exact` lists; every process holds a sampled design's list."""
 
 LEAST_PER_PLAYER = 10
 LEAST_FREEDOM = 20
 LEAST_PLAYERS = 7
-"""Coalitions a player, P − (d − 1), and players, for which the jackknife has been found to hold: of
-seven kinds of games 93 to 96 % of nominal 95 % intervals did at 12 players with 10 coalitions each,
-91 to 92 % with 6; 86 to 89 % with half the freedom at 7 and 8 players, 84 to 90 % at 5 and 6
-players whatever the budget."""
+"""The least coalitions a player, degrees of freedom P − (d − 1), and players for the jackknife.
+
+Of nominal 95 % intervals on seven kinds of games, 93 to 96 % hold the true value at 12 players with
+10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees of freedom at 7 and 8
+players; 84 to 90 % at 5 and 6 players whatever the budget.
+"""
 
 OFF = "and attributions of fewer than three a player can be off by a multiple of themselves: kriging is much less so"
-"""What is said of a regression that has hardly more coalitions than unknowns."""
+"""Part of a message for regressions with hardly more coalitions than unknowns."""
 CHECKED_PER_PLAYER = 16
-"""A design of so few coalitions a player is solved where it is made, so that an undetermined one
-never runs."""
+"""Designs with at most this many coalitions a player are solved when made.
+
+An undetermined design then fails before the run.
+"""
 
 
 @dataclass(frozen=True)
 class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
-    Holds its parameters only: coalitions and the solution are made anew in each process and cached
-    there.
+    It holds its parameters only: each process makes the coalitions and the solution anew and caches
+    them.
     """
 
     kind = "kernelshap"
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each round, the ends counted: what was asked for, made even where paired, at
-    most 2^d."""
+    """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, even where paired."""
     sampling: str = "leverage"
     paired: bool = True
     seed: int = 0
     n_replicates: int = N_REPLICATES
-    """Groups of the jackknife; 0: no standard errors."""
+    """Number of jackknife groups; 0: no standard errors."""
 
     def __post_init__(self) -> None:
         Choice(tuple(SAMPLERS))("sampling", self.sampling)
@@ -81,12 +84,12 @@ class KernelShapDesign(BaseDesign):
 
     @property
     def n_coalitions(self) -> int:
-        """Distinct coalitions, the two ends counted."""
+        """Number of distinct coalitions, ∅ and N counted."""
         return self.budgets[-1]
 
     @property
     def info(self) -> DesignInfo:
-        """Efficient, as the regression is constrained."""
+        """Counts and error columns; the design is efficient, as the regression is constrained."""
         d = self.n_players
         why = self.why_no_errors
         return DesignInfo(
@@ -100,12 +103,15 @@ class KernelShapDesign(BaseDesign):
 
     @property
     def n_units(self) -> int:
-        """P: pairs of complements, or coalitions where not paired, the two ends apart."""
+        """P: number of pairs of complements, or of coalitions if not paired, without the ends."""
         return (self.n_coalitions - N_ENDS) // self._group
 
     @property
     def why_no_errors(self) -> str:
-        """At most 6 players, fewer than 10d coalitions, or P − (d − 1) < 20."""
+        """Why there are no standard errors; empty if there are.
+
+        They need 7 players, 10d coalitions and P − (d − 1) ≥ 20, or every coalition.
+        """
         d = self.n_players
         if not self.n_replicates or self.n_coalitions >= 1 << d:
             return ""
@@ -127,15 +133,17 @@ class KernelShapDesign(BaseDesign):
 
     @property
     def least_for_errors(self) -> int:
-        """Coalitions from which on there are standard errors, of more than 6 players."""
+        """The least number of coalitions with standard errors, for more than 6 players."""
         d = self.n_players
         return min(
             max(LEAST_PER_PLAYER * d, self._group * (d - 1 + LEAST_FREEDOM) + N_ENDS), 1 << d
         )
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes
-        their values."""
+        """Coalitions start..stop with scores ΩZ.
+
+        The scores of the two ends are zero: `finish` takes their values.
+        """
         checked_span(self.n_coalitions, start, stop)
         masks = np.zeros((stop - start, self.n_players), dtype=bool)
         score = np.zeros(masks.shape)
@@ -157,15 +165,19 @@ class KernelShapDesign(BaseDesign):
         return (self.block(*span) for span in spans(self.n_coalitions, self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ =
-        v(N) − v(∅)."""
+        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the values of the ends (n, k).
+
+        The solution of the regression under Σφ = v(N) − v(∅).
+        """
         return _solution(self).finish(sums, v_empty, v_full)
 
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group
-        g; NaN: too few."""
+        """Replicates (R, n, d, k): phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi).
+
+        phi_(g) is the solution without group g.  NaN where there are too few coalitions.
+        """
         phi = self.finish(sums, v_empty, v_full)
         out = np.full((self.n_replicates, *phi.shape), np.nan)
         if self.why_no_errors:
@@ -182,14 +194,13 @@ class KernelShapDesign(BaseDesign):
 
     @property
     def rounds(self) -> tuple[Self, ...]:
-        """One design a budget."""
+        """One design for each budget."""
         return tuple(
             replace(self, budgets=self.budgets[:n]) for n in range(1, len(self.budgets) + 1)
         )
 
     def with_players(self, n_players: int) -> KernelShapDesign:
-        """As many coalitions of another number of players, all there are where they are fewer; in
-        one round."""
+        """The design of another number of players, in one round, with no more coalitions."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
 
     def fingerprint(self) -> dict[str, Any]:
@@ -203,7 +214,7 @@ class KernelShapDesign(BaseDesign):
         return 1
 
     def _checked_budget(self, n_coalitions: int) -> int:
-        """Coalitions that a request gives: at most all, an even number where paired."""
+        """The number of coalitions that a request gives: at most all, even where paired."""
         d = self.n_players
         least = 2 * d if self.paired else d + 1
         budget = min(Whole(1)("n_coalitions", n_coalitions), 1 << d)
@@ -225,7 +236,7 @@ def kernelshap(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KernelShapDesign:
-    """KernelSHAP on sampled coalitions.
+    """KernelSHAP: constrained weighted least squares on sampled coalitions.
 
     phi minimises Σ_S Ω_S (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅), where Ω_S is the
     Shapley kernel w(s) = (d − 1)/(C(d, s) s (d − s)) times how often S was drawn over how often it
@@ -237,17 +248,17 @@ def kernelshap(
     d : int
         Number of players.
     n_coalitions : int
-        Distinct coalitions, the empty and the full one counted: at least 2d where paired, else d +
-        1.  An odd number drops one where paired; 2^d or more gives all.
+        Number of distinct coalitions, ∅ and N counted: at least 2d if paired, else d + 1.  If
+        paired, an odd number is reduced by one; 2^d or more gives all.
     sampling : {"leverage", "kernel"}
         "leverage": every size equally likely, without replacement.  "kernel": in proportion to the
-        Shapley kernel, with replacement, outer sizes enumerated while they fit.
+        Shapley kernel, with replacement; outer sizes are enumerated while they fit.
     paired : bool
         Draw each coalition with its complement; they are neighbours in the list.
     seed : int
         All instances share the coalitions of one seed.
     n_replicates : int
-        Groups of the jackknife that standard errors come from, 2 to 100; 0: none.
+        Number of jackknife groups for the standard errors, 2 to 100; 0: none.
 
     Returns
     -------
@@ -261,11 +272,11 @@ def kernelshap(
 
     Notes
     -----
-    Standard errors: the drawn pairs of the sizes that are not there whole are dealt to R groups;
-    phi_(g) is the solution with group g left out (each of its terms times √(1 − f), f the part of
-    its size that is drawn), and std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)²
-    with P pairs in the design.  phi ± t_{R−1} std_error is the interval; at most 6 players, fewer
-    than 10d coalitions, or P − (d − 1) < 20 give NaN.
+    Standard errors: the drawn pairs of sizes that are not complete are dealt to R groups.  phi_(g)
+    is the solution with group g left out (each of its terms times √(1 − f), f the drawn part of its
+    size), and std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)² with P pairs in the
+    design.  The interval is phi ± t_{R−1} std_error.  At most 6 players, fewer than 10d coalitions,
+    or P − (d − 1) < 20 give NaN.
 
     References
     ----------
@@ -278,8 +289,7 @@ def kernelshap(
 
 @lru_cache(maxsize=8)
 def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray, Dealt]:
-    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their
-    groups."""
+    """Packed units (units, ⌈d/8⌉), the weight of a coalition of each (units,), and their groups."""
     d = design.n_players
     group = design._group
     if d == 1:
@@ -295,14 +305,14 @@ def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray
 
 @lru_cache(maxsize=32)
 def _solution(design: KernelShapDesign) -> ConstrainedSolution:
-    """The same bits on any number of cores."""
+    """The constrained regression of a design; the same bits on any number of cores."""
     with one_blas_thread():
         return ConstrainedSolution.of(normal_matrix(design.blocks()))
 
 
 @lru_cache(maxsize=8)
 def _deleted(design: KernelShapDesign) -> tuple[ConstrainedSolution, ...]:
-    """The solution with each group left out; empty where one of them is undetermined."""
+    """The solutions with each group left out; empty where one of them is undetermined."""
     matrices = np.zeros((design.n_replicates, design.n_players, design.n_players))
     with one_blas_thread():
         for block in design.blocks():

@@ -1,5 +1,4 @@
-"""Permutation sampling: marginal contributions along random orders of the players, each beside its
-reversal."""
+"""Permutation sampling: marginal contributions along random orders and their reversals."""
 
 from __future__ import annotations
 
@@ -26,21 +25,25 @@ from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 __all__ = ["LEAST_UNITS", "PermutationDesign", "permutation", "replicates_of_orders"]
 
 MAX_STEPS = 2**22
-"""Prefixes of all orders together; every process holds the list."""
+"""The most prefixes of all orders together; every process holds the list."""
 LEAST_UNITS = 50
-"""The fewest orders (with their reversals) whose spread gives errors: of seven kinds of games φ ±
-2.09 std_error held 89 to 99 % of the true values with 15, 93 to 96 % with 30, 93 to 95 % with
-50."""
+"""The fewest units (orders with their reversals) whose spread gives standard errors.
+
+On seven kinds of games φ ± 2.09 std_error held 89 to 99 % of the true values with 15 units, 93 to
+96 % with 30 and 93 to 95 % with 50.
+"""
 UNMET = 3 / 2.09
-"""Rule of three: what never happened in P pairs has, by 95 %, a chance below 3/P; in standard
-errors of an interval of 2.09 of them."""
+"""Rule of three, in standard errors of an interval of ±2.09 of them.
+
+An event that did not occur in P pairs has a probability below 3/P at 95 % confidence.
+"""
 AGREES = 1e-9
-"""Range of a player's groups, relative to the widest of all players, that is rounding."""
+"""Range of a player's groups, relative to the widest of all players, that counts as rounding."""
 
 
 @dataclass(frozen=True)
 class PermutationDesign(BaseDesign):
-    """Marginal contributions along random orders; see `permutation`."""
+    """Marginal contributions along random orders of the players; see `permutation`."""
 
     kind = "permutation"
     n_players: int
@@ -48,7 +51,7 @@ class PermutationDesign(BaseDesign):
     antithetic: bool = True
     seed: int = 0
     max_replicates: int = N_REPLICATES
-    """Groups of the jackknife at most; 0: no standard errors."""
+    """The most jackknife groups; 0: no standard errors."""
 
     def __post_init__(self) -> None:
         for name, least in (("n_players", 1), ("n_permutations", 1), ("seed", 0)):
@@ -70,18 +73,20 @@ class PermutationDesign(BaseDesign):
 
     @property
     def n_units(self) -> int:
-        """P: pairs of an order and its reversal, or orders where not antithetic."""
+        """P: number of pairs of an order and its reversal, or of orders where not antithetic."""
         return self.n_permutations // (2 if self.antithetic else 1)
 
     @property
     def n_replicates(self) -> int:
-        """Groups of the jackknife: where there are few units, each is one."""
+        """Number of jackknife groups: at most one for each unit."""
         return min(self.max_replicates, self.n_units)
 
     @property
     def info(self) -> DesignInfo:
-        """A prefix that several orders share is one coalition; contributions along an order add up
-        to v(N) − v(∅)."""
+        """Counts of the design: a prefix that several orders share is one coalition.
+
+        The design is efficient: contributions along an order sum to v(N) − v(∅).
+        """
         d = self.n_players
         n_coalitions = len(_steps(self).bits)
         why = self.why_no_errors
@@ -97,14 +102,14 @@ class PermutationDesign(BaseDesign):
 
     @property
     def why_no_errors(self) -> str:
-        """Fewer than 50 pairs of orders (orders, where not antithetic)."""
+        """Why there are no standard errors, such as fewer than 50 units; empty if there are."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or self.n_players == 1:
             return ""
         least = LEAST_UNITS * self.n_permutations // self.n_units
         return f"n_permutations={self.n_permutations} is too few for standard errors: give {least} or more"
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop; the two ends have scores too."""
+        """Coalitions start..stop with their scores, the two ends included."""
         steps = _steps(self)
         d = self.n_players
         checked_span(len(steps.bits), start, stop)
@@ -126,14 +131,16 @@ class PermutationDesign(BaseDesign):
         return CoalitionBlock(unpack(steps.bits[start:stop], d), score, groups)
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """The sums (n, d, k): the two ends have their scores."""
+        """Return the sums (n, d, k) unchanged: the two ends already have scores."""
         return sums
 
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that
-        are not in group g."""
+        """Replicates (R, n, d, k): phi + √((R − 1)/R) (phi_(g) − phi).
+
+        phi_(g) is the mean over the orders that are not in group g.
+        """
         if self.why_no_errors:
             return np.full(groups.shape, np.nan)
         if self.n_replicates <= 1:  # one player: nothing is drawn
@@ -142,8 +149,10 @@ class PermutationDesign(BaseDesign):
 
 
 def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> FloatArray:
-    """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k) of sums (n, d, k) and (R, n, d, k) over units
-    dealt in turn."""
+    """Replicates (R, n, d, k) from sums (n, d, k) and group sums (R, n, d, k), units dealt in turn.
+
+    They are phi + √((R − 1)/R) (phi_(g) − phi), with `_unmet` added to the first.
+    """
     n_groups = len(groups)
     size = np.bincount(np.arange(n_units) % n_groups, minlength=n_groups) / n_units
     without = (sums - groups) / (1 - size[:, None, None, None])
@@ -154,14 +163,14 @@ def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> 
 
 
 def _unmet(without: FloatArray) -> FloatArray:
-    """(n, d, k): the standard error of players whose groups agree, 0 for the others; from phi_(g)
-    (R, n, d, k).
+    """Standard error (n, d, k) of players whose groups agree, from phi_(g) (R, n, d, k).
 
-    Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET`
-    of P, times the widest range of any player's groups, each the mean of P/R pairs.
+    Such a player contributes the same in all orders, or is pivotal in orders that were not drawn:
+    its error is `UNMET`/P times the widest range of any player's groups, each the mean of P/R
+    pairs.  0 for the other players.
     """
     n_groups = len(without)
-    spread = np.ptp(without, axis=0) * (n_groups - 1)  # of the means of the groups
+    spread = np.ptp(without, axis=0) * (n_groups - 1)  # range of the groups' means
     widest = spread.max(axis=1, keepdims=True)
     return np.where(spread <= AGREES * widest, UNMET / n_groups * widest, 0.0)
 
@@ -174,24 +183,24 @@ def permutation(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> PermutationDesign:
-    """Permutation sampling: phi_i = mean over random orders of v(players up to i) − v(players
-    before i).
+    """Permutation sampling: marginal contributions averaged over random orders of the players.
 
-    Unbiased at any number of orders.  A pair of an order and its reversal gives games with
-    interactions of two players exactly; prefixes that orders share are evaluated once.
+    phi_i is the mean of v(players up to i) − v(players before i), and unbiased for any number of
+    orders.  A pair of an order and its reversal is exact for games with interactions of two
+    players; prefixes that orders share are evaluated once.
 
     Parameters
     ----------
     d : int
         Number of players.
     n_permutations : int
-        Orders, the reversed ones counted: (d − 1) n_permutations + 2 coalitions at most.
+        Number of orders, the reversed ones counted: at most (d − 1) n_permutations + 2 coalitions.
     antithetic : bool
         Draw every order with its reversal; n_permutations is then even.
     seed : int
         All instances share the orders of one seed.
     n_replicates : int
-        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+        The most jackknife groups, 2 to 100; 0: no standard errors.
 
     Returns
     -------
@@ -205,11 +214,11 @@ def permutation(
     Notes
     -----
     Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of
-    pairs; for P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
-    pairs give NaN.  A player that contributed the same in every pair, where others did not, may be
-    pivotal in orders that were not drawn: its standard error is 3/2.09 /P times the widest range of
-    contributions met (the groups' ranges times the pairs of each), so that the interval holds what
-    it could be worth by the rule of three.
+    pairs.  For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
+    pairs give NaN. A player that contributed the same in every pair, where others did not, may be
+    pivotal in orders that were not drawn.  By the rule of three its standard error is 3/2.09/P
+    times the widest range of contributions of any player (the groups' ranges times the pairs of
+    each).
 
     References
     ----------
@@ -222,19 +231,18 @@ def permutation(
 
 @dataclass(frozen=True)
 class _Steps:
-    """Every prefix of every order, the empty and the whole one too, in the order of the coalitions
-    that they are."""
+    """Every prefix of every order, ∅ and N too, sorted by the coalition that it is."""
 
     bits: NDArray[np.uint8]
     """(m, ⌈d/8⌉): distinct coalitions, packed."""
     coalition: NDArray[np.int64]
-    """(e,): which coalition a prefix is, rising."""
+    """(e,): coalition of each prefix, rising."""
     player: NDArray[np.int64]
-    """(e,): the player whose contribution the step is a part of."""
+    """(e,): the player to whose contribution the step belongs."""
     sign: NDArray[np.int8]
     """(e,): 1 where that player is the last of the prefix, −1 where it is the next one."""
     group: NDArray[np.int16]
-    """(e,)"""
+    """(e,): jackknife group of the step."""
 
 
 @lru_cache(maxsize=4)

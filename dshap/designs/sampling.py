@@ -1,5 +1,4 @@
-"""What is drawn, and how: strata of proper coalitions, every size equally likely (leverage) or by
-the Shapley kernel.
+"""Sampling of coalitions in strata: all sizes equally likely (leverage) or by the Shapley kernel.
 
 A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is
 stored as its smaller half; of two halves of equal size, as the one without the last player.  A
@@ -35,28 +34,29 @@ __all__ = [
 __all__ += ["draw_by_leverage", "random_units", "strata_of"]
 
 PERMUTED_UNITS = 2**17
-"""A stratum of at most so many units is shuffled whole; from a larger one repeated draws are
-rejected."""
+"""Strata of at most this many units are shuffled whole; larger ones reject repeated draws."""
 
 SEQUENCE, ROUNDING, DRAWS, DEALING = range(4)
-"""First coordinate of the position of a random stream; the second is a size or a round."""
+"""First coordinate of a random stream's position; the second is a size or a round."""
 SLACK = 1e-9
-"""Of rounding, where expected draws are compared with units; that of shap's KernelExplainer is
-1e-8."""
+"""Relative tolerance for rounding, where expected draws are compared with units.
+
+1e-8 in shap's KernelExplainer.
+"""
 LEAST_BATCH = 64
-"""Draws at a time."""
+"""The least number of draws made at once."""
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """All units of one size."""
+    """A stratum: all units of one size."""
 
     n_players: int
     size: int
     n_sizes: int
-    """Sizes of coalition that the units cover: 2 for a pair (S, S̄) of different sizes, else 1."""
+    """Number of coalition sizes in a unit: 2 for a pair (S, S̄) of different sizes, else 1."""
     is_halved: bool
-    """True where S and S̄ have one size, so that units are half of the coalitions of that size."""
+    """Whether S and S̄ have one size, so that units are half of the coalitions of that size."""
 
     @property
     def n_units(self) -> int:
@@ -64,18 +64,20 @@ class Stratum:
 
     @property
     def mass(self) -> float:
-        """Shapley kernel weight of all coalitions in the units."""
+        """Total Shapley kernel weight of the coalitions of all units."""
         return self.n_sizes * kernel_mass(self.n_players, self.size)
 
     def enumerate(self) -> BoolArray:
-        """All units in a fixed order: (n_units, d)."""
+        """All units in a fixed order (n_units, d)."""
         if not self.is_halved:
             return masks_of_size(self.n_players, self.size)
         return np.pad(masks_of_size(self.n_players - 1, self.size), ((0, 0), (0, 1)))
 
     def sequence(self, counts: Sequence[int], seed: int) -> BoolArray:
-        """The first counts[-1] distinct units of this stratum's random sequence; a larger count
-        only appends."""
+        """The first counts[-1] distinct units of the stratum's random sequence.
+
+        A larger count only appends.
+        """
         rng = stream(seed, SEQUENCE, self.size)
         if self.n_units <= PERMUTED_UNITS:
             return self.enumerate()[
@@ -112,12 +114,11 @@ class Sample:
     """Distinct units with the weights Ω of the regression."""
 
     units: BoolArray
-    """(units, d)"""
+    """Masks (units, d)."""
     mass: FloatArray
-    """(units,): weight of all coalitions of the unit together."""
+    """(units,): total weight of a unit's coalitions."""
     fraction: FloatArray
-    """(units,): part of the unit's stratum that is drawn: 1 where all of it is there, 0 where draws
-    are put back."""
+    """(units,): drawn part of the unit's stratum; 1 if complete, 0 for draws with replacement."""
     draws: NDArray[np.int64]
     """(rounds, units): how often each round drew the unit."""
 
@@ -125,7 +126,7 @@ class Sample:
 def random_units(
     rng: np.random.Generator, strata: Sequence[Stratum], chosen: NDArray[np.int64]
 ) -> BoolArray:
-    """One uniform unit (m, d) of each of the chosen strata."""
+    """One uniformly drawn unit (m, d) of each chosen stratum."""
     sizes = np.array([stratum.size for stratum in strata])[chosen]
     is_halved = np.array([stratum.is_halved for stratum in strata])[chosen]
     masks = random_masks(rng.random((len(chosen), strata[0].n_players)), sizes)
@@ -138,18 +139,18 @@ def draw_by_leverage(
     seed: int,
     shells: Sequence[int] | None = None,
 ) -> Sample:
-    """Every size equally likely, without replacement: c coalitions of each size, or all where there
-    are no more.
+    """Draw units without replacement, with every size equally likely.
 
-    `budgets` are units in all after each round, whose list begins with the list of the round
-    before.  `shells` are outer strata that each round takes whole, as long as all their units fit,
-    before the rest of the budget goes to the others; nothing may be left for them, so the weights
-    are those of a sample only where something is.
+    c coalitions of each size are drawn, or all of a size that has no more.  `budgets` are total
+    numbers of units after each round; each list begins with that of the round before.  `shells` is,
+    for each round, the number of outer strata taken whole, as far as they fit, before the rest of
+    the budget goes to the others; if nothing is left for these, the weights are not those of a
+    sample.
 
     A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h =
     min(c·sizes/group, n_h), raised to what an earlier round already drew; its weight is the
-    kernel's divided by that.  Counts are e_h rounded down or up at random with the exact total, and
-    their mean is e_h.
+    kernel's divided by that probability.  Counts are e_h rounded down or up at random, with the
+    exact total and the mean e_h.
 
     References
     ----------
@@ -184,15 +185,14 @@ def counts_by_leverage(
     seed: int,
     shells: Sequence[int] | None = None,
 ) -> list[tuple[int, ...]]:
-    """Units of each stratum that `draw_by_leverage` has after each round."""
+    """Number of units of each stratum that `draw_by_leverage` has after each round."""
     return [tuple(row) for row in _counts(strata, budgets, seed, shells)[0][1:]]
 
 
 def _counts(
     strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
 ) -> tuple[list[list[int]], list[Fraction]]:
-    """Units of each stratum before the first and after each round, and what those of the last are
-    in the mean."""
+    """Units of each stratum before the first and after each round, and the last expectation."""
     counts = [[0] * len(strata)]
     expected = [Fraction(0)] * len(strata)
     for turn, budget in enumerate(budgets):
@@ -208,7 +208,7 @@ def _counts(
 def _with_whole_shells(
     strata: Sequence[Stratum], drawn: Sequence[int], budget: int, shells: int
 ) -> list[int]:
-    """Units of each stratum that are drawn, all of the first `shells` that fit."""
+    """The drawn units of each stratum, with all units of the first `shells` strata that fit."""
     least = list(drawn)
     left = budget - sum(drawn)
     for h, stratum in enumerate(strata[:shells]):
@@ -222,8 +222,7 @@ def _with_whole_shells(
 def _expected_counts(
     strata: Sequence[Stratum], drawn: Sequence[int], budget: int
 ) -> list[Fraction]:
-    """e_h = n_sizes·t, at least what is drawn and at most what there is, with t such that the sum
-    is the budget."""
+    """Expected counts e_h = n_sizes·t, between the drawn and all units, with the budget as sum."""
     limits = [
         (stratum.n_sizes, low, stratum.n_units) for stratum, low in zip(strata, drawn, strict=True)
     ]
@@ -244,8 +243,10 @@ def _expected_counts(
 
 
 def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[int]:
-    """Amounts of integer sum rounded down or up: systematic sampling, so means and the total are
-    exact."""
+    """Amounts of integer sum rounded down or up, by systematic sampling.
+
+    Their means and total are exact.
+    """
     denominator = math.lcm(*(amount.denominator for amount in amounts))
     offset = Fraction(int(stream(seed, ROUNDING, turn).random() * denominator), denominator)
     edges = [math.floor(edge + offset) for edge in accumulate(amounts, initial=Fraction(0))]
@@ -253,15 +254,14 @@ def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[
 
 
 def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int) -> Sample:
-    """In proportion to the Shapley kernel, with replacement, until there are as many distinct units
-    as the budget.
+    """Draw units with replacement by the Shapley kernel, until the budget of distinct ones is met.
 
     Outer strata, which come first, are enumerated while the expected draws cover all their units
-    (the rule of shap's KernelExplainer).  Draws are already in proportion to the kernel, so a unit
-    drawn n times of D weighs n/D of the kernel mass of the strata drawn from, and never its kernel
-    weight again; enumerated units weigh what the kernel gives them.  `budgets` are distinct units
-    in all after each round: earlier draws from strata that a later one enumerates are dropped from
-    the counts; the others remain draws from the strata that are left.
+    (the rule of shap's KernelExplainer).  Draws are already in proportion to the kernel: a unit
+    drawn n times of D has n/D of the kernel mass of the strata drawn from, and not its kernel
+    weight again.  Enumerated units have their kernel weight.  `budgets` are total numbers of
+    distinct units after each round.  If a later round enumerates a stratum, earlier draws from it
+    are dropped from the counts; the others remain draws from the strata that are left.
 
     References
     ----------
@@ -269,7 +269,7 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     2017; I. Covert and S.-I. Lee, "Improving KernelSHAP", AISTATS 2021 (paired draws).
     """
     stratum_of = {stratum.size: h for h, stratum in enumerate(strata)}
-    # by size of a unit
+    # stratum by size of a unit
     lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])
     units = np.zeros((0, strata[0].n_players), dtype=bool)
     draws = np.zeros(0, dtype=np.int64)
@@ -298,8 +298,10 @@ def _mass(
     stratum: NDArray[np.int64],
     draws: NDArray[np.int64],
 ) -> FloatArray:
-    """Kernel weight of each unit (units,) where enumerated, else its share of the draws times the
-    mass drawn from."""
+    """Weight of each unit (units,): its kernel weight if enumerated, else its share of the draws.
+
+    The shares are of the kernel mass of the strata drawn from.
+    """
     per_unit = np.array(
         [s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)]
     )
@@ -309,8 +311,10 @@ def _mass(
 
 
 def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int) -> int:
-    """Outer strata whose expected draws cover their units; short of everything, at least one unit
-    is left to draw."""
+    """Number of outer strata whose expected draws cover all their units.
+
+    Unless the budget is everything, at least one unit is left to draw.
+    """
     if budget == sum(stratum.n_units for stratum in strata):
         return len(strata)
     draws = float(budget)
@@ -333,14 +337,14 @@ def _draw_until(
     draws: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> tuple[BoolArray, NDArray[np.int64]]:
-    """Units and how often each was drawn, once there are as many distinct ones as the budget."""
+    """Draw until there are as many distinct units as the budget; returns them and their counts."""
     edges = np.cumsum([stratum.mass for stratum in strata])
     batch = max(LEAST_BATCH, min(budget, SPAN_BYTES // (8 * units.shape[1])))
     while len(units) < budget:
         chosen = np.searchsorted(edges[:-1], rng.random(batch) * edges[-1], side="right")
         candidates = np.concatenate([units, random_units(rng, strata, chosen)])
         first, which = first_distinct(candidates)
-        # stop at the draw that fills it
+        # stop at the draw that completes the budget
         if len(first) >= budget:
             end = first[budget - 1] + 1
         else:
@@ -357,4 +361,4 @@ SAMPLERS: Mapping[str, Callable[[Sequence[Stratum], Sequence[int], int], Sample]
     "leverage": draw_by_leverage,
     "kernel": draw_by_kernel,
 }
-"""sampling -> the units of a design from strata, budgets in units (one a round) and a seed."""
+"""Sampling name -> function of strata, budgets in units (one a round) and a seed."""

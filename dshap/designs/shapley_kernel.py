@@ -1,5 +1,4 @@
-"""The Shapley kernel and the regression that it weights: least squares under the efficiency
-constraint."""
+"""The Shapley kernel, and least squares with its weights under the efficiency constraint."""
 
 from __future__ import annotations
 
@@ -18,17 +17,21 @@ from dshap.core.records import FloatArray
 __all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 
 RANK_TOLERANCE = 1e-12
-"""Of the largest eigenvalue; a missing direction leaves about 1e-16, a regular design stays above
-1e-6."""
+"""Eigenvalues below this part of the largest count as zero.
+
+A missing direction leaves about 1e-16; a regular design stays above 1e-6.
+"""
 SMALL_PIVOT = 1e-6
-"""Of the mean eigenvalue: a missing direction leaves a pivot of rounding size, far below."""
+"""Squared pivots above this part of the mean eigenvalue need no eigenvalue check.
+
+A missing direction leaves a pivot of rounding size, far below.
+"""
 
 
 def kernel_mass(d: int, size: int) -> float:
-    """(d − 1)/(s(d − s)): the kernel weights of all coalitions of one size together; no binomial,
-    so any d.
+    """(d − 1)/(s(d − s)): total kernel weight of all coalitions of one size s, 0 < s < d.
 
-    One coalition of size 0 < s < d has the weight w(s) = (d − 1)/(C(d, s) s (d − s)).
+    One coalition of the size has the weight w(s) = (d − 1)/(C(d, s) s (d − s)).
 
     References
     ----------
@@ -39,14 +42,16 @@ def kernel_mass(d: int, size: int) -> float:
 
 
 def normal_matrix(blocks: Iterable[CoalitionBlock]) -> FloatArray:
-    """A = ZᵀΩZ (d, d) of all blocks of a list, whose masks are Z and whose scores are ΩZ."""
+    """A = ZᵀΩZ (d, d) over all blocks of a list, whose masks are Z and whose scores are ΩZ."""
     matrix = reduce(add, (block.masks.T.astype(float) @ block.score for block in blocks))
     return np.asarray(matrix + matrix.T) / 2
 
 
 def _determined(centred: FloatArray, level: float) -> FloatArray:
-    """Cholesky factor of CAC + τ11ᵀ/d (d, d); InputError where CAC has more than one eigenvalue of
-    zero, or is too near to that to be factored."""
+    """Cholesky factor of CAC + τ11ᵀ/d (d, d), C = I − 11ᵀ/d.
+
+    InputError where CAC has more than one zero eigenvalue, or is too near to that to be factored.
+    """
     d = len(centred)
     factor, info = scipy.linalg.lapack.dpotrf(centred + level / d, lower=1)
     if info == 0 and np.diag(factor).min() ** 2 > SMALL_PIVOT * level:
@@ -63,27 +68,26 @@ def _determined(centred: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConstrainedSolution:
-    """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ; A =
-    ZᵀΩZ.
+    """The constrained least-squares solution phi = P b + u Δ for a matrix A = ZᵀΩZ.
 
-    With Q an orthonormal basis of the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A
-    1/d, which is φ = 1Δ/d + Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a
-    large weight.
+    It minimises φᵀAφ − 2bᵀφ under Σφ = Δ, for any b (d,) and any Δ.  With Q an orthonormal basis of
+    the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A 1/d, so that φ = 1Δ/d +
+    Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a large weight.
     """
 
     projector: FloatArray
-    """P (d, d)."""
+    """P (d, d), the inverse of A on vectors that sum to zero."""
     share: FloatArray
-    """u (d,), which sums to one."""
+    """u (d,), the share of Δ of each player; it sums to one."""
     offsets: FloatArray
     """ZᵀΩ1 (d,): the diagonal of A, as masks Z are zeros and ones."""
 
     @classmethod
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
-        """The solution for A (d, d); InputError where QᵀAQ is singular.
+        """Build the solution for A (d, d); InputError where QᵀAQ is singular.
 
         With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ,
-        so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
+        so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky factorisation, and no basis.
         """
         d = len(matrix)
         offsets = np.diag(matrix).copy()
@@ -99,11 +103,13 @@ class ConstrainedSolution:
 
     def solve(self, right: FloatArray, total: FloatArray) -> FloatArray:
         """phi (n, d, k) for right-hand sides b (n, d, k) and totals Δ (n, k)."""
-        # one product an instance, so that no chunking of the instances changes a bit
+        # one product an instance, so that results do not depend on how instances are chunked
         return self.projector @ right + self.share[:, None] * total[..., None, :]
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the ends (n, k): b = ZᵀΩ(v − v(∅)), Δ =
-        v(N) − v(∅)."""
+        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the values of the ends (n, k).
+
+        b = ZᵀΩ(v − v(∅)) and Δ = v(N) − v(∅).
+        """
         right = sums - self.offsets[:, None] * np.asarray(v_empty)[..., None, :]
         return self.solve(right, np.subtract(v_full, v_empty))

@@ -1,9 +1,9 @@
-"""Features of product kernels on any subset of the columns: what embeddings and models are made of.
+"""Features of product kernels on any subset of the columns, for embeddings and models.
 
 An `Embedding` says how features are chosen (`Nystrom` landmarks, `Fourier` frequencies).  Bound to
-a kernel and its anchors it is a `Basis`: per-column factors (columns, n, q), real or complex, whose
-products over a subset S of the columns become real features Φ_S (n, p) with Φ_S Φ_Sᵀ ≈ K_S; and
-weights of these features go back to coefficients of the products, so that Φ_S w = Re(products ·
+a kernel and its anchors it is a `Basis`: per-column factors (columns, n, q), real or complex.
+Their products over a subset S of the columns become real features Φ_S (n, p) with Φ_S Φ_Sᵀ ≈ K_S,
+and weights of these features become coefficients of the products, so that Φ_S w = Re(products ·
 coefficients).
 """
 
@@ -33,17 +33,16 @@ __all__ = [
 
 
 class SubsetFeatures(Protocol):
-    """Features Φ_S of one subset of the columns, made from products (n, q_S) of the factors over
-    it."""
+    """Features Φ_S of one subset S of the columns, from products (n, q_S) of factors over S."""
 
     @property
     def kept(self) -> NDArray[np.intp]:
-        """(q_S,): the products that are used, of the q there are."""
+        """(q_S,): positions of the products that are used, among all q."""
         ...
 
     @property
     def n_features(self) -> int:
-        """p_S"""
+        """Number of features p_S."""
         ...
 
     def whitened(self, products: NDArray[Any]) -> FloatArray:
@@ -51,43 +50,43 @@ class SubsetFeatures(Protocol):
         ...
 
     def coefficients(self, weights: FloatArray) -> NDArray[Any]:
-        """(q_S, k) from weights (p_S, k): Φ_S weights = Re(products · coefficients)."""
+        """Coefficients (q_S, k) of weights (p_S, k): Φ_S weights = Re(products · coefficients)."""
         ...
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Flat arrays; `kept` is one of them."""
+        """Flat arrays that hold the features; `kept` is one of them."""
         ...
 
     def describe(self) -> str:
-        """A line for people."""
+        """A line of text for people."""
         ...
 
 
 class Basis(Protocol):
-    """Product features with everything chosen."""
+    """An embedding bound to a kernel and its anchors."""
 
     @property
     def size(self) -> int:
-        """q"""
+        """Number of products q."""
         ...
 
     @property
     def dtype(self) -> type[Any]:
-        """Of the factors: float64 or complex128."""
+        """Type of the factors: float64 or complex128."""
         ...
 
     @property
     def noun(self) -> str:
-        """What a single feature comes from, for errors."""
+        """Name of the features' origin, in the plural, for error messages."""
         ...
 
     @property
     def points(self) -> FloatArray:
-        """Rows (·, columns) that single features stand for, in their order; one at least."""
+        """Rows (·, columns) that single features stand for, in their order; at least one."""
         ...
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, q) from rows (n, columns); rows lie next to each other in memory."""
+        """Factors (columns, n, q) of rows (n, columns); rows are neighbours in memory."""
         ...
 
     def matrix(self, x: FloatArray) -> NDArray[Any]:
@@ -101,36 +100,38 @@ class Basis(Protocol):
 
 @runtime_checkable
 class Embedding(Protocol):
-    """How features are chosen; `Nystrom` and `Fourier`."""
+    """How features are chosen: `Nystrom` or `Fourier`."""
 
     @property
     def size(self) -> int:
-        """q: products."""
+        """Number of products q."""
         ...
 
     @property
     def n_features(self) -> int:
-        """p: real features, at most."""
+        """The most real features p."""
         ...
 
     @property
     def dtype(self) -> type[Any]:
-        """Of the products: float64 or complex128."""
+        """Type of the products: float64 or complex128."""
         ...
 
     @property
     def sample_size(self) -> int:
-        """Rows of the data that `anchors` wants to see; 0 where it needs none."""
+        """Number of rows of the data that `anchors` needs; 0 if none."""
         ...
 
     @property
     def has_categories(self) -> bool:
-        """Categorical factors have features."""
+        """Whether categorical factors have features."""
         ...
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
-        """What `anchors` and `basis` take beside the kernel matrix of the anchors, from a sample of
-        n rows."""
+        """Bytes of `anchors` and `basis` from a sample of n rows.
+
+        The kernel matrix of the anchors is not counted.
+        """
         ...
 
     def anchors(
@@ -141,7 +142,7 @@ class Embedding(Protocol):
 
     def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis: ...
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that changes a feature."""
+        """Plain values that determine every feature."""
         ...
 
 
@@ -165,24 +166,25 @@ SPECTRA: Mapping[str, Callable[[np.random.Generator, int], FloatArray]] = {
     "matern32": _student(3.0),
     "matern52": _student(5.0),
 }
-"""family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal,
-Cauchy, Student."""
+"""family -> draws (n,) from the spectral distribution of its factor at length-scale 1 (Bochner).
+
+Normal, Cauchy or Student.
+"""
 
 
 @dataclass(frozen=True)
 class Fourier:
-    """Random Fourier features: cos and sin of ω·x, the frequencies ω drawn from the kernel's
-    spectral law.
+    """Random Fourier features: cos and sin of ω·x, with ω from the kernel's spectral distribution.
 
     k(x, z) = E cos ω·(x − z); a subset of columns uses the same frequencies on these columns alone.
 
     Parameters
     ----------
     n_features : int
-        Real features: a cosine and a sine for each of n_features / 2 frequencies; even.
+        Number of real features, even: a cosine and a sine for each of n_features / 2 frequencies.
     seed : int
     orthogonal : bool
-        Frequencies of the RBF columns are orthogonal to each other in groups of as many as there
+        Make the frequencies of the RBF columns orthogonal in groups of as many frequencies as there
         are such columns (Yu et al. 2016), which lowers the variance; other columns are drawn
         independently.
 
@@ -206,13 +208,13 @@ class Fourier:
 
     @property
     def size(self) -> int:
-        """Frequencies."""
+        """Number of frequencies."""
         return self.n_features // 2
 
     def anchors(
         self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None
     ) -> FloatArray:
-        """Frequencies (q, columns) in radians per unit of each column; the sample is not looked at.
+        """Frequencies (q, columns) in radians per unit of each column; the sample is not used.
 
         Raises
         ------
@@ -251,7 +253,7 @@ class Fourier:
 
 
 def unit_circle(angle: FloatArray) -> NDArray[np.complex128]:
-    """e^{i·angle}, by real cosines and sines, which numpy has vectorised."""
+    """e^{i·angle} by real cosines and sines, which numpy has vectorised."""
     out = np.empty(angle.shape, np.complex128)
     np.cos(angle, out=out.real)
     np.sin(angle, out=out.imag)
@@ -259,8 +261,10 @@ def unit_circle(angle: FloatArray) -> NDArray[np.complex128]:
 
 
 def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rows of these lengths in directions that are orthogonal within each group of as many rows as
-    columns."""
+    """Rows of the given lengths in directions that are orthogonal in groups.
+
+    A group has as many rows as there are columns.
+    """
     q, c = gaussian.shape
     length = np.linalg.norm(gaussian, axis=1, keepdims=True)
     groups = [np.linalg.qr(rng.standard_normal((c, c))) for _ in range(-(-q // c))]
@@ -270,8 +274,7 @@ def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
-    """Φ_S = [Re, Im](products)/√q: the same for every subset of columns, full rank by
-    construction."""
+    """Features Φ_S = [Re, Im](products)/√q, for any subset of columns; all products are used."""
 
     kept: NDArray[np.intp]
 
@@ -280,11 +283,11 @@ class FourierFeatures:
         return 2 * len(self.kept)
 
     def whitened(self, products: NDArray[Any]) -> FloatArray:
-        """Φ_S (n, 2q)."""
+        """Φ_S (n, 2q) from products (n, q)."""
         return np.hstack([products.real, products.imag]) / np.sqrt(len(self.kept))
 
     def coefficients(self, weights: FloatArray) -> NDArray[Any]:
-        """(q, k) complex: a·cos + b·sin = Re((a − ib) e^{iω·x})."""
+        """Complex coefficients (q, k): a·cos + b·sin = Re((a − ib) e^{iω·x})."""
         cos, sin = np.split(weights, 2)
         return np.asarray((cos - 1j * sin) / np.sqrt(len(self.kept)))
 
@@ -297,11 +300,11 @@ class FourierFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
-    """e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}."""
+    """Factors e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}."""
 
     kernel: ProductKernel
     frequencies: FloatArray
-    """(q, columns)"""
+    """ω (q, columns), in radians per unit of each column."""
 
     dtype = np.complex128
     noun = "Fourier features"
@@ -312,15 +315,15 @@ class FourierBasis:
 
     @property
     def points(self) -> FloatArray:
-        """The origin: frequencies stand for no rows."""
+        """The origin (1, columns): frequencies stand for no rows."""
         return np.zeros((1, self.frequencies.shape[1]))
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, q)"""
+        """Factors (columns, n, q) of rows x (n, columns)."""
         return unit_circle(self.frequencies.T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
 
     def matrix(self, x: FloatArray) -> NDArray[Any]:
-        """e^{iω·x} (n, q)."""
+        """Products e^{iω·x} (n, q) over all columns."""
         return unit_circle(x @ self.frequencies.T)
 
     def subset(self, columns: BoolArray) -> FourierFeatures:

@@ -1,8 +1,7 @@
-"""Nyström: landmarks, the pivoted Cholesky factor of their kernel matrix, and the ridge solve in
-landmark space.
+"""Nyström features: landmarks, and the pivoted Cholesky factor of their kernel matrix.
 
 The numerical rank of K(Z, Z) is part of the estimator: landmarks that add nothing are left out
-(pivoted Cholesky), never papered over with a jitter.
+(pivoted Cholesky); no jitter is added.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 __all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky"]
 
 LANDMARK_SAMPLE = 20_000
-"""Rows that landmarks are chosen from."""
+"""Number of rows that landmarks are chosen from."""
 PILOT_TOLERANCE = 1e-8
 """Rank tolerance of the pilot landmarks that ridge leverage scores are estimated with."""
 SCORE_BLOCK = 1_024
@@ -33,19 +32,18 @@ SCORE_BLOCK = 1_024
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """Rows that landmarks are chosen from."""
+    """Sample rows that landmarks are chosen from, with the kernel and the random generator."""
 
     rows: FloatArray
-    """(n, columns)"""
+    """Sample rows (n, columns)."""
     coordinates: FloatArray
-    """(n, p): what distances are measured in."""
+    """(n, p): coordinates in which distances are measured."""
     kernel: ProductKernel | None
     rng: np.random.Generator
 
 
 def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
-    """Indices of D² sampling: each next row with a chance in proportion to its squared distance to
-    those chosen."""
+    """Indices by D² sampling: probabilities ∝ the squared distance to the rows already chosen."""
     rows = candidates.coordinates
     chosen = np.empty(n_landmarks, dtype=np.intp)
     # (n,): squared distance to the nearest chosen row; the first is uniform
@@ -57,7 +55,7 @@ def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
                 f"{n_landmarks} landmarks asked for and the sample has {step} distinct rows: "
                 f"more landmarks than (distinct) rows; ask for at most {step}"
             )
-        # never a row at distance 0
+        # never choose a row at distance 0
         index = np.searchsorted(cumulative, draw * cumulative[-1], side="right")
         chosen[step] = min(index, np.flatnonzero(nearest)[-1])
         difference = rows - rows[chosen[step]]
@@ -77,8 +75,8 @@ def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     """Indices drawn without replacement in proportion to ridge leverage scores (n,).
 
     l_i(μ) = [K (K + μI)⁻¹]_ii, estimated with as many uniform pilot landmarks: φ_iᵀ(ΦᵀΦ + μI)⁻¹φ_i
-    plus what the pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ makes what the
-    pilot does explain add up to half of n_landmarks, or of the pilot's rank where that is less.
+    plus what the pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ is such that the
+    explained parts sum to half of n_landmarks, or of the pilot's rank if that is less.
     """
     if candidates.kernel is None:
         raise InputError(
@@ -103,7 +101,7 @@ def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     keys = np.log(np.maximum(candidates.rng.random(len(scores)), 1e-300)) / np.maximum(
         scores, 1e-300
     )
-    # Efraimidis & Spirakis
+    # weighted sampling without replacement by Efraimidis & Spirakis
     return np.sort(np.argpartition(keys, len(keys) - n_landmarks)[len(keys) - n_landmarks :])
 
 
@@ -129,16 +127,16 @@ SELECTIONS = {"kmeans++": _kmeanspp, "uniform": _uniform, "leverage": _leverage}
 
 @dataclass(frozen=True, eq=False)
 class Nystrom:
-    """How landmarks are chosen.
+    """The Nyström embedding: a kernel by its values at landmarks, and how these are chosen.
 
     Parameters
     ----------
     n_landmarks : int, optional
         r; not needed where `landmarks` are given.
     selection : {"kmeans++", "uniform", "leverage", "given"}
-        D² sampling on scaled columns (reaches the tails), rows drawn without replacement, rows
-        drawn without replacement in proportion to their ridge leverage scores, or `landmarks` as
-        given.
+        "kmeans++": D² sampling on scaled columns, which reaches the tails.  "uniform": rows drawn
+        without replacement.  "leverage": rows drawn without replacement, in proportion to ridge
+        leverage scores.  "given": `landmarks`.
     seed : int
         The same seed and sample give the same landmarks.
     landmarks : (r, columns), optional
@@ -146,9 +144,9 @@ class Nystrom:
 
     Notes
     -----
-    Chosen from a seeded sample of up to 20,000 of all rows.  Sources: Arthur & Vassilvitskii,
-    k-means++ (2007); Alaoui & Mahoney, Fast Randomized Kernel Ridge Regression with Statistical
-    Guarantees (2015), for the leverage scores.
+    Landmarks are chosen from a seeded sample of up to 20,000 of all rows.  Sources: Arthur &
+    Vassilvitskii, k-means++ (2007); Alaoui & Mahoney, Fast Randomized Kernel Ridge Regression with
+    Statistical Guarantees (2015), for the leverage scores.
     """
 
     n_landmarks: int | None = None
@@ -171,17 +169,17 @@ class Nystrom:
 
     @property
     def size(self) -> int:
-        """r"""
+        """Number of landmarks r."""
         return int(self.n_landmarks or 0)
 
     @property
     def n_features(self) -> int:
-        """At most: those that pivoted Cholesky keeps."""
+        """The most features; pivoted Cholesky may keep fewer."""
         return self.size
 
     @property
     def sample_size(self) -> int:
-        """Rows that landmarks are chosen from; 0 where they are given."""
+        """Number of rows that landmarks are chosen from; 0 where they are given."""
         if self.landmarks is None:
             return LANDMARK_SAMPLE
         return 0
@@ -198,7 +196,7 @@ class Nystrom:
         return NystromBasis(kernel, anchors, rank_tolerance)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
-        """The leverage scores of a sample, or the factors of the landmarks among themselves."""
+        """Bytes of a sample's leverage scores, or of the landmarks' factors with each other."""
         if self.selection == "leverage":
             leverage = 8 * 3 * n_rows * self.size
         else:
@@ -221,23 +219,21 @@ class Nystrom:
         coordinates: FloatArray | None = None,
         kernel: ProductKernel | None = None,
     ) -> FloatArray:
-        """Landmarks (r, columns) from a sample (n, columns); rows with NaN or infinity are passed
-        over.
+        """Landmarks (r, columns) from the rows of a sample (n, columns) that are finite.
 
         Parameters
         ----------
         sample : (n, columns)
         coordinates : (n, p), optional
-            What the distances of "kmeans++" are measured in; the columns over their standard
-            deviations when None.
+            Coordinates in which "kmeans++" measures distances; None: columns over their standard
+            deviations.
         kernel : ProductKernel, optional
-            What "leverage" scores count in.
+            Kernel of the "leverage" scores.
 
         Raises
         ------
         InputError
-            Where the sample has fewer (for "kmeans++": fewer distinct) rows than landmarks are
-            asked for.
+            If the sample has fewer rows (for "kmeans++": fewer distinct rows) than landmarks.
         """
         rows = np.ascontiguousarray(sample, dtype=float)
         if self.landmarks is not None:
@@ -265,19 +261,18 @@ class Nystrom:
 
 @dataclass(frozen=True, eq=False)
 class KeptLandmarks:
-    """What pivoted Cholesky kept of r landmarks: `gram[kept][:, kept] = factor factorᵀ`."""
+    """The landmarks that pivoted Cholesky kept: `gram[kept][:, kept] = factor factorᵀ`."""
 
     kept: NDArray[np.intp]
     """(q,): positions of the kept landmarks, in pivot order."""
     factor: FloatArray
     """(q, q): lower triangular L."""
     rank: int
-    """q"""
+    """Number of kept landmarks q."""
     residual: float
-    """Largest diagonal that the kept landmarks leave unexplained, as a part of the largest
-    diagonal."""
+    """Largest diagonal that the kept landmarks leave unexplained, relative to the largest one."""
     jitter: float = 0.0
-    """What was added to the diagonal before factoring: nothing."""
+    """Constant added to the diagonal before factoring: 0."""
 
     @property
     def n_features(self) -> int:
@@ -285,16 +280,14 @@ class KeptLandmarks:
 
     @property
     def condition(self) -> float:
-        """Estimate of cond(L Lᵀ) from the ends of the pivoted diagonal (low by up to a factor of
-        about the rank)."""
+        """Estimate of cond(L Lᵀ) from the first and last pivots; low by up to about the rank."""
         diagonal = np.diagonal(self.factor)
         return float((diagonal[0] / diagonal[-1]) ** 2)
 
     def whitened(self, columns: FloatArray) -> FloatArray:
-        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in
-        their order.
+        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kept landmarks' kernel columns (n, q), in order.
 
-        Of float32 columns in float32.
+        float32 columns are multiplied in float32.
         """
         if columns.dtype == np.float32:
             return np.asarray(strmm(1.0, self._inverse32, columns, side=1, trans_a=1, lower=1))
@@ -304,8 +297,11 @@ class KeptLandmarks:
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """L⁻¹: a product with it takes a third of the time of a solve, and loses cond(L) ≤
-        tolerance^(−1/2) at most."""
+        """L⁻¹, for products in place of solves.
+
+        A product takes a third of the time, and loses at most cond(L) ≤ tolerance^(−1/2) in
+        accuracy.
+        """
         return np.asarray(dtrtri(self.factor, lower=1)[0])
 
     @cached_property
@@ -327,20 +323,19 @@ class KeptLandmarks:
 
 
 def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
-    """Diagonal-pivoted Cholesky (LAPACK dpstrf) that stops where the largest remaining diagonal is
-    small.
+    """Diagonal-pivoted Cholesky (LAPACK dpstrf), up to a small remaining diagonal.
 
     Parameters
     ----------
     gram : (r, r)
         Kernel matrix of the landmarks, symmetric and positive semi-definite.
     tolerance : float
-        Stops at a remaining diagonal of at most tolerance times the largest diagonal.
+        The factorisation stops at a remaining diagonal of at most tolerance times the largest one.
 
     Notes
     -----
-    Ties go to the first of the remaining landmarks, so the order is reproducible.  Costs r³/3 at
-    most.
+    Ties go to the first of the remaining landmarks, so that the order is reproducible.  The cost is
+    at most r³/3.
     """
     diagonal = np.diagonal(gram)
     largest = float(diagonal.max(initial=0.0))
@@ -359,8 +354,9 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 @dataclass(frozen=True, eq=False)
 class NystromBasis:
-    """Kernel columns of landmarks: products over S are k_S(x, z_r); features are whitened, Φ_S =
-    k_S(x, Z_S) L⁻ᵀ.
+    """Kernel columns of landmarks, and whitened features Φ_S = k_S(x, Z_S) L⁻ᵀ of column subsets S.
+
+    The products of factors over S are k_S(x, z_r).
 
     Parameters
     ----------
@@ -383,23 +379,23 @@ class NystromBasis:
 
     @property
     def points(self) -> FloatArray:
-        """The landmarks."""
+        """The landmarks (r, columns)."""
         return self.landmarks
 
     def factors(self, x: FloatArray) -> FloatArray:
-        """(columns, n, r)"""
+        """Factors (columns, n, r) of rows x (n, columns)."""
         return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
 
     def factor(self, column: int, x: FloatArray) -> FloatArray:
-        """(n, r) of values (n,) of one column."""
+        """Factors (n, r) of values (n,) of one column."""
         return self.kernel.factor(column, x, self.landmarks[:, column])
 
     def matrix(self, x: FloatArray) -> FloatArray:
-        """k(x, z) (n, r)."""
+        """The kernel matrix k(x, z) (n, r)."""
         return self.kernel.matrix(x, self.landmarks)
 
     def subset(self, columns: BoolArray) -> KeptLandmarks:
-        """The landmarks that count for the kernel on these columns (columns,); r³/3."""
+        """The landmarks that count for the kernel on these columns (columns,); costs r³/3."""
         return pivoted_cholesky(self._own[columns].prod(axis=0), self.rank_tolerance)
 
     @cached_property
@@ -408,5 +404,5 @@ class NystromBasis:
 
     @cached_property
     def _own(self) -> FloatArray:
-        """Factors of the landmarks among themselves."""
+        """Factors (columns, r, r) of the landmarks with each other."""
         return self.kernel.factors(self.landmarks, self.landmarks)

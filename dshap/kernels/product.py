@@ -1,5 +1,4 @@
-"""Product kernels: k(x, z) = Π_j k_j(x_j, z_j), one factor a column, evaluated on any subset of the
-columns."""
+"""Product kernels k(x, z) = Π_j k_j(x_j, z_j), evaluated on any subset of the columns."""
 
 from __future__ import annotations
 
@@ -24,13 +23,12 @@ LEAST_SCALE = 1e-150
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of factor, k = polynomial(t)·exp(rate · t), where t is a distance of two values of
-    the column."""
+    """A kind of factor, k = polynomial(t)·exp(rate·t), with t a distance between two values."""
 
     kind: int
-    """What t is: (x − z)², |x − z|, the same with a polynomial, or 1 where x ≠ z."""
+    """Kind of t: (x − z)², |x − z|, |x − z| with a polynomial, or 1 where x ≠ z."""
     rate: Callable[[float], float]
-    """From the column's parameter."""
+    """Function of the column's parameter that gives the rate."""
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -42,22 +40,22 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 Distinct = list[tuple[FloatArray, NDArray[np.int64]]]
-"""Of every column the distinct values and which of them each row holds."""
+"""For each column its distinct values, and the index of each row's value among them."""
 
 
 def distinct_values(x: FloatArray) -> Distinct:
-    """Of rows (n, columns), for `ProductKernel.factors`."""
+    """Distinct values of the columns of rows (n, columns), for `ProductKernel.factors`."""
     return [np.unique(column, return_inverse=True) for column in x.T]
 
 
 def _plain(array: FloatArray) -> FloatArray:
-    """float64 in C order, writeable: one compilation serves all."""
+    """The array as float64 in C order, writeable: one compilation serves all."""
     return np.require(array, float, ("C", "W"))
 
 
 @dataclass(frozen=True, eq=False)
 class ProductKernel:
-    """A product kernel with everything chosen: a family and a parameter for each column.
+    """A product kernel with a family and a parameter for each column.
 
     Parameters
     ----------
@@ -117,15 +115,15 @@ class ProductKernel:
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
-        """Itself: a kernel with everything chosen."""
+        """Return the kernel itself: it needs no data."""
         return self
 
     def categorical_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
-        """(columns,): where the factor asks whether values are equal, and nothing else."""
+        """Whether the factor of each column (columns,) only compares values for equality."""
         return np.array(self.families) == "categorical"
 
     def validated_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
-        """(columns,): where a fit chooses the length-scale; nowhere."""
+        """Whether a fit chooses the length-scale of each column (columns,): never."""
         return np.zeros(n_columns, dtype=bool)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -149,7 +147,7 @@ class ProductKernel:
         """k_j(x_ij, z_rj) (columns, n, r) of every column, from x (n, columns) and z (r, columns).
 
         Values that repeat in a column (hours, categories) are computed once; `distinct` is
-        `distinct_values(x)`, found here where it is not given.
+        `distinct_values(x)`, computed here if not given.
         """
         out = np.empty((self.n_columns, len(x), len(z)))  # (columns, n, r)
         for column, (values, where) in enumerate(
@@ -170,16 +168,16 @@ class ProductKernel:
     def matrix(
         self, x: FloatArray, z: FloatArray, columns: Sequence[int] | None = None
     ) -> FloatArray:
-        """k_S(x, z) (n, r): the product over `columns` (all when None; 1 for none), with a single
-        exponential.
+        """k_S(x, z) (n, r): the product over `columns` (None: all), with a single exponential.
 
-        x (n, columns) and z (r, columns) always carry every column of the kernel.
+        x (n, columns) and z (r, columns) always have every column of the kernel.  The product over
+        no column is 1.
         """
         chosen = list(range(self.n_columns) if columns is None else columns)
         return self._product(x[:, chosen], z.T[chosen], chosen)
 
     def _product(self, x: FloatArray, z: FloatArray, columns: Sequence[int]) -> FloatArray:
-        """(n, r) from the chosen columns of x (n, chosen) and of z (chosen, r)."""
+        """The product (n, r) from the chosen columns of x (n, chosen) and of z (chosen, r)."""
         kinds = self._kinds[columns]
         rates = self._rates[columns]
         total = np.zeros((len(x), z.shape[1]))
@@ -195,18 +193,18 @@ class ProductKernel:
         return total
 
     def equals(self, other: ProductKernel) -> bool:
-        """The same families and parameters."""
+        """Whether the other kernel has the same families and parameters."""
         return self.families == other.families and np.array_equal(self.parameters, other.parameters)
 
     def stretched(self, scale: FloatArray) -> ProductKernel:
-        """The same kernel of columns in other units: length-scales times scale (columns,)."""
+        """This kernel for columns in other units: length-scales times scale (columns,)."""
         is_rho = self.categorical_columns(self.n_columns)
         return ProductKernel(
             self.families, np.where(is_rho, self.parameters, self.parameters * scale)
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""
+        """Arrays `kernel_family` (columns,), fixed-width text, and `kernel_parameter`."""
         return {"kernel_family": np.array(self.families), "kernel_parameter": self.parameters}
 
     @classmethod
@@ -214,7 +212,7 @@ class ProductKernel:
         return cls(tuple(str(name) for name in arrays["kernel_family"]), arrays["kernel_parameter"])
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
-        """column -> "rbf 0.31" and the like, for people."""
+        """Column -> family and parameter, such as "rbf 0.31", for people."""
         if names is not None:
             labels = names
         else:

@@ -1,5 +1,7 @@
-"""Ridge regressions from sums over rows: the sums, the solve, and the penalty by cross-validation
-of the sums alone."""
+"""Ridge regression from sums over rows: the sums, the solve, and the choice of the penalty.
+
+The penalty is chosen by generalised cross-validation from the sums alone.
+"""
 
 from __future__ import annotations
 
@@ -29,26 +31,31 @@ __all__ = [
 ]
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
-"""λ that penalty="validate" chooses from, the largest first."""
+"""Values of λ that penalty="validate" chooses from, the largest first."""
 LEAST_RIDGE = 0.01
 FEW_ROWS = 1_000
-"""λn at least, up to so many rows: a variance about f of a hundredth of the kernel's; less follows
-single rows."""
+"""`LEAST_RIDGE` is the least λn for up to `FEW_ROWS` rows.
+
+It is a noise variance about f of a hundredth of the kernel's; with less, a fit follows single rows.
+"""
 CAUTION = 1.4
-"""How many times a degree of freedom counts: Kim & Gu (2004), who find that plain counts often
-follow single rows."""
+"""Cost of a degree of freedom: Kim & Gu (2004) find that 1 often lets fits follow single rows."""
 SLACK = 0.005
 """Part of the least error that a larger penalty may cost, where one standard error is less."""
 BLOCK = 64
-"""Columns of a block in LAPACK's work space."""
+"""Number of columns of a block in LAPACK's work space."""
 NARROW = 8
-"""The same of the reduction to a tridiagonal matrix, which takes a seventh longer with 32, of up to
-256 features."""
+"""Number of columns of a block in the reduction to a tridiagonal matrix.
+
+With up to 256 features, 32 takes a seventh longer.
+"""
 
 
 def add_gram(gram: FloatArray, phi: FloatArray) -> None:
-    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order.  float32 rows are
-    multiplied in float32."""
+    """gram (p, p) += ΦᵀΦ in place, in its lower triangle alone; Fortran order.
+
+    float32 rows are multiplied in float32.
+    """
     if phi.dtype == np.float32:
         gram += ssyrk(1.0, phi, trans=1, lower=1)
         return
@@ -66,15 +73,13 @@ def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None
 def stacked_zeros(
     shapes: Sequence[tuple[int, ...]], dtype: Any = float
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """An array of zeros for matrices of different sizes, one after the other, and the matrices in
-    it."""
+    """An array of zeros that holds matrices of different sizes, and the matrices as views."""
     array = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
     return array, stacked_parts(array, shapes)
 
 
 def stacked_parts(array: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-    """The matrices (Fortran order) that lie one after the other in an array: parts of it, not
-    copies."""
+    """The matrices (Fortran order) stored one after the other in an array, as views."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     return [
         part.reshape(shape, order="F")
@@ -90,9 +95,9 @@ def ridge_solve(
 ) -> FloatArray:
     """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
 
-    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose
-    smallest eigenvalue is the ridge, where those of raw kernel columns lose as many digits as K_zz
-    has.
+    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy.  Sums of whitened rows give a system whose
+    smallest eigenvalue is the ridge, while sums of raw kernel columns lose as many digits as the
+    condition number of K_zz has.
 
     Parameters
     ----------
@@ -102,13 +107,13 @@ def ridge_solve(
         λn: the penalty of the mean loss times the number of rows; one a feature where some are not
         penalised.
     what : str
-        What the features are, for the error.
+        Name of the features, for the error.
 
     Raises
     ------
     InputError
-        Where the system is not positive definite in float64; says the rank, the smallest eigenvalue
-        and a ridge.
+        If the system is not positive definite in float64; the message gives the rank, the smallest
+        eigenvalue and a sufficient ridge.
     """
     factor, info = dpotrf(_with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1)
     diagonal = np.square(np.diagonal(factor))
@@ -125,7 +130,7 @@ def _with_ridge(gram: FloatArray, ridge: float | FloatArray) -> FloatArray:
 
 
 def _singular(system: FloatArray, ridge: float, what: str) -> str:
-    """Rank, smallest eigenvalue and a remedy of a system that Cholesky refused."""
+    """Message for a system that Cholesky refused: rank, smallest eigenvalue and a remedy."""
     if not np.isfinite(system).all():
         return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
     values = eigvalsh(system)
@@ -139,17 +144,18 @@ def _singular(system: FloatArray, ridge: float, what: str) -> str:
 
 
 class Penalty(NamedTuple):
-    """What was chosen for one coalition."""
+    """The penalty chosen for one coalition, and its estimated error."""
 
     penalty: float
     error: float
-    """Of the targets by the fit, estimated for rows that were not fitted, over their sum of
-    squares."""
+    """Estimated squared error of the fit on new rows, over the targets' sum of squares."""
 
 
 def of_unit_spread(cross: FloatArray, spread: FloatArray) -> tuple[FloatArray, float]:
-    """Φᵀg (p, k) of targets whose Σg² (k,) are made 1, those that do not vary left out; and the sum
-    of all Σg²."""
+    """Φᵀg (p, k) of targets scaled to Σg² = 1, and the sum of all Σg².
+
+    Targets that do not vary, by Σg² (k,), get 0.
+    """
     varies = spread > 0.0
     return cross * np.where(varies, 1.0 / np.sqrt(np.where(varies, spread, 1.0)), 0.0), float(
         np.count_nonzero(varies)
@@ -162,11 +168,11 @@ def chosen_penalty(
     """The largest λ whose cross-validated error is within one standard error of the least.
 
     The error of the fits w = (G + λnI)⁻¹ c with h = tr G(G + λnI)⁻¹ degrees of freedom is that of
-    generalised cross-validation, E(λ) = Σ‖g − Φw‖² / n / (1 − γ(h + 1)/n)², what leaving out one
-    row after the other comes to where all rows count alike; no row is held out.  Fits that differ
-    by d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so the standard error of
-    E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  Where that is less, 0.5 % of E(λ*) count: what the
-    data leave open is decided for the calmer fit.
+    generalised cross-validation, E(λ) = Σ‖g − Φw‖² / n / (1 − γ(h + 1)/n)².  It equals leaving out
+    one row at a time if all rows have the same leverage; no row is held out.  Fits that differ by
+    d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so that the standard error of
+    E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  If that is less than 0.5 % of E(λ*), 0.5 % are
+    allowed: where the data do not decide, the smoother fit is taken.
 
     Parameters
     ----------
@@ -177,10 +183,10 @@ def chosen_penalty(
     total : float
         Σ g² over rows and targets.
     n : float
-        Rows in the sums.
+        Number of rows in the sums.
     caution : float
-        γ: how many times a degree of freedom counts; more than 1 for a single target, whose fits
-        may follow single rows.
+        γ, the cost of a degree of freedom; more than 1 for a single target, whose fits may follow
+        single rows.
 
     Raises
     ------
@@ -189,11 +195,12 @@ def chosen_penalty(
 
     Notes
     -----
-    λn is at least 0.01 up to 1,000 rows, falls with the square of the rows beyond, and goes below
-    that only where it halves the error; never below rounding, which is that of n, as features have
-    a norm of 1 at most.  Costs 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ costs p·k.  Sources:
-    Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression (2004), for γ = 1.4;
-    Breiman et al., Classification and Regression Trees (1984), for the standard error.
+    λn is at least 0.01 up to 1,000 rows, and falls with the square of the rows beyond.  It goes
+    below that only where this halves the error, and never below rounding, which is that of n, as
+    features have a norm of at most 1.  The cost is 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ
+    costs p·k.  Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression
+    (2004), for γ = 1.4; Breiman et al., Classification and Regression Trees (1984), for the
+    standard error.
     """
     # |G_ij| ≤ (G_ii + G_jj) / 2
     if not (np.isfinite(np.diagonal(gram)).all() and np.isfinite(cross).all()):
@@ -215,7 +222,7 @@ def chosen_penalty(
         )
     left = 1.0 - caution * (len(system[0]) - ridges * path.traces + 1.0) / n
     used = int(np.logical_and.accumulate((left > 0.0) & (path.pivots > 0.0)).sum())
-    if not used:  # fewer rows than any fit takes: the calmest
+    if not used:  # too few rows for any fit: the largest penalty
         return Penalty(float(PENALTIES[0]), float("nan"))
     errors = np.maximum(1.0 - path.explained / total, np.finfo(float).eps)[:used] / np.square(
         left[:used]
@@ -228,8 +235,10 @@ def chosen_penalty(
 
 
 def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
-    """How many of the ridges, largest first: those above the least for n rows, or all where less
-    halves the error."""
+    """Number of admitted ridges, largest first.
+
+    Those above the least for n rows, or all if a smaller one halves the error.
+    """
     safe = max(
         1, int(np.count_nonzero(ridges >= LEAST_RIDGE * min(1.0, FEW_ROWS / n) ** 2 * (1.0 - 1e-9)))
     )
@@ -239,8 +248,9 @@ def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
 
 
 def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The diagonal (p,) of T = QᵀGQ, what is below it (p − 1,), and Qᵀ cross."""
-    # tridiagonal as it is; a single feature gets a second one that is 0 in all rows
+    """The diagonal (p,) of T = QᵀGQ, its subdiagonal (p − 1,), and Qᵀ cross."""
+    # up to two features are tridiagonal as they are; a single one gets a second that is 0 in all
+    # rows
     if len(gram) < 3:
         padded = np.zeros((2, 2))
         right = np.zeros((2, cross.shape[1]))
@@ -254,7 +264,7 @@ def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, Float
 
 
 def _largest(diagonal: FloatArray, below: FloatArray) -> float:
-    """A bound on the eigenvalues of T ⪰ 0: the sum of all, or Gershgorin's."""
+    """An upper bound on the eigenvalues of T ⪰ 0: their sum, or Gershgorin's bound."""
     rows = np.array(diagonal)
     rows[1:] += np.abs(below)
     rows[:-1] += np.abs(below)

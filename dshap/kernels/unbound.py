@@ -26,17 +26,17 @@ __all__ = [
 ]
 
 MEDIAN_SAMPLE = 1000
-"""Rows that the median heuristic looks at."""
+"""Number of rows that the median heuristic uses."""
 MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
-"""nu -> family."""
+"""Smoothness nu -> family."""
 
 
 def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
-    """Median heuristic, per column: the median of the non-zero distances of a seeded sample, times
-    √columns.
+    """Length-scales (columns,) by the median heuristic, from a sample (n, columns).
 
-    Zero distances are left out (a binary column would get 0); a constant column gets 1.  Rows with
-    NaN are ignored.
+    The median of the non-zero distances in each column of a seeded subsample, times √columns.  Zero
+    distances are left out (a binary column would get 0); a constant column gets 1.  Rows with NaN
+    are ignored.
     """
     rows = np.asarray(sample, dtype=float)
     rows = rows[np.isfinite(rows).all(axis=1)]
@@ -67,7 +67,7 @@ def _listed(option: Any) -> Any:
 
 
 class Kernel:
-    """What a user writes down: a kernel that may still have to be bound to columns and data.
+    """Base of the kernels that users write, which may still need columns and data.
 
     `bind` gives the `ProductKernel` that numerics take.
     """
@@ -75,9 +75,9 @@ class Kernel:
     is_resolved: bool = True
     """False where `bind` needs a sample ("median") or a model's validation ("validate")."""
     is_validated: bool = False
-    """True where a length-scale is "validate", which belongs to models."""
+    """True where a length-scale is "validate", which a model's fit chooses."""
     is_categorical: bool = False
-    """True where it asks whether values are equal, and nothing else."""
+    """True where the kernel only compares values for equality."""
 
     def bind(
         self,
@@ -86,24 +86,24 @@ class Kernel:
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
-        """With a factor for each column; `names` are those of the columns, where they have any."""
+        """The product kernel with a factor for each column; `names` are the columns', if any."""
         raise InputError(
             f"{type(self).__name__} does not say how it binds to columns: give RBF(), "
             "Product([...])"
         )
 
     def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
-        """One kernel a column, in the order of the columns."""
+        """One kernel for each column, in the order of the columns."""
         return (self,) * n_columns
 
     def categorical_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
-        """(columns,): where the factor asks whether values are equal, and nothing else."""
+        """Whether the factor of each column (columns,) only compares values for equality."""
         return np.array(
             [kernel.is_categorical for kernel in self.of_columns(n_columns, names)], dtype=bool
         )
 
     def validated_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
-        """(columns,): where the user wrote `lengthscale="validate"`."""
+        """Whether the user gave `lengthscale="validate"` for each column (columns,)."""
         return np.array(
             [kernel.is_validated for kernel in self.of_columns(n_columns, names)], dtype=bool
         )
@@ -119,8 +119,10 @@ class Kernel:
 @dataclass(frozen=True, eq=False)
 class _Stationary(Kernel):
     lengthscale: Any = "median"
-    """One number, one a column (in the units of the columns) or a mapping by column name, "median",
-    or "validate" (chosen by the model's fit)."""
+    """A number, one number a column in its units, a mapping by name, "median" or "validate".
+
+    "validate": chosen by the model's fit.
+    """
 
     family: str = field(default="", repr=False)
 
@@ -142,8 +144,10 @@ class _Stationary(Kernel):
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
-        """Every column gets this family; "median" and "validate" (its start) take the sample's
-        median heuristic."""
+        """Give every column this family.
+
+        "median", and "validate" as its start, take the median heuristic of the sample.
+        """
         if self.is_resolved:
             scale = np.array(for_columns("lengthscale", self.lengthscale, n_columns, names))
         elif sample is None:
@@ -163,17 +167,16 @@ class RBF(_Stationary):
 
 
 class Laplacian(_Stationary):
-    """exp(−|x − z|/ℓ) on each column."""
+    """Laplacian kernel exp(−|x − z|/ℓ) on each column."""
 
     def __init__(self, lengthscale: Any = "median") -> None:
         super().__init__(lengthscale, "laplacian")
 
 
 class Matern(_Stationary):
-    """Matérn 1/2, 3/2 or 5/2 on each column, in scikit-learn's scaling, as a product over the
-    columns.
+    """Product of Matérn kernels 1/2, 3/2 or 5/2 on the columns, in scikit-learn's scaling.
 
-    (scikit-learn's own `Matern` takes the distance over all columns at once and is no product.)
+    scikit-learn's own `Matern` takes the distance over all columns at once and is no product.
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
@@ -191,7 +194,7 @@ class Matern(_Stationary):
 
 @dataclass(frozen=True)
 class Categorical(Kernel):
-    """1 where the categories are equal, else ρ in [0, 1)."""
+    """Categorical kernel on each column: 1 where the categories are equal, else ρ in [0, 1)."""
 
     rho: float = 0.5
 
@@ -283,7 +286,7 @@ def checked_kernel(given: Any) -> Kernel | ProductKernel:
 
 
 def bound_kernel(given: Any, n_columns: int, names: Sequence[str] | None = None) -> ProductKernel:
-    """The kernel of so many columns, bound to them where its parameters are numbers.
+    """The kernel bound to `n_columns` columns; its parameters must be numbers.
 
     Raises
     ------

@@ -1,5 +1,4 @@
-"""Compiled code: numba and numpy alone, each function beside its formula; the plain twins are in
-the tests."""
+"""Compiled loops (numba and numpy alone), each by its formula; plain versions are in the tests."""
 
 from __future__ import annotations
 
@@ -14,12 +13,14 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> None:
-    """Compile (or load) the loops over real factors, so that no task pays for it; all others
-    compile when they are first used."""
+    """Compile (or load) the loops over real factors, so that no task waits for it.
+
+    All others compile when they are first used.
+    """
     one = np.zeros((1, 1))
     add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
     factors = np.ones((6, 2, 1))
-    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, a list
+    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, then a list
         coalitions = Coalitions.of(columns)
         m = len(columns)
         table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))

@@ -1,5 +1,4 @@
-"""Elementary symmetric sums of tables' rows and of their products: what priors of games with
-relevant players want."""
+"""Elementary symmetric sums over players, for priors of games with player relevances."""
 
 from __future__ import annotations
 
@@ -19,8 +18,10 @@ STRETCH = 128
 def elementary_products(
     left: FloatArray, right: FloatArray, orders: NDArray[np.int64]
 ) -> FloatArray:
-    """Σ over |U| = s of Π_{k in U} left_ik right_jk (orders, n, m), for rows i (n, d) and j (m, d),
-    orders s ≥ 1."""
+    """Σ over |U| = s of Π_{k in U} left_ik right_jk (orders, n, m), for rows i (n, d) and j (m, d).
+
+    The orders s are at least 1.
+    """
     out = np.empty((len(orders), len(left), len(right)))
     _elementary_products(np.ascontiguousarray(left), np.ascontiguousarray(right.T), orders, out)
     return out
@@ -50,8 +51,10 @@ def _elementary_products(left, right, orders, out):
 
 
 def others_sums(table: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ_s weight_s Σ over |U| = s, k not in U, of Π_{j in U} x_ij (n, d), for rows x_i (n, d); s =
-    0, 1, …"""
+    """Σ_s weight_s Σ over |U| = s without k of Π_{j in U} x_ij (n, d), for rows x_i (n, d).
+
+    s = 0, 1, ….
+    """
     out = np.zeros(table.shape)
     _others_sums(np.ascontiguousarray(table), weights, out)
     return out
@@ -59,11 +62,13 @@ def others_sums(table: FloatArray, weights: FloatArray) -> FloatArray:
 
 @njit(cache=True, fastmath=FUSED)
 def _others_sums(table, weights, out):
-    """out (n, d), from table (n, d) and weights (S,); no sum is divided: a large factor would leave
-    rounding alone."""
+    """out (n, d), from table (n, d) and weights (S,).
+
+    No sum is divided by a factor: a large one would leave only rounding.
+    """
     n_players = table.shape[1]
     orders = len(weights)
-    before = np.zeros((n_players + 1, orders))  # sums of the players before each
+    before = np.zeros((n_players + 1, orders))  # by player: sums over those before it
     before[0, 0] = 1.0
     after = np.empty(orders)
     for row in range(table.shape[0]):

@@ -1,4 +1,4 @@
-"""Exponents of product kernels."""
+"""The exponents of product kernels, summed over columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from numba import njit
 __all__ = ["DIFFERENT", "DISTANCE", "MATERN32", "MATERN52", "SQUARE", "add_exponents"]
 
 SQUARE, DISTANCE, MATERN32, MATERN52, DIFFERENT = range(5)
-"""Kinds of a column's distance t: (x − z)², |x − z|, the same with a polynomial (1 − rate·t; 1 −
-rate·t + (rate·t)²/3), and 1 where x ≠ z."""
+"""Kinds of a column's distance t in a product kernel.
+
+(x − z)², |x − z|, |x − z| with a polynomial (1 − rate·t; 1 − rate·t + (rate·t)²/3), and 1 where x ≠
+z.
+"""
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
 def add_exponents(x, z, kinds, rates, total, polynomial):
-    """total (n, r) += Σ_j exponents, polynomial (n, r) *= Π_j polynomials, from x (n, columns), z
-    (columns, r)."""
+    """total (n, r) += Σ_j exponents, polynomial (n, r) *= Π_j polynomials.
+
+    From x (n, columns), z (columns, r).
+    """
     r = total.shape[1]
     for row in range(total.shape[0]):
         for column in range(len(kinds)):

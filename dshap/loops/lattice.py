@@ -1,5 +1,4 @@
-"""Products of single coalitions at chosen terms, from the products of the subsets of groups of
-columns."""
+"""Products of single coalitions at chosen terms, from products over groups of columns."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from dshap.loops.subset_products import Coalitions
 __all__ = ["Lattice", "squares_of_sums"]
 
 PRODUCT_GROUP = 4
-"""Columns of a group, at most: 16 entries a group."""
+"""The most columns of a group: 16 entries a group."""
 
 
 @njit(nogil=True, cache=True)
@@ -40,7 +39,7 @@ def _fill_wide(factors, bounds, lattice):
 
 @njit(nogil=True, cache=True)
 def _kept_products(lattice, codes, kept, out):
-    """out (q, n): the product of one coalition, codes (groups,), at the terms kept (q,)."""
+    """out (q, n): the product of one coalition, codes (groups,), at the kept terms (q,)."""
     n = lattice.shape[3]
     first = codes[0]
     second = codes[1]
@@ -73,10 +72,10 @@ def _sums(products, weights, out):
 
 
 def squares_of_sums(products: NDArray[Any], weights: NDArray[Any]) -> FloatArray:
-    """Σ_rows (Re Σ_r weights_r products_r)² (…), of products (n, r) as `Lattice.product` gives them
-    and weights (r, …).
+    """Σ_rows (Re Σ_r weights_r products_r)² (…), for products (n, r) and weights (r, …).
 
-    For a few sums: matrix products would spend half their time on copies of the products.
+    Products are as `Lattice.product` returns them.  For a few sums: matrix products would spend
+    half their time on copies of the products.
     """
     few = np.ascontiguousarray(weights.reshape(len(weights), -1))
     sums = np.zeros((few.shape[1], len(products)), products.dtype)
@@ -85,15 +84,16 @@ def squares_of_sums(products: NDArray[Any], weights: NDArray[Any]) -> FloatArray
 
 
 class Lattice:
-    """Products of the subsets of every group, for a block of rows, shared by all coalitions;
-    buffers are kept.
+    """Products of the subsets of every group of columns, for a block of rows; buffers are kept.
+
+    All coalitions share them.
 
     Parameters
     ----------
     columns : (m, c)
         Columns of each coalition.
     n_terms, n_rows : int
-        Of a block, at most.
+        The most terms and rows of a block.
     dtype : float64 or complex128
     """
 
@@ -104,21 +104,21 @@ class Lattice:
         self._product = np.empty(n_terms * n_rows, dtype)
         self._all = np.arange(n_terms)
         self._shape = (n_groups, self.coalitions.n_entries)
-        # never itself: a cycle would keep the entries until the next collection
+        # None rather than itself: a cycle would keep the entries until the next garbage collection
         self._source: Lattice | None = None
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """Coalitions by their entries: neighbours find theirs in the cache."""
+        """Coalitions sorted by their entries: consecutive ones find theirs in the cache."""
         return np.lexsort(self.coalitions.codes.T[::-1])
 
     @property
     def is_shared(self) -> bool:
-        """The entries are those of another lattice, which is filled."""
+        """Whether the entries are those of another lattice, which fills them."""
         return self._source is not None
 
     def also(self, columns: BoolArray) -> Lattice:
-        """Products of other coalitions (m, c) from the entries of this lattice."""
+        """A lattice of other coalitions (m, c) that uses the entries of this one."""
         other = copy.copy(self)
         other.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
         other._product = np.empty_like(self._product)
@@ -126,7 +126,7 @@ class Lattice:
         return other
 
     def fill(self, factors: NDArray[Any]) -> None:
-        """Take the factors (c, r, n) of a block of rows."""
+        """Compute the entries from the factors (c, r, n) of a block of rows."""
         r, n = factors.shape[1:]
         self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(
             *self._shape, r, n
@@ -134,8 +134,10 @@ class Lattice:
         _fill_wide(factors, self.coalitions.bounds, self._lattice)
 
     def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
-        """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next
-        call."""
+        """The product (n, q) of one coalition at the kept terms, or at all if None.
+
+        A view, valid until the next call.
+        """
         terms = self._all if kept is None else kept
         lattice = (self._source or self)._lattice
         n = lattice.shape[3]

@@ -1,8 +1,7 @@
-"""Rows that mix an instance with a background row: which of them differ, the compiled loops that
-write and add them up.
+"""Compiled loops over rows that mix an instance with a background row.
 
 A column in which the instance equals the background row is the same in every mix, so that
-coalitions which agree on the other columns give one row.  It is predicted once.
+coalitions which agree on the other columns give the same row, which is predicted once.
 """
 
 from __future__ import annotations
@@ -19,21 +18,20 @@ from dshap.core.records import BoolArray, FloatArray
 __all__ = ["Calls", "Masks", "mixed_bytes", "mixed_values"]
 
 CHUNK_BYTES = 16 << 20
-"""Of predictions and positions that are held for a chunk of pairs of an instance and a background
-row."""
+"""Bytes of predictions and positions held for a chunk of (instance, background row) pairs."""
 WORD = 64
 
 
 @dataclass(frozen=True)
 class Calls:
-    """How a model is called."""
+    """A model's prediction function and the sizes of its calls."""
 
     predict: Callable[[FloatArray], FloatArray]
     """rows (n, columns) -> f (n, k)"""
     n_outputs: int
-    """k"""
+    """Number of outputs k."""
     buffer_rows: int
-    """Rows that it sees at once, at most."""
+    """The most rows in one call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +39,9 @@ class Masks:
     """Coalitions as columns and as bits."""
 
     columns: BoolArray
-    """(m, columns)"""
+    """(m, columns): the columns that each coalition takes from the instance."""
     bits: NDArray[np.uint64]
-    """(m, words)"""
+    """(m, words): the same as bits, 64 columns a word."""
 
     @classmethod
     def of(cls, columns: BoolArray) -> Masks:
@@ -62,10 +60,9 @@ class Masks:
 def mixed_values(
     calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Σ_b weights_b f(x_S, X_b,S̄) of instances (n, columns) and background (b, columns): (n, m,
-    k).
+    """Values Σ_b weights_b f(x_S, X_b,S̄) (n, m, k) of instances and background (b, columns).
 
-    Each different mix of an instance and a background row is predicted once.
+    Each distinct mix of an instance and a background row is predicted once.
     """
     k = calls.n_outputs
     buffer = calls.buffer_rows
@@ -112,11 +109,10 @@ def mixed_values(
 
 
 def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int) -> int:
-    """Peak bytes of `mixed_values` beyond its arguments, for m coalitions; the model's own are not
-    counted.
+    """Peak bytes of `mixed_values` beyond its arguments and the model's own, for m coalitions.
 
-    Of a chunk of pairs the columns in which they differ, sorted; predictions and two positions of
-    each mix; then the mixes of a call, and the values twice.
+    For a chunk of pairs the columns in which they differ, sorted, and predictions and two positions
+    of each mix; then the mixes of a call, and the values twice.
     """
     k = calls.n_outputs
     pairs = min(n * n_background, max(1, CHUNK_BYTES // (m * (8 * k + 4))))
@@ -127,7 +123,7 @@ def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int)
 
 @njit(nogil=True, cache=True)
 def _differences(rows, background, n_words):
-    """(n·b, words): bits of the columns in which they differ; NaN equals NaN."""
+    """Bits (n·b, words) of the columns in which instance and background differ; NaN equals NaN."""
     n = len(rows)
     b = len(background)
     out = np.zeros((n * b, n_words), np.uint64)
@@ -143,9 +139,12 @@ def _differences(rows, background, n_words):
 
 @njit(nogil=True, cache=True)
 def _distinct(bits, patterns):
-    """For each pattern: which mix every coalition gives (patterns, m), the first coalition of each
-    (patterns, m), and the number of mixes (patterns,).  A hash table with open addresses, its marks
-    never cleared."""
+    """Find the distinct mixes that the coalitions give for each pattern of differing columns.
+
+    Returns the mix of each coalition (patterns, m), the first coalition of each mix (patterns, m)
+    and the number of mixes (patterns,).  A hash table with open addressing, whose marks are never
+    cleared.
+    """
     m, n_words = bits.shape
     size = 16
     while size < 2 * m:
@@ -183,7 +182,7 @@ def _distinct(bits, patterns):
 
 @njit(nogil=True, cache=True)
 def _mix(out, low, rows, background, columns, pattern, first, start):
-    """Write the mixes low, low + 1, … of all pairs, in their order, into out (rows, columns)."""
+    """Write the mixes low, low + 1, … of all pairs, in order, into out (rows, columns)."""
     b = len(background)
     pair = np.searchsorted(start, low, side="right") - 1
     for e in range(len(out)):
@@ -198,7 +197,7 @@ def _mix(out, low, rows, background, columns, pattern, first, start):
 
 @njit(nogil=True, cache=True)
 def _add(total, f, position, pattern, start, weights):
-    """total (n, m, k) += Σ_b weights_b f of the mix that each coalition gives."""
+    """total (n, m, k) += Σ_b weights_b f, with f the prediction of each coalition's mix."""
     b = len(weights)
     for pair in range(len(pattern)):
         i = pair // b

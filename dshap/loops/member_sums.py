@@ -1,12 +1,11 @@
-"""Weighted sums of values over all coalitions that hold a column, without the values: what exact
-designs want.
+"""Weighted sums of values over all coalitions that hold a column, without the single values.
 
-v_S = Σ_r Π_{j in S} factors_jr T[r, S] is linear in every factor, and with columns in two groups a
-coalition is a pair (a, b), a subset of each.  So Σ_{S ∋ c} w_S v_S = Σ_r Σ_{a ∋ c} A_ra Σ_b (w
-T)_rab B_rb for a column c of the first group, and the other way round: two products with small
-matrices whose sums stay in registers, where a list of values makes every product of factors and
-stores every partial sum.  Rows that share values take a way that is shorter still, that of
-`shared_sums.py`.
+Exact designs need only these sums.  v_S = Σ_r Π_{j in S} factors_jr T[r, S] is linear in every
+factor, and with columns in two groups a coalition is a pair (a, b), a subset of each.  So Σ_{S ∋ c}
+w_S v_S = Σ_r Σ_{a ∋ c} A_ra Σ_b (w T)_rab B_rb for a column c of the first group, and the other way
+round: two products with small matrices whose sums stay in registers.  A list of values, in
+contrast, forms every product of factors and stores every partial sum.  Rows that share values take
+the shorter way of `shared_sums.py`.
 """
 
 from __future__ import annotations
@@ -41,36 +40,35 @@ __all__ = [
 ]
 
 SUM_ROWS = 256
-"""Rows whose factors are held at once in sums over them."""
+"""Number of rows whose factors are held at once in sums over rows."""
 ROWS = 64
-"""Rows that member sums take at once: compilers make vectors of loops of so many."""
+"""Rows that member sums take at once: compilers vectorise loops of this length."""
 LEAST_ENTRIES = 64
-"""Of a table, in what its memory is counted by."""
+"""The least number of entries of a table that its memory is counted by."""
 
 SHARED_ITEMS = 1 << 12
-"""Partial sums of the steps that meet the same term before the next one, at most: 32 KiB."""
+"""The most partial sums of the steps that use a term before the next one: 32 KiB."""
 
 
 class Terms(Protocol):
-    """Factors of every column."""
+    """A kernel model's factors of every column."""
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, r), real or complex, of rows (n, columns)."""
+        """Factors (columns, n, r), real or complex, of rows (n, columns)."""
         ...
 
 
 @runtime_checkable
 class ColumnTerms(Terms, Protocol):
-    """Real factors, of a single column too."""
+    """Real factors that can also be had for a single column."""
 
     def factor(self, column: int, x: FloatArray) -> FloatArray:
-        """(n, r) of values (n,) of one column."""
+        """Factors (n, r) of values (n,) of one column."""
         ...
 
 
 def member_weights(score: FloatArray) -> FloatArray | None:
-    """w (m,) where score (m, d) is w_S (1[i in S] − |S| / d), as it is in symmetric exact designs;
-    None where not."""
+    """w (m,) if score (m, d) is w_S (1[i in S] − |S|/d), as in exact designs; else None."""
     inside = score > 0.0
     weights = np.ptp(score, axis=1)
     wanted = weights[:, None] * (inside - inside.mean(axis=1, keepdims=True))
@@ -83,18 +81,20 @@ def member_weights(score: FloatArray) -> FloatArray | None:
 
 @dataclass(frozen=True, eq=False)
 class MemberSums:
-    """rows -> Σ_{S ∋ c} w_S v_S (n, columns, k) of a table of coalitions; see the head of this
-    file."""
+    """Member sums of a table of coalitions: rows -> Σ_{S ∋ c} w_S v_S (n, columns, k).
+
+    The head of this file has the formula.
+    """
 
     terms: Terms
     columns: BoolArray
-    """(m, c) of each coalition."""
+    """(m, c): columns of each coalition."""
     table: FloatArray
-    """(m, k, r)"""
+    """Coefficients T (m, k, r) of the terms for each coalition."""
     weights: FloatArray
-    """w (m,)"""
+    """Weights w (m,) of the coalitions."""
     whole: FloatArray | None = None
-    """(r, k): coefficients of the coalition of all columns, where its value is wanted too."""
+    """(r, k): coefficients of the coalition of all columns, if its value is needed too."""
 
     @classmethod
     def of(
@@ -105,20 +105,20 @@ class MemberSums:
         weights: FloatArray,
         whole: FloatArray | None = None,
     ) -> MemberSums | None:
-        """Of coalitions whose columns are (m, c), table (m, k, r), weights (m,); None where values
-        are better.
+        """Build the sums for coalition columns (m, c), table (m, k, r) and weights (m,).
 
-        They are where factors are complex, where columns are few or make more than two groups, and
-        where less than a quarter of the pairs of entries are coalitions.
+        None where listing values is better: with complex factors, with few columns or more than two
+        groups of them, and where less than a quarter of the pairs of entries are coalitions.
         """
         is_better = table.dtype == np.float64 and is_dense(*columns.shape)
         return cls(terms, columns, table, weights, whole) if is_better else None
 
     def __call__(self, rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
-        """(n, c, k) of rows (n, c), and Σ_r products · whole (n, k) where that comes with it.
+        """Member sums (n, c, k) of rows (n, c), and Σ_r products · whole (n, k) or None.
 
-        Factors of `held` rows are in memory at once, where they share nothing.  What rows share
-        goes by all of them: in other company a row's sums may differ by rounding.
+        The second is None unless `whole` is given and the rows share enough values.  Factors of
+        `held` rows are in memory at once if rows share no values.  Otherwise the result uses all
+        rows together: among other rows a row's sums may differ by rounding.
         """
         if isinstance(self.terms, ColumnTerms):
             shared = SharedRows.of(rows)
@@ -138,8 +138,11 @@ class MemberSums:
 
     @cached_property
     def _placed(self) -> tuple[FloatArray, NDArray[np.int64]]:
-        """(r, k, first, second): w_S T[r, S] at the entries of the two groups, 0 where there is no
-        coalition.  Then the first column of each group (3,)."""
+        """The table w_S T[r, S] (r, k, first, second) by entries of the two groups, and bounds.
+
+        It is 0 where there is no coalition.  The bounds (3,) are the first column of each group and
+        the number of columns.
+        """
         coalitions = Coalitions.of(self.columns)
         shape = [max(4, 1 << int(width)) for width in np.diff(coalitions.bounds)]
         placed = np.zeros((self.table.shape[2], self.table.shape[1], *shape))
@@ -151,8 +154,7 @@ class MemberSums:
 
     @staticmethod
     def items(n_columns: int, m: int, k: int, r: int) -> int:
-        """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0
-        where there is none."""
+        """Numbers held for each of m coalitions while they are made; 0 if they are not dense."""
         if not is_dense(m, n_columns):
             return 0
         entries = max(LEAST_ENTRIES, 1 << n_columns)
@@ -160,7 +162,7 @@ class MemberSums:
 
     @staticmethod
     def row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
-        """What n rows that share values take beside it."""
+        r"""Bytes for n rows that share values, in addition to `items`."""
         return (
             shared_row_bytes(n, n_columns) + 8 * shared_sum_items(n_columns, k, r)
             if is_dense(m, n_columns)
@@ -171,8 +173,10 @@ class MemberSums:
 def subset_sums(
     terms: Terms, columns: BoolArray, rows: FloatArray, r: int, dtype: Any
 ) -> NDArray[Any]:
-    """Σ over rows (n, c) of Π_S factors (m, r), of coalitions whose columns are (m, c); factors are
-    of this dtype."""
+    """Sums over rows (n, c) of Π_S factors (m, r), of coalitions whose columns are (m, c).
+
+    Factors have this dtype.
+    """
     if isinstance(terms, ColumnTerms) and is_dense(*columns.shape):
         shared = SharedRows.of(rows)
         if is_worth_expanding(shared, len(columns), r):
@@ -184,7 +188,7 @@ def subset_sums(
 
 
 def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> int:
-    """What the sums over n rows hold, their result not counted."""
+    """Bytes that the sums over n rows hold, without their result."""
     plain = itemsize * (min(n, SUM_ROWS) * r * (n_columns + 3) + sum_items(n_columns, m, r))
     if itemsize != 8 or not is_dense(m, n_columns):
         return plain
@@ -193,8 +197,7 @@ def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> i
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
-    """lattice (entries, ROWS): products of all subsets of the columns begin..stop at the rows
-    first…."""
+    """lattice (entries, ROWS): products of all subsets of columns begin..stop, from row `first`."""
     for bit in range(stop - begin):
         size = 1 << bit
         lattice[size, :rows] = factors[begin + bit, term, first : first + rows]
@@ -205,8 +208,7 @@ def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _add_group(table, products, others, held, sums):
-    """sums[a, lane] += products[a, lane] · Σ_b table[a, b] · others[b, lane], 4 × 4 entries at
-    once."""
+    """sums[a, lane] += products[a, lane] · Σ_b table[a, b] · others[b, lane], 4 × 4 at once."""
     for i in range(0, table.shape[0], 4):
         held[:] = 0.0
         for j in range(0, table.shape[1], 4):
@@ -245,7 +247,7 @@ def _add_group(table, products, others, held, sums):
 
 @njit(nogil=True, cache=True)
 def _member_sums(factors, bounds, table, n_steps, out):
-    """Steps of `ROWS` rows; sums[entry] = Σ_r its product × Σ of the table over the other group."""
+    """Member sums in steps of `ROWS` rows: sums[entry] = Σ_r product × Σ_other table · product."""
     c, r, n = factors.shape
     k, n_first, n_second = table.shape[1:]
     one = np.zeros((n_first, ROWS))

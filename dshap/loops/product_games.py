@@ -1,5 +1,4 @@
-"""Interventional Shapley values of product models by Gauss–Legendre quadrature: no coalition is
-ever listed.
+"""Interventional Shapley values of product models by Gauss–Legendre quadrature, without coalitions.
 
 A kernel model f(x) = c + Σ_r A_r Π_j k_j(x_j, z_rj) and a random-Fourier model f(x) = c + Re Σ_r
 A_r Π_j e^{i ω_rj x_j} are sums of products over the players.  For one term r and one background row
@@ -8,8 +7,8 @@ b the game is a product itself, and
     φ_i = (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt
 
 with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in
-t, which ⌈d/2⌉ nodes integrate exactly.  Two loops: `product_game_values` for real
-factors and `fourier_game_values` for angles.  Background rows come few or many.
+t, which ⌈d/2⌉ nodes integrate exactly.  `product_game_values` takes real factors,
+`fourier_game_values` angles.
 
 Source: the multilinear extension of a product game; published for product kernels as QuadraSHAP.
 """
@@ -34,15 +33,17 @@ __all__ = [
 ]
 
 LANES = 128
-"""Terms r worked on at once: what a background row needs (40·d·LANES bytes, angles 92) stays within
-the L2 cache."""
+"""Terms worked on at once: the data of a background row stay within the L2 cache.
+
+A row needs 40·d·LANES bytes, 92·d·LANES for angles.
+"""
 
 BACKGROUND_BLOCK = 32
-"""Background rows laid out at once, shared by all explained rows."""
+"""Number of background rows laid out at once, shared by all explained rows."""
 
 
 _FAST = {"reassoc", "contract", "nsz"}
-# blocks, planes and lines that each loop works in, see `_buffers`
+# numbers of blocks, planes and lines that each loop uses, see `_buffers`
 _REAL = (2, 8, 2)
 _FOURIER = (4, 19, 2)
 
@@ -50,14 +51,16 @@ AnyArray = NDArray[Any]
 
 
 def legendre_nodes(q: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss–Legendre nodes t (q,), rising, and weights (q,) on [0, 1]: exact for polynomials of
-    degree 2q − 1."""
+    """Gauss–Legendre nodes t (q,), rising, and weights (q,) on [0, 1].
+
+    Exact for polynomials of degree 2q − 1.
+    """
     s, weights = np.polynomial.legendre.leggauss(q)
     return (s + 1.0) / 2.0, weights / 2.0
 
 
 def exact_nodes(d: int) -> int:
-    """⌈d/2⌉, at least 1: as many nodes make the values of d players exact."""
+    """Number of nodes that make the values of d players exact: ⌈d/2⌉, at least 1."""
     return max(1, -(-d // 2))
 
 
@@ -70,8 +73,9 @@ def product_game_values(
     rest: FloatArray | None = None,
     weights: FloatArray | None = None,
 ) -> FloatArray:
-    """φ (n, d, k) = Σ_b w_b Σ_r A_rk rest_br (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt, with q
-    nodes.
+    """φ (n, d, k) of product games with real factors, by quadrature with q nodes.
+
+    φ = Σ_b w_b Σ_r A_rk rest_br (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt.
 
     Parameters
     ----------
@@ -84,14 +88,14 @@ def product_game_values(
     rest : (b, r), optional
         Factor of the background's columns that belong to no player (`rest_factor`).
     weights : (b,), optional
-        Weights of the background rows, 1/b each when None; they are taken as they are.
+        Weights of the background rows, not normalised; None: 1/b each.
 
     Notes
     -----
-    With `exact_nodes(d)` nodes Σ_i φ_i = v(N) − v(∅) to rounding.  Prefix and suffix products, no
-    division: factors may be 0.  A row's values do not depend on the rows beside it.  n·b·r·d·q
-    steps of 9.5 operations; laying out the background costs about as much as one row, so give rows
-    by the dozen.
+    With `exact_nodes(d)` nodes Σ_i φ_i = v(N) − v(∅) to rounding.  Prefix and suffix products need
+    no division: factors may be 0.  A row's values do not depend on the other rows of the call.  The
+    cost is n·b·r·d·q steps of 9.5 operations; laying out the background costs about as much as one
+    row, so that calls should have a dozen rows or more.
     """
     d, n, r = x_factors.shape
     b = background_factors.shape[1]
@@ -122,8 +126,9 @@ def fourier_game_values(
     rest: FloatArray | None = None,
     weights: FloatArray | None = None,
 ) -> FloatArray:
-    """φ (n, d, k) of f(x) = c + Re Σ_r A_r e^{i Σ_j θ_rj}: `product_game_values` with a = e^{iθ},
-    by real arithmetic.
+    """φ (n, d, k) of f(x) = c + Re Σ_r A_r e^{i Σ_j θ_rj}, by quadrature in real arithmetic.
+
+    It is `product_game_values` with a = e^{iθ}.
 
     Parameters
     ----------
@@ -143,8 +148,8 @@ def fourier_game_values(
 
         φ_i = −2 Im(A_r e^{i Σ_j α_j}) sin δ_i ∫₀¹ Re Π_{j≠i} (cos δ_j + i s sin δ_j) dt,
 
-    where s and −s are conjugates: half of the nodes do, 13.5 operations for each of them and 15
-    once.  The cosines of the background cost as much as a dozen rows.
+    where s and −s give conjugates: half of the nodes suffice, with 13.5 operations for each of them
+    and 15 once.  The cosines of the background cost as much as a dozen rows.
     """
     x = _own(x_angles)
     background = _own(background_angles)
@@ -177,11 +182,11 @@ def fourier_game_values(
 
 
 def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bool = False) -> int:
-    """Peak bytes of a call beyond its arguments, values (n, d, k) counted."""
+    """Peak bytes of a call beyond its arguments, with the values (n, d, k)."""
     blocks, planes, lines = _FOURIER if is_fourier else _REAL
     rows, pairs, lanes = _buffer_shape(d, b, r)
     numbers = lanes * (pairs * (blocks * rows + planes) + lines) + n * d * k + r * (b + k)
-    if is_fourier:  # half turns and complex numbers
+    if is_fourier:  # half angles and complex numbers
         numbers += 2 * d * r * (n + b) + d * r * max(n, b) + r * (4 * n + 6 * b + 2 * k)
     return 8 * numbers + 4096
 
@@ -189,14 +194,16 @@ def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bo
 def product_game_operations(
     n: int, b: int, r: int, d: int, q: int, *, is_fourier: bool = False
 ) -> float:
-    """Floating-point operations of a call; those per row alone are left out."""
+    """Floating-point operations of a call, without those for each row alone."""
     steps = -(-q // 2)
     return n * b * r * -(-d // 2) * (30.0 + 27.0 * steps if is_fourier else 2.0 + 38.0 * steps)
 
 
 def _own(array: AnyArray, dtype: type = float) -> AnyArray:
-    """In C order, of one dtype and writeable, as workers' arrays often are not: one compilation
-    serves all."""
+    """A copy in C order, of one dtype and writeable, if need be: one compilation serves all.
+
+    Arrays of cluster workers are often read-only.
+    """
     return np.require(array, dtype, ("C", "W"))
 
 
@@ -209,8 +216,10 @@ def _scale(b: int, r: int, rest: AnyArray | None, weights: FloatArray | None) ->
 def _buffers(
     d: int, b: int, r: int, blocks: int, planes: int, lines: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Ones: background block (blocks, rows, pairs, lanes), planes (planes, pairs, lanes), lines
-    (lines, lanes)."""
+    """Buffers of ones: background block (blocks, rows, pairs, lanes), planes and lines.
+
+    Planes are (planes, pairs, lanes), lines (lines, lanes).
+    """
     rows, pairs, lanes = _buffer_shape(d, b, r)
     return (
         _aligned_ones(blocks, rows, pairs, lanes),
@@ -220,7 +229,7 @@ def _buffers(
 
 
 def _buffer_shape(d: int, b: int, r: int) -> tuple[int, int, int]:
-    """Rows, pairs and lanes; lanes are filled up to whole cache lines."""
+    """Numbers of rows, pairs and lanes; lanes are padded to whole cache lines."""
     return min(b, BACKGROUND_BLOCK), -(-d // 2), -(-min(LANES, r) // 8) * 8
 
 
@@ -241,8 +250,10 @@ def _aligned_ones(*shape: int) -> FloatArray:
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _product_loop(x, background, scale, coefficients, nodes, weights, block, planes, lines, out):
-    """out (n, d, k) += values, from x (d, n, r), background (d, b, r), scale (b, r), coefficients
-    (k, r)."""
+    """out (n, d, k) += values, from factors x (d, n, r) and background (d, b, r).
+
+    scale is (b, r), coefficients (k, r).
+    """
     d, n, r = x.shape
     n_background = background.shape[1]
     n_pairs = planes.shape[1]
@@ -338,12 +349,11 @@ def _fourier_loop(
     lines,
     out,
 ):
-    """out (n, d, k) += values, from cos and sin of half angles (d, n, r), (d, b, r), nodes s >= 0
-    and their weights.
+    """out (n, d, k) += values, from cos and sin of half angles (d, n, r) and (d, b, r).
 
-    A pair's factor is (m − s² h) + i s g with m = cos cos, h = sin sin, g = sin0 cos1 + cos0 sin1;
-    what the others are worth to its two players follows from two moments, Σ Re(others) and Σ s
-    Im(others) over the nodes.
+    The nodes are s ≥ 0 with their weights.  A pair's factor is (m − s² h) + i s g with m = cos cos,
+    h = sin sin, g = sin0 cos1 + cos0 sin1; the products of the other players for its two players
+    follow from two moments, Σ Re(others) and Σ s Im(others) over the nodes.
     """
     d, n, r = x_cos.shape
     n_background = background_cos.shape[1]

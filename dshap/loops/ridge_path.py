@@ -13,26 +13,30 @@ __all__ = ["RidgePath", "moved_squares", "ridge_path"]
 
 
 class RidgePath(NamedTuple):
-    """Of L ridges."""
+    """Solutions and diagnostics of a tridiagonal system for L ridges."""
 
     fits: FloatArray
     """(T + ridge I)⁻¹ right (p, k, L)."""
     explained: FloatArray
-    """Σ (right + ridge · fit) fit (L,): what a fit takes away from Σ‖g‖² with T = ΦᵀΦ, right =
-    Φᵀg."""
+    """Σ (right + ridge · fit) fit (L,): decrease of Σ‖g‖² by the fit.
+
+    T = ΦᵀΦ and right = Φᵀg.
+    """
     traces: FloatArray
     """tr (T + ridge I)⁻¹ (L,)."""
     pivots: FloatArray
-    """The least pivot of T + ridge I and T + ridge I/2 (L,): where it is positive, both are
-    positive definite."""
+    """The least pivot of T + ridge I and T + ridge I/2 (L,).
+
+    Where it is positive, both matrices are positive definite.
+    """
 
 
 def ridge_path(
     diagonal: FloatArray, below: FloatArray, right: FloatArray, ridges: FloatArray
 ) -> RidgePath:
-    """From T's diagonal (p,) and what is below it (p − 1,), right (p, k) and ridges (L,).
+    """Solve for all ridges (L,), from T's diagonal (p,), subdiagonal (p − 1,) and right (p, k).
 
-    T + ridge I = LDLᵀ with d_i = t_i + ridge − b²_{i−1}/d_{i−1}; the trace is the derivative of Σ
+    T + ridge I = LDLᵀ with d_i = t_i + ridge − b²_{i−1}/d_{i−1}.  The trace is the derivative of Σ
     log d_i by the ridge, Σ d'_i/d_i with d'_i = 1 + (b_{i−1}/d_{i−1})² d'_{i−1}, in which nothing
     cancels.
     """
@@ -90,8 +94,10 @@ def _ridge_path(diagonal, below, right, ridges, fits, explained, traces, pivots)
 def moved_squares(
     diagonal: FloatArray, below: FloatArray, fits: FloatArray, best: int
 ) -> FloatArray:
-    """Σ‖Φ(w_j − w_best)‖² = Σ_c vᵀTv (best + 1,) of the first fits (p, k, L) of a path up to that
-    of `best`."""
+    """Σ‖Φ(w_j − w_best)‖² (best + 1,) for the first fits (p, k, L) of a path, up to `best`.
+
+    It is Σ_c vᵀTv with v = w_j − w_best.
+    """
     own = np.zeros(best + 1)
     beside = np.zeros(best + 1)
     _moved_squares(diagonal, below, fits, own, beside)

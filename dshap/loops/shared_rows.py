@@ -1,9 +1,8 @@
-"""Rows in an order in which neighbours share values: what depends on shared columns alone is then
-computed once.
+"""Rows sorted so that neighbours share values, and work on shared columns is done once.
 
 Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns,
-those of fewest values first; a row then differs from the one before in its last columns only, and
-`changed` says from which one on.
+those with the fewest values first; a row then differs from the one before in its last columns only,
+and `changed` says from which one on.
 """
 
 from __future__ import annotations
@@ -21,36 +20,38 @@ from dshap.core.records import FloatArray
 __all__ = ["Block", "SharedRows", "shared_row_bytes"]
 
 MAX_KEY = 1 << 62
-"""Combinations that one sort key holds."""
+"""The most combinations that one sort key holds."""
 SCATTER = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio: multiples of it fill an interval evenly."""
+"""2^64 over the golden ratio: multiples of it are spread evenly."""
 
 
 class Block(NamedTuple):
-    """Neighbouring rows, and the distinct values among them."""
+    """A block of consecutive rows, and the distinct values among them."""
 
     rows: slice
     values: list[FloatArray]
-    """Of every column."""
+    """Distinct values of each column in the block."""
     where: NDArray[np.int64]
-    """(n, c): which of all values, those of one column after those of another."""
+    """(n, c): positions among all values of the block, column after column."""
 
 
 @dataclass(frozen=True, eq=False)
 class SharedRows:
-    """Rows (n, c), sorted."""
+    """Rows (n, c) in sorted order, as codes of their distinct values."""
 
     columns: NDArray[np.int64]
-    """(c,): the columns in their order, which all that follows is in."""
+    """(c,): the columns in sorted order, which all other fields use."""
     order: NDArray[np.int64]
-    """(n,): the rows in their order."""
+    """(n,): the rows in sorted order."""
     values: list[FloatArray]
-    """Of every column the distinct ones, in the order in which they were met."""
+    """Distinct values of each column, in order of first appearance."""
     codes: NDArray[np.int32]
-    """(n, c): which of them each row holds."""
+    """(n, c): index of each row's value in `values`."""
     changed: NDArray[np.int64]
-    """(n,): the first column that differs from the row before; c where none does, 0 in the first
-    row."""
+    """(n,): the first column that differs from the row before.
+
+    c where none does, 0 in the first row.
+    """
 
     @classmethod
     def of(cls, rows: FloatArray) -> SharedRows:
@@ -71,13 +72,14 @@ class SharedRows:
         return cls(columns, order, values_in_order, codes, _changed(codes))
 
     def n_distinct(self) -> NDArray[np.int64]:
-        """(c,): how many rows differ from the one before in the first column, in the first two,
-        …"""
+        """Number of rows (c,) that differ from the one before in the first 1, 2, … columns."""
         return np.cumsum(np.bincount(self.changed, minlength=self.codes.shape[1] + 1))[:-1]
 
     def blocks(self, n_values: int, n_rows: int) -> Iterator[Block]:
-        """All rows, in blocks of as many as have no more than this many distinct values (of all
-        columns) and rows."""
+        """Yield all rows in blocks of at most `n_rows` rows and `n_values` distinct values.
+
+        The values of all columns are counted together.
+        """
         n, c = self.codes.shape
         first = np.cumsum([0, *map(len, self.values)])
         place = np.full(first[-1], -1)
@@ -97,8 +99,10 @@ class SharedRows:
 
 
 def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]:
-    """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in
-    each as fit."""
+    """Few sort keys (n,) of codes (n, c) < sizes, the most significant first.
+
+    Each holds as many columns as fit.
+    """
     keys = [np.zeros(len(codes), dtype=np.int64)]
     held = 1
     for column, size in zip(codes.T, sizes, strict=True):
@@ -112,8 +116,10 @@ def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]
 
 @njit(nogil=True, cache=True)
 def _factorized(bits, codes):
-    """Where each distinct number (n,) is first; fills codes (n,), which of these each one is.  An
-    open hash table."""
+    """Positions of the first occurrence of each distinct number (n,), in a hash table.
+
+    Fills codes (n,), the index of each number among the distinct ones.
+    """
     n = len(bits)
     shift = 63
     while 1 << (64 - shift) < 2 * n:
@@ -137,7 +143,7 @@ def _factorized(bits, codes):
 
 @njit(nogil=True, cache=True)
 def _changed(codes):
-    """(n,): the first column of codes (n, c) that differs from the row before."""
+    """The first column (n,) of codes (n, c) that differs from the row before."""
     n, c = codes.shape
     out = np.zeros(n, dtype=np.int64)
     for row in range(1, n):
@@ -150,12 +156,11 @@ def _changed(codes):
 
 @njit(nogil=True, cache=True)
 def _take(codes, start, n_values, first, place, held, where):
-    """Rows of codes (n, c) from `start` until more than `n_values` values or rows than `where` has;
-    at least one.
+    """Take rows of codes (n, c) from `start` on, up to `n_values` values and the rows of `where`.
 
-    Fills `where` (rows, c), the position of each value among those of its column, and `held` (c,
-    values), which they are; `place` (all values,) is −1 everywhere before and after.  Gives where
-    the rows stop, and counts (c,).
+    At least one row.  Fills `where` (rows, c), the position of each value among those of its
+    column, and `held` (c, values), the codes of these; `place` (all values,) is −1 everywhere
+    before and after.  Returns the end of the rows, and counts (c,).
     """
     n, c = codes.shape
     counts = np.zeros(c, dtype=np.int64)
@@ -183,6 +188,5 @@ def _take(codes, start, n_values, first, place, held, where):
 
 
 def shared_row_bytes(n: int, n_columns: int) -> int:
-    """What `SharedRows` of n rows takes while it is made: codes three times, values, and what
-    sorting takes."""
+    """Bytes to make `SharedRows` of n rows: codes three times, values, and sorting."""
     return n * (12 * n_columns + 8 * n_columns + 6 * 8)

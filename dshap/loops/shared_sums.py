@@ -1,17 +1,16 @@
-"""Sums of products of rows that share values: columns are taken one after the other, each only
-where it changes.
+"""Sums of products over rows that share values, with each column applied only where it changes.
 
 Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c
-columns, the factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and
-b T[e ∪ j] alone is what counts for the sum of the column.  Rows come in the order of `SharedRows`:
-where a row differs from the one before in column p first, the coefficients that the columns before
-p left are there already.  The last three columns are taken row by row.  A row costs about 8 (c − 2)
-multiplications a term, where `MemberSums` takes 2·2^c of every row.
+columns, the factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] for all subsets of the others,
+and b T[e ∪ j] alone counts for the sum of the column.  Rows come in the order of `SharedRows`:
+where a row first differs from the one before in column p, the coefficients after the columns before
+p are still valid.  The last three columns are applied row by row.  A row costs about 8 (c − 2)
+multiplications a term; `MemberSums` takes 2·2^c for every row.
 
-Sums of the products of all subsets over rows go the other way: products of the last three columns
-are added up while the other columns stay as they are; where column j changes, sums Q[e] of the
-subsets of the columns behind it are added to those of e, and times its factor to those of e ∪ j.  A
-row costs 4 multiplications a term instead of 2^c.
+Sums of the products of all subsets over rows go in the other direction: products of the last three
+columns are summed while the other columns stay as they are; where column j changes, the sums Q[e]
+of the subsets of the columns behind it are added to those of e, and times its factor to those of e
+∪ j.  A row costs 4 multiplications a term instead of 2^c.
 """
 
 from __future__ import annotations
@@ -44,30 +43,35 @@ __all__ = [
 ]
 
 MIN_COLUMNS = LAST_COLUMNS + 2
-"""Fewer have little to share."""
+"""With fewer columns there is little to share."""
 BLOCK_ROWS = 1024
 BLOCK_VALUES = 1024
-"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and, of
-500 terms, 4 MiB."""
+"""Sizes of a block: `BLOCK_ROWS` rows with partial sums, `BLOCK_VALUES` values with factors.
+
+At most 1 MiB and, with 500 terms, 4 MiB.
+"""
 CONTRACTION_COST = 5.0
 EXPANSION_COST = 2.5
 PLACING_COST = 20.0
 FACTOR_COST = 16.0
-"""Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion,
-whose numbers pass through memory, of an entry of the table that is put in its place, and of a
-factor, which is made for every row where none are shared."""
+"""Costs of an operation, relative to a multiplication of `MemberSums`.
+
+`CONTRACTION_COST` and `EXPANSION_COST` are for a multiplication whose numbers pass through memory,
+`PLACING_COST` for an entry of the table put in its place, and `FACTOR_COST` for a factor, which is
+computed for every row where rows share none.
+"""
 
 Factor = Callable[[int, FloatArray], FloatArray]
-"""(column, values (n,)) -> factors (n, r)"""
+"""Type of a function (column, values (n,)) -> factors (n, r)."""
 
 
 def is_dense(m: int, n_columns: int) -> bool:
-    """m coalitions are a quarter at least of all subsets of the columns, and these are 5 to 12."""
+    """Whether columns are 5 to 12, and m coalitions at least a quarter of their subsets."""
     return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
 
 
 def is_worth_sharing(shared: SharedRows, r: int) -> bool:
-    """Member sums take less time than factors and 2·2^c multiplications a row and term."""
+    """Whether shared member sums are faster than factors and 2·2^c products a row and term."""
     n, c = shared.codes.shape
     each = [CONTRACTION_COST * (2.0 + depth) for depth in range(c - LAST_COLUMNS)]
     last = n * (c - LAST_COLUMNS + 1) * 2.0**LAST_COLUMNS
@@ -76,15 +80,17 @@ def is_worth_sharing(shared: SharedRows, r: int) -> bool:
 
 
 def is_worth_expanding(shared: SharedRows, m: int, r: int) -> bool:
-    """Sums of subsets take less time than factors and m multiplications a row and term."""
+    """Whether shared subset sums are faster than factors and m products a row and term."""
     n, c = shared.codes.shape
     of_a_term = _moved(shared, [EXPANSION_COST * 2.0] * (c - LAST_COLUMNS)) + n * 2.0**LAST_COLUMNS
     return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (m + FACTOR_COST * c)
 
 
 def _moved(shared: SharedRows, each: Sequence[float]) -> float:
-    """Time of what is done for half of the entries of a depth, `each` by depth, wherever a column
-    changes."""
+    """Time of the work at each change of a column, `each` the cost of an entry at each depth.
+
+    The work at a depth is done for half of its entries.
+    """
     c = shared.codes.shape[1]
     operations = [time * 2.0 ** (c - depth - 1) for depth, time in enumerate(each)]
     return float(shared.n_distinct()[: len(operations)] @ operations)
@@ -98,10 +104,10 @@ def shared_member_sums(
     weights: FloatArray,
     whole: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were
-    sorted, and Σ_r products · whole (n, k) over all columns.
+    """Member sums Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), and Σ_r products · whole (n, k).
 
-    Coalitions have columns (m, c), table (m, k, r), weights (m,); whole is (r, k).
+    The second is over all columns.  Rows and columns are in their order before sorting.  Coalitions
+    have columns (m, c), table (m, k, r) and weights (m,); whole is (r, k).
     """
     n, c = shared.codes.shape
     k, r = table.shape[1:]
@@ -135,8 +141,10 @@ def shared_subset_sums(
 def _blocks(
     factor: Factor, shared: SharedRows, r: int
 ) -> Iterator[tuple[Block, FloatArray, NDArray[np.int64]]]:
-    """Every block with the factors (blocks of terms, values, TERM_BLOCK) of its values, and where
-    it changed (n,)."""
+    """Yield blocks with the factors of their values (blocks of terms, values, TERM_BLOCK).
+
+    Also the first changed column of each row (n,).
+    """
     n_values = max(BLOCK_VALUES, shared.codes.shape[1])
     factors = aligned_zeros(_n_blocks(r) * n_values * TERM_BLOCK).reshape(
         _n_blocks(r), n_values, TERM_BLOCK
@@ -147,12 +155,12 @@ def _blocks(
             _pack(factor(int(column), values), first, factors)
             first += len(values)
         changed = shared.changed[block.rows].copy()
-        changed[0] = 0  # nothing is left of the block before
+        changed[0] = 0  # a block starts from no stored coefficients
         yield block, factors, changed
 
 
 def shared_sum_items(n_columns: int, k: int, r: int) -> int:
-    """Numbers that either sums hold beside their arguments and results."""
+    """Numbers that either kind of sums holds beyond its arguments and results."""
     levels = TERM_BLOCK * sum(
         level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1)
     )
@@ -166,19 +174,21 @@ def _n_blocks(r: int) -> int:
 
 
 def _entries(columns: BoolArray) -> NDArray[np.int64]:
-    """(m,): which subset each coalition is, the first column the highest bit."""
+    """The subset (m,) of each coalition as a number, the first column the highest bit."""
     return np.asarray(columns @ (1 << np.arange(columns.shape[1])[::-1]))
 
 
 def _empty_table(n_entries: int, k: int, r: int) -> FloatArray:
-    """(blocks of terms, k, n_entries, TERM_BLOCK) of zeros."""
+    """A table (blocks of terms, k, n_entries, TERM_BLOCK) of zeros."""
     return np.zeros((_n_blocks(r), k, n_entries, TERM_BLOCK))
 
 
 @njit(nogil=True, cache=True)
 def _place(table, weights, entries, placed):
-    """placed (blocks, k, n_entries, TERM_BLOCK) += weights (m,) × table (m, k, r) at the entry of
-    each row (m,)."""
+    """Add weights (m,) × table (m, k, r) to `placed` at the entry of each coalition (m,).
+
+    placed is (blocks, k, n_entries, TERM_BLOCK).
+    """
     m, k, r = table.shape
     for coalition in range(m):
         for output in range(k):
@@ -189,7 +199,7 @@ def _place(table, weights, entries, placed):
 
 @njit(nogil=True, cache=True)
 def _pack(given, first, factors):
-    """factors (blocks, values, TERM_BLOCK) from position `first` on: given (values, r)."""
+    """Copy given (values, r) to factors (blocks, values, TERM_BLOCK) from position `first` on."""
     n, r = given.shape
     for block in range(factors.shape[0]):
         begin = block * TERM_BLOCK
@@ -200,8 +210,10 @@ def _pack(given, first, factors):
 
 @njit(nogil=True, cache=True)
 def level_entries(c, depth):
-    """Coefficients of a term after `depth` columns: of all columns, of every subset, and for each
-    of them."""
+    """Number of coefficients of a term after `depth` columns.
+
+    One of all columns, those of every subset of the others, and as many for each column done.
+    """
     return 1 + (depth + 1) * (1 << (c - depth))
 
 
@@ -215,7 +227,7 @@ def _halve(low, high, factor, into, half):
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _split(low, high, factor, into, part, half):
-    """The same, and the product alone in part."""
+    """into[e, q] as in `_halve`, and part[e, q] = factor[q] · high[e, q] alone."""
     for entry in range(half):
         for q in range(TERM_BLOCK):
             product = factor[q] * high[entry, q]
@@ -225,8 +237,10 @@ def _split(low, high, factor, into, part, half):
 
 @njit(nogil=True, cache=True)
 def contract_column(store, into, depth, half, factor, none):
-    """The coefficients `into` (entries, TERM_BLOCK) of depth + 1 columns from those of `depth`, and
-    the column's factor."""
+    """Apply one more column: coefficients `into` (entries, TERM_BLOCK) of depth + 1 columns.
+
+    From those of `depth` columns in `store`, and the column's factor.
+    """
     _halve(none, store, factor, into, 1)
     _split(store[1:], store[1 + half :], factor, into[1:], into[1 + (depth + 1) * half :], half)
     for member in range(1, depth + 1):
@@ -236,8 +250,11 @@ def contract_column(store, into, depth, half, factor, none):
 
 @njit(nogil=True, cache=True)
 def contracted_sums(table, whole, factors, where, changed):
-    """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole
-    (blocks, k, 1, TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
+    """Member sums (n, c + 1, k) of a block, the sum of all columns last.
+
+    From table (blocks, k, 2^c, TERM_BLOCK), whole (blocks, k, 1, TERM_BLOCK), factors (blocks,
+    values, TERM_BLOCK), where (n, c) and changed (n,).
+    """
     n, c = where.shape
     blocks, k = table.shape[:2]
     depth = c - LAST_COLUMNS
@@ -277,8 +294,11 @@ def contracted_sums(table, whole, factors, where, changed):
 
 @njit(nogil=True, cache=True)
 def finished_sums(sums, c):
-    """(n, c + 1, k), that of all columns last, from the sums (k, n, subsets of the last columns and
-    other columns, WIDTH), that of all columns first."""
+    """Member sums (n, c + 1, k) from the sums (k, n, slots, WIDTH) of a block.
+
+    The sum of all columns is the first slot and the last result; then come the subsets of the last
+    columns and the other columns.
+    """
     k, n, kept = sums.shape[:3]
     depth = c - LAST_COLUMNS
     subsets = kept - depth
@@ -302,8 +322,10 @@ def finished_sums(sums, c):
 
 @njit(nogil=True, cache=True)
 def expanded_sums(factors, where, changed, total):
-    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets; arrays in C
-    order."""
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets.
+
+    Arrays are in C order.
+    """
     n, c = where.shape
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)

@@ -1,10 +1,11 @@
-"""The steps over rows that share values in explicit vectors, which a compiler does not find by
-itself: it must expect that what is written overlaps what is read, and keeps no sum in a register.
-Any processor runs them, with the widest registers that it has.
+"""Steps over rows that share values, in explicit vector instructions.
 
-The same in plain numba takes 1.4 to 1.7 times as long in whole runs over rows that share values
-(`python -m tests.benchmarks.lanes`, an Intel Xeon), to the same bits.  Who changes this file alone
-deletes `__pycache__`: numba's caches look at the file of the loop.
+A compiler does not find these by itself: it must expect that the arrays written overlap those read,
+and keeps no sum in a register.  They run on any processor, with its widest registers.
+
+The same steps in plain numba take 1.4 to 1.7 times as long in whole runs over rows that share
+values (`python -m tests.benchmarks.lanes`, an Intel Xeon), with the same bits.  After a change of
+this file alone delete `__pycache__`: numba's caches compare only the file of the loop.
 """
 
 from __future__ import annotations
@@ -22,23 +23,26 @@ from dshap.loops.subset_products import GROUP
 __all__ = ["LAST_COLUMNS", "TERM_BLOCK", "WIDTH", "add_shared_products", "add_shared_row", "expand"]
 
 WIDTH = 8
-"""Terms of a block whose sums are kept apart until the end: one number each of a vector; narrower
-processors take it in parts."""
+"""Numbers of a vector, which are summed apart until the end; narrower processors split it."""
 TERM_BLOCK = 64
-"""Terms whose coefficients of the last columns stay in the first cache: 24 KiB of them for eight
-columns."""
+"""Terms whose coefficients of the last columns stay in the first-level cache.
+
+They take 24 KiB for eight columns.
+"""
 LAST_COLUMNS = 3
-"""Columns whose products are made row by row, in registers."""
+"""Number of columns whose products are made row by row, in registers."""
 MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
-"""Other columns, at most."""
+"""The most other columns."""
 ROW_SUMS = (1 << LAST_COLUMNS) + MAX_MEMBERS
-"""Of a row, at most: that of all columns, one for every product of the last columns, one for every
-other column."""
+"""The most sums of a row.
+
+One of all columns, one for every product of the last columns, one for every other column.
+"""
 _FUSED = ("contract",)
 
 
 class _Step:
-    """Instructions on vectors of numbers, at offsets of arrays."""
+    """Base of the generated steps: vector instructions at offsets of arrays."""
 
     def __init__(self, builder: ir.IRBuilder, pointers: list[Any], offsets: list[Any]) -> None:
         self.builder = builder
@@ -65,7 +69,7 @@ class _Step:
         return self.builder.fadd(a, b, flags=_FUSED)
 
     def subset_products(self, factors: list[Any]) -> list[Any]:
-        """Of all subsets but the empty one; the first factor is the highest bit."""
+        """Products of all non-empty subsets of factors; the first factor is the highest bit."""
         products: list[Any] = []
         for factor in reversed(factors):
             products += [factor, *(self.times(product, factor) for product in products)]
@@ -101,7 +105,7 @@ class _SharedRow(_Step):
             )
 
     def _summands(self, slot: int) -> list[tuple[int, int]]:
-        """(product, 0 for none, and its place in the table) of one sum."""
+        """(product, place in the table) of each summand of a sum; product 0 is the constant 1."""
         entries = 1 << LAST_COLUMNS
         if slot == 0:
             return [(entries - 1, 0)]
@@ -113,7 +117,7 @@ class _SharedRow(_Step):
         )
 
     def _slots(self, n_members: Any) -> Iterator[int]:
-        """Every sum; what is written for one of a member is skipped where there are not so many."""
+        """Yield every sum; code written for a member beyond `n_members` is skipped at run time."""
         yield from range(ROW_SUMS - MAX_MEMBERS)
         for member in range(MAX_MEMBERS):
             with self.builder.if_then(
@@ -125,8 +129,7 @@ class _SharedRow(_Step):
 def _generated(
     step: type[Any], arrays: tuple[int, ...], offsets: tuple[int, ...], counts: tuple[int, ...]
 ) -> Any:
-    """What makes the instructions of a step, from the places of its arrays, their offsets and its
-    counts."""
+    """The code generator of a step, given the argument positions of arrays, offsets and counts."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
         data = [
@@ -150,23 +153,27 @@ def _add_shared_row(
     total: Any,
     to: Any,
 ) -> Any:
-    """What numba calls."""
+    """Numba's typing function of `add_shared_row`."""
     signature = types.void(table, at, factors, first, second, third, n, total, to)
     return signature, _generated(_SharedRow, (0, 2, 2, 2, 7), (1, 3, 4, 5, 8), (6,))
 
 
 add_shared_row: Any = intrinsic(_add_shared_row)
-"""(table, at, factors, first, second, third, n, total, to), with p_e[q] the product of
-factors[first + q], factors[second + q] and factors[third + q] over the bits of the entry e, the
-first the highest, and T_a,e[q] = table[at + (1 + a·8 + e)·TERM_BLOCK + q]: sums over q <
-TERM_BLOCK, kept apart by q modulo WIDTH, total[to …] += Σ_q p_7[q] table[at + q], total[to +
-e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and total[to + (7 + a)·WIDTH …] += Σ_q
-Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
+"""Call (table, at, factors, first, second, third, n, total, to) adds a row's sums to `total`.
+
+Let p_e[q] be the product of factors[first + q], factors[second + q] and factors[third + q] over the
+bits of the entry e, the first the highest, and T_a,e[q] = table[at + (1 + a·8 + e)·TERM_BLOCK + q].
+Sums over q < TERM_BLOCK are kept apart by q modulo WIDTH: total[to …] += Σ_q p_7[q] table[at + q];
+total[to + e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for e from 1 to 7; and total[to + (7 + a)·WIDTH …] +=
+Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`.
+"""
 
 
 class _SharedProducts(_Step):
-    """Writes total[e] += Σ over rows of the products of the last columns, e from 1; see
-    `add_shared_products`."""
+    """Writes total[e] += Σ over rows of the products of the last columns, for entries e from 1.
+
+    See `add_shared_products`.
+    """
 
     def write(self, stride: Any, n_rows: Any) -> None:
         factors, where, total = range(3)
@@ -212,19 +219,22 @@ def _add_shared_products(
     store: Any,
     to: Any,
 ) -> Any:
-    """What numba calls."""
+    """Numba's typing function of `add_shared_products`."""
     signature = types.void(factors, at, where, first, stride, n, store, to)
     return signature, _generated(_SharedProducts, (0, 2, 6), (1, 3, 7), (4, 5))
 
 
 add_shared_products: Any = intrinsic(_add_shared_products)
-"""(factors, at, where, first, stride, n, store, to): store[to + e·TERM_BLOCK + q] += Σ_{i < n} of
-the products, over the bits of the entry e from 1 to 7, of factors[at + where[first + i·stride +
-j]·TERM_BLOCK + q], j < 3, j = 0 the highest bit; q < TERM_BLOCK."""
+"""Call (factors, at, where, first, stride, n, store, to) adds subset products of rows.
+
+store[to + e·TERM_BLOCK + q] += Σ_{i < n} of the products, over the bits of the entry e from 1 to 7,
+of factors[at + where[first + i·stride + j]·TERM_BLOCK + q], j < 3, j = 0 the highest bit; q <
+TERM_BLOCK.
+"""
 
 
 class _Expansion(_Step):
-    """Writes half a table of entries into both halves of the next; see `expand`."""
+    """Adds half a table of entries to both halves of the next; see `expand`."""
 
     def write(self, half: Any) -> None:
         low, high, factors, given = range(4)
@@ -250,12 +260,15 @@ class _Expansion(_Step):
 def _expand(
     typing: Any, store: Any, low: Any, high: Any, factors: Any, at: Any, given: Any, half: Any
 ) -> Any:
-    """What numba calls."""
+    """Numba's typing function of `expand`."""
     signature = types.void(store, low, high, factors, at, given, half)
     return signature, _generated(_Expansion, (0, 0, 3, 0), (1, 2, 4, 5), (6,))
 
 
 expand: Any = intrinsic(_expand)
-"""(store, low, high, factors, at, given, half), with x_e[q] = store[given + e·TERM_BLOCK + q],
-which is then 0: store[low + e·TERM_BLOCK + q] += x_e[q], store[high + e·TERM_BLOCK + q] +=
-factors[at + q] · x_e[q], e < half, q < TERM_BLOCK."""
+"""Call (store, low, high, factors, at, given, half) moves sums by one column.
+
+With x_e[q] = store[given + e·TERM_BLOCK + q], which is then 0: store[low + e·TERM_BLOCK + q] +=
+x_e[q] and store[high + e·TERM_BLOCK + q] += factors[at + q] · x_e[q], for e < half and q <
+TERM_BLOCK.
+"""

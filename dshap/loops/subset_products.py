@@ -1,9 +1,9 @@
-"""The compiled loops over products of per-column factors.
+"""Compiled loops over products of per-column factors.
 
-Factors are real or complex, (columns, terms, rows) with the rows last: neighbours in memory are
-rows.  Columns are cut into groups; the products of all subsets of a group form a small lattice that
-stays in cache, and a coalition's product is one entry of each group's lattice multiplied together.
-Any list of coalitions is served.  Complex numbers lie in two planes, real and imaginary parts.
+Factors are real or complex, (columns, terms, rows), contiguous along the rows.  Columns are cut
+into groups; the products of all subsets of a group form a small lattice that stays in cache, and a
+coalition's product is one entry of each group's lattice multiplied together.  This serves any list
+of coalitions.  Complex numbers lie in two planes, real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = [
 ]
 
 GROUP = 6
-"""Columns of a group, at most: 64 entries of a lattice."""
+"""The most columns of a group: 64 entries of a lattice."""
 LANES = 16
-"""Rows that one step takes."""
+"""Number of rows that one step takes."""
 TERMS = 4
-"""Terms that are added up before a partial sum is stored."""
+"""Number of terms that are summed before a partial sum is stored."""
 STEP = LANES * TERMS
-"""Numbers of an entry of a lattice, or of one of its two planes where factors are complex."""
+"""Numbers of one entry of a lattice, or of one of its two planes if factors are complex."""
 SUM_BLOCK = 256
-"""Rows that sums take at once."""
+"""Number of rows that sums take at once."""
 SHARED_STEPS = 8
-"""Steps of rows, at most, that meet the same terms of the table before the next terms."""
+"""The most steps of rows that use the same terms of the table before the next terms."""
 SHARED_ITEMS = 1 << 15
-"""Partial sums of the steps that share, at most: 256 KiB."""
+"""The most partial sums of the steps that share terms: 256 KiB."""
 TILE = (4, 2)
 """Entries of the first group × entries of the second whose sums are held in registers."""
 
@@ -57,15 +57,14 @@ _FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
 
 @dataclass(frozen=True)
 class Grid:
-    """All pairs of some entries of the first group and some of the second, among them those of the
-    coalitions."""
+    """All pairs of some entries of the two groups, which include the coalitions."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
-    """Entries; both filled up to whole tiles."""
+    """Entries of each group, padded to whole tiles."""
     row: NDArray[np.int64]
     column: NDArray[np.int64]
-    """(m,): where each coalition stands."""
+    """(m,): place of each coalition in the grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +72,13 @@ class Coalitions:
     """Coalitions of columns as entries of the groups' lattices."""
 
     codes: NDArray[np.int64]
-    """(m, groups): which entry of each group."""
+    """(m, groups): entry of each group."""
     bounds: NDArray[np.int64]
-    """(groups + 1,): the first column of each group."""
+    """(groups + 1,): first column of each group."""
 
     @classmethod
     def of(cls, columns: BoolArray, group: int = GROUP) -> Coalitions:
-        """From the columns (m, c) of each; at least two groups, as even as can be."""
+        """Build them from the columns (m, c) of each; at least two groups, as equal as possible."""
         m, c = columns.shape
         bounds = np.linspace(0, c, max(2, -(-c // group)) + 1).round().astype(np.int64)
         codes = np.zeros((m, len(bounds) - 1), dtype=np.int64)
@@ -89,13 +88,15 @@ class Coalitions:
 
     @property
     def n_entries(self) -> int:
-        """Of the largest group."""
+        """Number of entries of the largest group."""
         return 1 << int(np.diff(self.bounds).max())
 
     @cached_property
     def grid(self) -> Grid | None:
-        """Where two groups are all and half of the pairs at least are coalitions, as they are in
-        exact designs."""
+        """The grid of pairs; None unless two groups, half of whose pairs are coalitions.
+
+        Exact designs have one.
+        """
         if self.codes.shape[1] != 2:
             return None
         (first, row), (second, column) = (
@@ -110,14 +111,16 @@ class Coalitions:
 
 
 def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
-    """(columns, terms, rows) contiguous, from factors (columns, rows, terms); a view where they lie
-    so already."""
+    """Factors (columns, terms, rows), contiguous, from (columns, rows, terms).
+
+    A view if they already have this layout.
+    """
     return np.ascontiguousarray(factors.swapaxes(1, 2))
 
 
 @njit(nogil=True, cache=True)
 def aligned_zeros(size):
-    """(size,), from the beginning of a cache line: vectors that cross lines take twice as long."""
+    """Zeros (size,) that begin on a cache line: vectors that cross lines take twice as long."""
     store = np.zeros(size + 8)
     first = -(store.ctypes.data // 8) % 8
     return store[first : first + size]
@@ -125,10 +128,9 @@ def aligned_zeros(size):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _fill(block, bounds, lattice):
-    """lattice (groups + 1, entries, planes, numbers): products of all subsets of each group of
-    block (c, planes, …)."""
+    """lattice (groups + 1, entries, planes, numbers): subset products of block (c, planes, …)."""
     planes, numbers = block.shape[1:]
-    for group in range(len(bounds) - 1):  # one more is spare
+    for group in range(len(bounds) - 1):  # the lattice has one more, the spare group
         for i in range(numbers):
             lattice[group, 0, 0, i] = 1.0
         if planes == 2:
@@ -162,7 +164,7 @@ def _fill(block, bounds, lattice):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _merge(lattice, codes, coalition):
-    """The product of all groups but the last of a coalition, into the spare group's first entry."""
+    """The product of all groups of a coalition but the last, into the spare group's first entry."""
     spare = lattice.shape[0] - 1
     planes = lattice.shape[2]
     numbers = lattice.shape[3]
@@ -187,8 +189,10 @@ def _merge(lattice, codes, coalition):
 
 @njit(nogil=True, cache=True)
 def _blocked(table, planes):
-    """(blocks of terms, m, k, planes·TERMS) of a table (m, k, r), filled up with zeros: in the
-    order of its use."""
+    """A table (m, k, r) in the order of its use: (blocks of terms, m, k, planes·TERMS).
+
+    Padded with zeros.
+    """
     m, k, r = table.shape
     blocked = np.zeros((-(-r // TERMS), m, k, planes * TERMS))
     for coalition in range(m):
@@ -206,8 +210,7 @@ def _blocked(table, planes):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
-    """Steps of `TERMS` terms × `LANES` rows, from a `_blocked` table, whose zeros terms beyond the
-    last one meet."""
+    """Values in steps of `TERMS` terms × `LANES` rows; terms beyond the last have zero weights."""
     c, r, n = factors.shape
     m, k, weights = table.shape[1:]
     planes = weights // TERMS
@@ -279,7 +282,7 @@ def _add_products(left, right, weight, total):
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _add_complex_products(left, right, weight, total):
-    """The real part of the same with complex numbers in planes."""
+    """The real part of `_add_products` for complex numbers in planes."""
     for q in range(TERMS):
         real = weight[q]
         imaginary = weight[TERMS + q]
@@ -295,8 +298,7 @@ def _add_complex_products(left, right, weight, total):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _load(factors, term, first, block):
-    """Factors of one term and a block of rows into block (c, planes, rows); rows beyond the last
-    one count 0."""
+    """Load factors of a term and a block of rows into block (c, planes, rows); returns the rows."""
     rows = min(block.shape[2], factors.shape[2] - first)
     for column in range(factors.shape[0]):
         for lane in range(rows):
@@ -309,8 +311,7 @@ def _load(factors, term, first, block):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _grid_sums(factors, bounds, n_entries, first, second, out):
-    """out (terms, planes, first, second) += Σ over rows, of all pairs of entries, 4 × 2 of them in
-    registers."""
+    """out (terms, planes, first, second) += Σ over rows, for all pairs of entries in tiles."""
     c, r, n = factors.shape
     planes = out.shape[1]
     block = np.zeros((c, planes, SUM_BLOCK))
@@ -326,8 +327,7 @@ def _grid_sums(factors, bounds, n_entries, first, second, out):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _add_tiles(lattice, p, q, first, second, rows, out, term):
-    """out[term] (planes, first, second) ± Σ over rows: plane p of the first group × plane q of the
-    second."""
+    """Add ± Σ over rows of plane p of the first group × plane q of the second to out[term]."""
     sign = -1.0 if p + q == 2 else 1.0
     to = p ^ q
     for i in range(0, len(first), 4):
@@ -399,8 +399,7 @@ def table_values(
     base: FloatArray,
     out: FloatArray,
 ) -> None:
-    """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), from factors (c, r,
-    n)."""
+    """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), factors (c, r, n)."""
     n_steps = max(1, min(_shared_steps(*table.shape[:2]), -(-factors.shape[2] // LANES)))
     blocked = _blocked(table, 1 if table.dtype == np.float64 else 2)
     _table_values(
@@ -420,7 +419,7 @@ def _shared_steps(m: int, k: int) -> int:
 
 
 def table_items(n_columns: int, m: int, k: int, r: int) -> int:
-    """Numbers, real or complex, that `table_values` holds beside its arguments."""
+    """Numbers, real or complex, that `table_values` holds beyond its arguments."""
     return (
         STEP * _lattice_items(n_columns)
         + _shared_steps(m, k) * m * k * LANES
@@ -429,8 +428,7 @@ def table_items(n_columns: int, m: int, k: int, r: int) -> int:
 
 
 class SubsetSums:
-    """Σ_n Π_S factors of coalitions whose columns are (m, c), over blocks of rows that are added
-    one after the other.
+    """Σ_n Π_S factors of coalitions whose columns are (m, c), over blocks of rows.
 
     Parameters
     ----------
@@ -447,7 +445,7 @@ class SubsetSums:
         self._sums = np.zeros((n_terms, self.dtype.itemsize // 8, *each))
 
     def add(self, factors: NDArray[Any]) -> None:
-        """Count the rows of factors (c, r, n)."""
+        """Add the rows of factors (c, r, n) to the sums."""
         bounds = self.coalitions.bounds
         n_entries = self.coalitions.n_entries
         grid = self.coalitions.grid
@@ -457,7 +455,7 @@ class SubsetSums:
             _grid_sums(factors, bounds, n_entries, grid.first, grid.second, self._sums)
 
     def total(self) -> NDArray[Any]:
-        """(m, r)"""
+        """The sums (m, r) over all rows added."""
         grid = self.coalitions.grid
         sums = self._sums if grid is None else self._sums[:, :, grid.row, grid.column]
         return np.ascontiguousarray(
@@ -466,11 +464,11 @@ class SubsetSums:
 
 
 def sum_items(n_columns: int, m: int, r: int) -> int:
-    """Numbers, real or complex, that `SubsetSums` holds, its result not counted."""
+    """Numbers, real or complex, that `SubsetSums` holds, without its result."""
     return SUM_BLOCK * _lattice_items(n_columns) + 3 * r * (m + 8)
 
 
 def _lattice_items(n_columns: int) -> int:
-    """Entries of the lattices of a step, and its factors."""
+    """Entries of the lattices of a step, plus its factors."""
     groups = max(2, -(-n_columns // GROUP))
     return (groups + 1) * (1 << -(-n_columns // groups)) + n_columns

@@ -1,5 +1,4 @@
-"""Sums over coalitions of every term by itself: Σ_S w[S, r] Π_{j in S} factors_jr, one number for
-each row and term."""
+"""Sums over coalitions for every term by itself: Σ_S w[S, r] Π_{j in S} factors_jr (n, r)."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ from dshap.loops.subset_products import FUSED, Coalitions
 __all__ = ["term_sums"]
 
 ROWS = 64
-"""Rows that one step takes: compilers make vectors of loops of so many."""
+"""Rows that one step takes: compilers vectorise loops of this length."""
 
 
 def term_sums(factors: NDArray[Any], columns: BoolArray, weights: NDArray[Any]) -> NDArray[Any]:
-    """Σ_S w[S, r] Π_{j in S} factors_jr (n, r).
+    """Σ_S w[S, r] Π_{j in S} factors_jr (n, r), one number for each row and term.
 
     Parameters
     ----------
     factors : (c, r, n), float64 or complex128
         Rows last.
     columns : (m, c)
-        Of each coalition.
+        Columns of each coalition.
     weights : (m, r), of the dtype of the factors
     """
     coalitions = Coalitions.of(columns)
@@ -38,8 +37,10 @@ def term_sums(factors: NDArray[Any], columns: BoolArray, weights: NDArray[Any]) 
 
 
 def _steps(factors, codes, bounds, n_entries, weights, out):
-    """out (r, n) += the sums, from weights (r, m): steps of `ROWS` rows of one term, whose lattices
-    stay in cache."""
+    """out (r, n) += the sums, from weights (r, m), in steps of `ROWS` rows of one term.
+
+    The lattices of a step stay in cache.
+    """
     _, r, n = factors.shape
     n_groups = codes.shape[1]
     lattice = np.ones((n_groups, n_entries, ROWS), factors.dtype)
@@ -79,5 +80,5 @@ def _steps(factors, codes, bounds, n_entries, weights, out):
 
 
 _term_sums = njit(nogil=True, cache=True, fastmath=FUSED)(_steps)
-# not fused: which product is differs from run to run
+# complex products are not fused: which of the two would be differs from run to run
 _complex_term_sums = njit(nogil=True, cache=True)(_steps)

@@ -1,15 +1,16 @@
-"""Few coalitions: the mean over priors, each as likely as the values of some instances say.
+"""Kriging with few coalitions: a mean over priors, weighted by their likelihoods.
 
-To the other processes of games any effect of single players is as likely, so that what interactions
-of many players add to the values of outer sizes is taken for effects of one: of two coalitions a
-player, errors on heavy tails were nine times the attributions.  Here these effects have a variance
-too, the *slope*, and attributions are drawn to shares by relevance, the more the larger
-interactions are.  How large they are, few values leave open: no single prior is chosen, all of them
-count by their likelihoods (Bayesian model averaging).
+The other processes of games have a flat prior on the effects of single players, so that what
+interactions of many players add to the values of outer sizes is taken for effects of single ones:
+with two coalitions a player, errors on heavy tails were nine times the attributions.  Here these
+effects have a variance too, the *slope*, and attributions are shrunk towards shares by relevance,
+the more the larger interactions are.  Few values leave open how large they are: no single prior is
+chosen, all of them count by their likelihoods (Bayesian model averaging).
 
-Of odd values y = Zβ + g at pairs z (p, d), g of covariance K and β_i of variance slope r_i/d, r the
-relevance of mean 1, and flat along r: E β = H ZᵀK⁻¹y with H = (ZᵀK⁻¹Z + (d/slope) Q)⁻¹ and Q =
-diag(1/r) − 11ᵀ/d.  The trend of the other processes has a slope without bound, Q = 0.
+For odd values y = Zβ + g at pairs z (p, d), let g have covariance K, and β_i variance slope r_i/d,
+with r the relevance of mean 1, and a flat prior along r.  Then E β = H ZᵀK⁻¹y with H = (ZᵀK⁻¹Z +
+(d/slope) Q)⁻¹ and Q = diag(1/r) − 11ᵀ/d.  The trend of the other processes has an infinite slope, Q
+= 0.
 
 References
 ----------
@@ -46,48 +47,55 @@ __all__ = [
 
 FEW_PAIRS = 2
 MANY_PAIRS = 8
-"""A player: with fewer than the first attributions are a mean over priors, from the second on those
-of the likeliest.  Shares in between are near the best of products and heavy tails of 30 players,
-and within 3 % of that of most others; votes would have less error by the mean alone."""
+"""Pairs a player between which the share of the mean over priors falls from 1 to 0.
+
+Shares in between are near the best for products and heavy tails of 30 players, and within 3 % of it
+for most others; votes would have less error by the mean alone.
+"""
 PRIORS = 3
-"""Second coordinate of the stream of the signs of priors."""
+"""Second coordinate of the random stream of the priors' signs."""
 
 DECAYS = (0.001, 0.1, 1.0)
 VARIATIONS = (0.0, 0.3, 3.0)
 POWERS = (0.0, 0.5, 1.0)
 POWERS_OF_MANY = POWERS[:2]
-"""Of more than 64 players.  Airports of 80 to 256 have 0.7 times the error that they have where all
-players are alike, and 0.6 times with the power 1 too; votes, which are all but alike, 1.1 and 1.2
-times."""
+"""Powers of the relevance for more than 64 players.
+
+Airports of 80 to 256 players have 0.7 times the error that they have with all players alike, 0.6
+times with the power 1 as well; votes, whose players are almost alike, 1.1 and 1.2 times.
+"""
 SLOPES = (0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e5)
-"""Of the priors, all of them as likely before any value is known; the powers are those of
-`_Family`."""
+"""Slopes of the priors, all equally likely before any value is known."""
 LEAST_SLOPE = 0.001
-"""A part of every slope that counts as an interaction: of few players, those of three say nothing
-of some values."""
+"""A part of every slope that counts as an interaction.
+
+With few players, interactions of three players leave some values without variance.
+"""
 EXPECTED_SLOPE = 10.0
-"""Before any likelihood is known."""
+"""The slope before any likelihood is known."""
 COUNTED_GAMES = 2
-"""That the games of a pilot count for at most: those of one model are alike, and say less of the
-next than as many independent ones.  With their full number priors of small slopes win by chance,
-with one alone on few columns."""
+"""The number of independent games that all games of a pilot together count for, at most.
+
+Games of one model are alike, and say less of the next than as many independent ones.  Counted in
+full, priors of small slopes win by chance; counted as one game, they do on few columns.
+"""
 UNLIKELY = 0.001
-"""Of the weight of the likeliest prior: those of less are left out."""
+"""Priors below this weight, relative to the likeliest, are left out."""
 
 
 class Mean(NamedTuple):
-    """A mean over priors, once they are weighted."""
+    """A weighted mean over priors."""
 
     share: float
-    """Of attributions; the rest is by the likeliest."""
+    """Share of the mean in the attributions; the rest is that of the likeliest prior."""
     average: FloatArray
-    """(K, 5): as `weighted_priors` gives them."""
+    """Rows (K, 5) of decay, variation, power, slope and weight, from `weighted_priors`."""
     sizes: FloatArray
-    """(d,)"""
+    """Sizes of the attributions (d,)."""
 
 
 class _Family(NamedTuple):
-    """Priors but for their slopes; relevances are this power of the sizes of the attributions."""
+    """Priors that differ only in slope; relevances are this power of the attribution sizes."""
 
     decay: float
     variation: float
@@ -95,7 +103,7 @@ class _Family(NamedTuple):
 
 
 def averaged_share(d: int, n_pairs: int) -> float:
-    """Of attributions, that is a mean over priors: it falls with the logarithm of the pairs."""
+    """Share of the mean over priors in attributions: it falls with the logarithm of the pairs."""
     return float(
         np.clip(1 - np.log(n_pairs / (FEW_PAIRS * d)) / np.log(MANY_PAIRS / FEW_PAIRS), 0.0, 1.0)
     )
@@ -104,9 +112,11 @@ def averaged_share(d: int, n_pairs: int) -> float:
 def weighted_priors(
     pairs: FloatArray, odd: FloatArray, sizes: FloatArray, before: FloatArray | None = None
 ) -> FloatArray:
-    """Rows (K, 5) of decay, variation, power, slope and weight from the values odd (games, p) at
-    pairs z (p, d); relevances are powers of the sizes (d,) of the attributions.  `before` are those
-    that other pairs gave."""
+    """Weight the priors by the values odd (games, p) at pairs z (p, d).
+
+    Rows (K, 5) of decay, variation, power, slope and weight.  Relevances are powers of the
+    attribution sizes (d,).  `before` are the weights that earlier pairs gave.
+    """
     powers = POWERS if len(sizes) <= MANY_PLAYERS else POWERS_OF_MANY
     families = list(map(_Family._make, product(DECAYS, VARIATIONS, powers)))
     choices = np.array([(*family, slope) for family, slope in product(families, SLOPES)])
@@ -124,8 +134,10 @@ def weighted_priors(
 def mixed_weights(
     pairs: FloatArray, weights: FloatArray, mean: Mean | None, n_groups: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Those weights (p, d) of the odd values at pairs z (p, d) and the mean over priors by its
-    share, and how the priors differ (p, n_groups, d)."""
+    """Mix weights (p, d) of the odd values with those of the mean over priors, by its share.
+
+    Also how the priors differ (p, n_groups, d).
+    """
     if mean is None:
         return weights, np.zeros((len(pairs), n_groups, pairs.shape[1]))
     share, average, sizes = mean
@@ -137,9 +149,11 @@ def mixed_weights(
 def averaged_weights(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray, signs: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights W (p, d) of the odd values at pairs z (p, d), the mean of W_k of weighted priors (K,
-    5), and how they differ (p, R, d): Σ_k sign_k √weight_k (W_k − W) by random signs (K, R), the
-    mean of whose squares over the signs is the variance between the priors."""
+    """Mean W (p, d) of the weights W_k of weighted priors (K, 5), and how they differ (p, R, d).
+
+    The differences are Σ_k sign_k √weight_k (W_k − W) with random signs (K, R): the mean of their
+    squares over the signs is the variance between the priors.
+    """
     shares = np.column_stack([average[:, 4], signs * np.sqrt(average[:, [4]])])  # (K, 1 + R)
     sums = np.zeros((shares.shape[1], *pairs.shape))
     for process, chosen in _chosen(pairs, average, sizes):
@@ -152,16 +166,17 @@ def averaged_weights(
 def averaged_precisions(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray
 ) -> Iterator[tuple[float, FloatArray]]:
-    """(weight, precision (p, p) of the odd values at pairs z (p, d)) of each of weighted priors (K,
-    5)."""
+    """Yield (weight, precision (p, p) at pairs z (p, d)) of each weighted prior (K, 5)."""
     for process, chosen in _chosen(pairs, average, sizes):
         for slope, weight in average[chosen, 3:].tolist():
             yield weight, process.precision(slope)
 
 
 def averaged_log_error(pairs: FloatArray, average: FloatArray, sizes: FloatArray) -> float:
-    """Logarithm of the root mean square error of φ that is promised of the values at pairs z (p,
-    d), the mean over weighted priors (K, 5)."""
+    """Expected log root mean square error of φ from values at pairs z (p, d).
+
+    The mean over weighted priors (K, 5).
+    """
     total = 0.0
     for process, chosen in _chosen(pairs, average, sizes):
         for slope, weight in average[chosen, 3:].tolist():
@@ -170,8 +185,7 @@ def averaged_log_error(pairs: FloatArray, average: FloatArray, sizes: FloatArray
 
 
 def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArray:
-    """Sizes (d,) of the attributions from games odd (games, p) at pairs that alone do not determine
-    them."""
+    """Attribution sizes (d,) from games odd (games, p) at pairs that need not determine them."""
     process = Sloped.of(pairs, prior, None)
     return player_sizes(odd @ process.weights(np.array([EXPECTED_SLOPE]), np.ones((1, 1)))[0])
 
@@ -179,8 +193,7 @@ def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArr
 def _chosen(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray
 ) -> Iterator[tuple[Sloped, BoolArray]]:
-    """The process of each family among weighted priors (K, 5), and which of these (K,) are of
-    it."""
+    """Yield the process of each family of weighted priors (K, 5), and which (K,) belong to it."""
     of_family = average[:, :3]
     families = list(map(_Family._make, dict.fromkeys(map(tuple, of_family.tolist()))))
     for family, process in zip(families, _processes(pairs, families, sizes), strict=True):
@@ -188,7 +201,7 @@ def _chosen(
 
 
 def _processes(pairs: FloatArray, families: list[_Family], sizes: FloatArray) -> Iterator[Sloped]:
-    """Of these families, in their order."""
+    """Yield the processes of these families, in their order."""
     known = dict[float, FloatArray]()
     for decay, variation, power in families:
         if power and power not in known:
@@ -199,10 +212,10 @@ def _processes(pairs: FloatArray, families: list[_Family], sizes: FloatArray) ->
 
 @dataclass(frozen=True)
 class Sloped:
-    """A process whose slope is still open."""
+    """A Gaussian process whose slope is still open."""
 
     process: Process
-    """With `LEAST_SLOPE`."""
+    """The process with the slope `LEAST_SLOPE`."""
     gram: FloatArray
     """ZᵀK⁻¹Z (d, d)"""
     relevance: FloatArray
@@ -210,7 +223,7 @@ class Sloped:
 
     @classmethod
     def of(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None) -> Sloped:
-        """With this prior; `known` are the `correlations` of the pairs by its relevance."""
+        """Build the process of this prior; `known` are the `correlations` by its relevance."""
         variances = prior.variances.copy()
         variances[1] = LEAST_SLOPE
         process = Process.at(pairs, replace(prior, variances=variances), known)
@@ -221,8 +234,7 @@ class Sloped:
         return cls(process, process.trend.T @ process.trend, relevance)
 
     def deviances(self, odd: FloatArray) -> list[float]:
-        """−2 × the log-likelihood of games odd (p, games), each of its own scale, together, of
-        every slope."""
+        """−2 × the log-likelihood of all games odd (p, games), each at its scale, by slope."""
         p, d = self.process.trend.shape
         process = self.process
         out = []
@@ -239,7 +251,7 @@ class Sloped:
         return out
 
     def weights(self, slopes: FloatArray, shares: FloatArray) -> FloatArray:
-        """Σ share W (c, p, d) over slopes, of c columns of shares (slopes, c)."""
+        """Σ share W (c, p, d) over slopes, for c columns of shares (slopes, c)."""
         by_trend = np.zeros((shares.shape[1], *self.gram.shape))
         for slope, share in zip(slopes.tolist(), shares, strict=True):
             by_trend += share[:, None, None] * cho_solve(
@@ -253,7 +265,7 @@ class Sloped:
         )
 
     def precision(self, slope: float) -> FloatArray:
-        """Of the values at the pairs (p, p), in units of scale."""
+        """Precision (p, p) of the values at the pairs, in units of scale."""
         whitened = solve_triangular(
             self.process.factor, np.eye(len(self.process.factor)), lower=True
         )

@@ -1,5 +1,4 @@
-"""What a pilot promises of values that it holds out: by which of its choices the others predict
-them better."""
+"""Cross-validation: which choice of a kriging pilot predicts held-out values better."""
 
 from __future__ import annotations
 
@@ -21,16 +20,18 @@ from dshap.designs.kriging.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBa
 __all__ = ["Folds", "held_out", "ratio", "tried"]
 
 MOST_DOUBT = 10.0
-"""That a single game throws on the standard errors of all."""
+"""The most that a single game can multiply the standard errors of all games by."""
 HELD_SHARE = 5
 TRIED_GAMES = 8
 TRIED_OF_MANY = 3
-"""Choices are tried with one pair in so many held out, on so many games, or so many of many
-players."""
+"""Sizes of the cross-validation.
+
+One pair in `HELD_SHARE` is held out, on `TRIED_GAMES` games; above 64 players on `TRIED_OF_MANY`.
+"""
 
 
 def tried(odd: FloatArray, d: int) -> FloatArray:
-    """Some of the games (games, p) of d players."""
+    """Some of the games (games, p) of d players, evenly spaced."""
     if d <= MANY_PLAYERS:
         most = TRIED_GAMES
     else:
@@ -40,15 +41,20 @@ def tried(odd: FloatArray, d: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Folds:
-    """The pairs z (p, d) but that of the ends in five parts, and what is predicted of each from all
-    others; nothing, an error of 0, of a part without which the players cannot be told apart."""
+    """Five-fold cross-validation over the pairs z (p, d), without the pair of the ends.
+
+    A fold without which the remaining pairs do not determine the attributions is left out: its
+    errors are 0.
+    """
 
     pairs: FloatArray
     seed: int
 
     def errors(self, precision: FloatArray, odd: FloatArray) -> FloatArray:
-        """How far games odd (games, p) are off, by the precision P (p, p) of all pairs:
-        (P_hh)⁻¹(Py)_h of a part h."""
+        """Prediction errors (games, p) of games odd (games, p) under one precision matrix P (p, p).
+
+        The errors at a fold h are (P_hh)⁻¹(Py)_h.
+        """
         out = np.zeros_like(odd)
         by_pair = odd @ precision
         for held in self._parts:
@@ -56,15 +62,14 @@ class Folds:
         return out
 
     def errors_of_mean(self, average: FloatArray, sizes: FloatArray, odd: FloatArray) -> FloatArray:
-        """The same by the mean over weighted priors (K, 5), as `averaged_weights` has them."""
+        """Prediction errors under the mean over weighted priors (K, 5)."""
         out = np.zeros_like(odd)
         for weight, precision in averaged_precisions(self.pairs, average, sizes):
             out += weight * self.errors(precision, odd)
         return out
 
     def errors_of_own(self, processes: GameProcesses, odd: FloatArray) -> FloatArray:
-        """The same by the process of each game's own, where it is likelier of the pairs that are
-        not held out."""
+        """Prediction errors under each game's own process, where likelier by the kept pairs."""
         out = np.zeros_like(odd)
         shared = processes.shared.precision
         for held in self._parts:
@@ -93,8 +98,10 @@ class Folds:
 
 
 def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
-    """Root mean square of errors (games, p) over that of others, the geometric mean of the games
-    odd (games, p) that are not additive; 1 of none."""
+    """Ratio of root mean square errors (games, p) to others, the geometric mean over games.
+
+    Additive games (games, p) do not count; 1 if there are no others.
+    """
     squares = [np.square(each).sum(axis=1) for each in (errors, others, odd)]
     is_rough = np.minimum(squares[0], squares[1]) > ROUGHNESS * squares[2]
     logs = np.log(squares[0][is_rough] / squares[1][is_rough]) / 2
@@ -106,16 +113,17 @@ def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
 def held_out(
     processes: GameProcesses, odd: FloatArray, seed: int, is_by_game: bool, may_have_terms: bool
 ) -> tuple[float, tuple[float, float]]:
-    """(gain, (doubt without sparse terms, doubt with them)), from pairs of the games odd (games, p)
-    that are held out.
+    """Measure sparse terms and separate processes at held-out pairs of the games odd (games, p).
 
-    gain: root mean square errors there with sparse terms over those without, the median of the
-    games: one that terms solve says nothing of the others.  doubt: how much less a game's own
-    process and its terms leave of the leave-one-out errors of pairs that they were chosen on, all
-    of them and those that were not held out, than of the errors at those held out; the geometric
-    mean of the games, none of which counts less than 1/`MOST_DOUBT` or more than `MOST_DOUBT`, and
-    at least 1.  Games that are additive do not count; 1 of none, of terms that there may not be,
-    and where the pairs that are kept do not tell the players apart.
+    Returns (gain, (doubt without sparse terms, doubt with them)).
+
+    gain: ratio of root mean square errors at held-out pairs with sparse terms to those without, the
+    median of the games, as a game that terms solve exactly says nothing of the others.  doubt:
+    factor by which leave-one-out errors are too small after a game's process and terms were chosen
+    on the same pairs, measured by the errors at held-out pairs; the geometric mean of the games,
+    each limited to 1/`MOST_DOUBT` to `MOST_DOUBT`, and at least 1.  Additive games do not count.
+    Values are 1 without games, without terms, and where the kept pairs do not determine the
+    attributions.
     """
     split = _Split.of(processes.pairs, seed)
     gains = list[float]()
@@ -150,13 +158,13 @@ def held_out(
 
 @dataclass(frozen=True)
 class _Split:
-    """Pairs z, some of them held out."""
+    """A split of the pairs z into held-out and kept ones."""
 
     held: NDArray[np.intp]
     kept: NDArray[np.intp]
-    """That of the ends among them."""
+    """Positions of the kept pairs, that of the ends among them."""
     screen: Screen
-    """Of the kept pairs."""
+    """Products of three players at the kept pairs."""
 
     @classmethod
     def of(cls, pairs: FloatArray, seed: int) -> _Split:
@@ -168,15 +176,13 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Errors:
-    """Mean squares at the held pairs, and of leave-one-out errors of all pairs, and of the kept
-    ones alone."""
+    """Mean squared errors: at held-out pairs, and leave-one-out on all pairs and on kept ones."""
 
     held: float
     left_out: tuple[float, float]
 
     def doubt(self, plain: _Errors) -> float:
-        """How much more leave-one-out errors shrink than those at the held pairs, from those of
-        `plain`."""
+        """Ratio by which leave-one-out errors shrank more than held-out ones, from `plain`."""
         shrunk = [
             now / max(then, ROUGHNESS**2)
             for now, then in zip(self.left_out, plain.left_out, strict=True)
@@ -187,10 +193,10 @@ class _Errors:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A process, and what it predicts of the held pairs from the others.
+    """A process, and its predictions of the held-out pairs from the kept ones.
 
-    With P of all pairs it is off by (P_hh)⁻¹(Py)_h, and the precision of the others is P_tt −
-    P_th(P_hh)⁻¹P_ht.
+    With P of all pairs the held-out errors are (P_hh)⁻¹(Py)_h, and the precision of the kept pairs
+    is P_tt − P_th(P_hh)⁻¹P_ht.
     """
 
     split: _Split
@@ -198,7 +204,7 @@ class _Trial:
     inverse: FloatArray
     """(P_hh)⁻¹"""
     of_kept: FloatArray
-    """P of the kept pairs alone."""
+    """P_tt − P_th(P_hh)⁻¹P_ht, the precision of the kept pairs alone."""
 
     @classmethod
     def of(cls, split: _Split, base: TermBase) -> _Trial:
@@ -215,14 +221,14 @@ class _Trial:
         )
 
     def without_terms(self, game: FloatArray) -> _Errors:
-        """Errors on a game (p,)."""
+        """Errors on a game (p,) without sparse terms."""
         errors = []
         for precision, y in ((self.base.precision, game), (self.of_kept, game[self.split.kept])):
             errors.append(_mean_square(precision @ y / np.diag(precision)))
         return _Errors(self._held(game), (errors[0], errors[1]))
 
     def with_terms(self, game: FloatArray) -> _Errors:
-        """Errors on a game (p,) that has sparse terms, from the kept pairs and from all."""
+        """Errors on a game (p,) with sparse terms, fitted to the kept pairs and to all pairs."""
         base = self.base
         y = game[self.split.kept]
         part = next(fitted(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
@@ -239,7 +245,7 @@ class _Trial:
 
 
 def _order(n_pairs: int, seed: int) -> NDArray[np.intp]:
-    """Of the pairs but that of the ends, in which they are held out."""
+    """A random order of all pairs but that of the ends, in which they are held out."""
     return np.asarray(1 + stream(seed, CONTRASTS, 2).permutation(n_pairs - 1))
 
 

@@ -1,5 +1,4 @@
-"""The kriging design: its list, prior and solution behind the members of a design, and what its
-pilot decides."""
+"""The kriging design: its list of coalitions, prior and solution, and the choices of its pilot."""
 
 from __future__ import annotations
 
@@ -50,70 +49,80 @@ from dshap.designs.kriging.sparse_terms import held_bytes
 __all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
 
 MAX_CONTRASTED_PLAYERS = 128
-"""Of more, the errors of all players come from one contrast of the values: one for each would be
-slow."""
+"""The most players that have one error contrast each.
+
+With more, one contrast of the values gives the errors of all players: one for each would be slow.
+"""
 MIN_SPARSE_PLAYERS = 6
 LEAST_SPARSE_PAIRS = 2
 LEAST_OWN_PAIRS = 6
-"""Players, and pairs for each of them, from which on a pilot tries sparse terms; and, of many
-players, processes of their own."""
+"""Limits from which a pilot tries what differs from game to game.
+
+Sparse terms and separate processes need `MIN_SPARSE_PLAYERS` players and more than
+`LEAST_SPARSE_PAIRS` pairs a player.  Above 64 players there are only separate processes, which then
+need `LEAST_OWN_PAIRS` pairs a player.
+"""
 
 
 @dataclass(frozen=True)
 class KrigingDesign(BaseDesign):
-    """The posterior mean of a Gaussian process of games; `dshap.designs.kriging` makes it, and says
-    of which.
+    """The posterior mean of a Gaussian process on games; `dshap.designs.kriging` builds it.
 
-    The list: size 1 whole, then as many coalitions of every size, without replacement (leverage
-    sampling).  After a quarter of it a pilot asks what the rest is worth: where interactions are
-    weak enough, the next sizes are taken whole before the others get their shares.  With up to
-    three pairs a player the pilot sees a list without size 1 first and asks what that is worth: the
-    list is drawn anew with it, or goes on.
+    The list: size 1 whole, then equally many coalitions of every size, without replacement
+    (leverage sampling).  After a quarter of the list a pilot predicts the error of each way to
+    continue: where interactions are weak enough, the next sizes are taken whole before the others
+    get their shares.  With up to three pairs a player the pilot first sees a list without size 1
+    and predicts what adding it would gain: the list is drawn anew with size 1, or continues
+    without.
 
-    Few coalitions: up to four a player (sixteen, of which the share falls) attributions are the
-    mean over priors that say how large effects of single players are beside interactions, weighted
-    by the likelihoods of the pilot's values (`dshap.designs.kriging.averaging`); not where held out
-    coalitions are more than 1.1 times as far from it.  On products, airports, heavy tails and votes
-    of 14 to 256 players the error is 0.2 to 0.9 of that by the likeliest prior, on boosted trees
-    0.7 to 1.06.
+    Few coalitions: up to sixteen coalitions a player, attributions are in part the mean over priors
+    that differ in how large single players' effects are beside interactions, weighted by the
+    likelihoods of the pilot's values (`dshap.designs.kriging.averaging`).  The part is 1 up to four
+    coalitions a player and falls to 0 at sixteen.  The mean is not used where its root mean square
+    error at held-out coalitions is more than 1.1 times that of the likeliest prior.  On products,
+    airports, heavy tails and votes of 14 to 256 players the error is 0.2 to 0.9 of that with the
+    likeliest prior, on boosted trees 0.7 to 1.06.
 
-    Games that differ: which columns matter differs from row to row.  Of up to 256 players (above 64
-    with six pairs for each and more), where the games of the pilot expect 0.95 of the error or less
-    by it (with a mean over priors: where it predicts held out coalitions better), each game that is
-    likelier so has a process of its own, whose players are as relevant as the attributions are
-    large that the shared process finds; a fifth of its variance is as in the shared one.  On
-    airports, networks, logistic models, words and images the error is 0.2 to 0.9 of that with one
-    process for all; where strong interactions are of players whose attributions cancel, it may be
-    1.6 times as large.
+    Games that differ: which columns matter differs from row to row.  With up to 256 players (above
+    64: with at least six pairs a player), a separate Gaussian process can be fitted to each game.
+    Its relevances follow the attributions that the shared process finds; a fifth of its variance is
+    that of the shared process.  Each game takes it if its values are likelier under it.  The pilot
+    allows this if its games expect at most 0.95 of the error (with a mean over priors: if held-out
+    coalitions are predicted better).  On airports, networks, logistic models, words and images the
+    error is 0.2 to 0.9 of that with one process for all games; where players with strong
+    interactions have attributions that cancel, it may be 1.6 times as large.
 
-    Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error
-    or less, 0.64 beside processes of their own), each instance has coefficients of up to 200
-    interactions of three players beside the process, found in its values by empirical Bayes.
+    Sparse terms: each game can have coefficients of up to 200 interactions of three players in
+    addition to the process, found in its values by empirical Bayes.  The pilot allows them if they
+    reduce the error at held-out coalitions to 0.8 or less (0.64 beside separate processes).
     Boosted trees on many columns or words have few interactions: the error there is 0.005 to 0.5 of
     that without.
 
-    With either, attributions are no more linear in the values, and an instance takes 1 to 10 ms
-    with 256 coalitions, 40 to 280 ms with 2,048; `sparse=False` leaves both out.
+    With separate processes or sparse terms, attributions are no longer linear in the values, and an
+    instance takes 1 to 10 ms with 256 coalitions, 40 to 280 ms with 2,048; `sparse=False` leaves
+    both out.
 
     Notes
     -----
-    Standard errors: with e_j how far the value of pair j is from what the others predict
-    (leave-one-out), W_ji its weight in φ_i and w_ji the weight that it has where every coalition is
-    there, std_error_i² = κ_i Σ_j (W_ji − w_ji)² e_j²: as large as the row's values are rough, in
-    the sizes where they are, and 0 for what is all there.  κ_i is the ratio of the posterior
-    variance to the same sum under the prior, to the power of 3/4 − 2d/pairs (0 at least): trust in
-    the prior where there are many pairs, none where there are few.  The square of the error is the
-    mean of that and of the posterior variance times the mean square of e_j over its own deviation;
-    above 128 players, the latter alone.  The largest attributions may be drawn towards 0: from 24
-    players on, of what φ_i misses if the e_j of n_s pairs of size s stand for all N_s, Σ_j w_ji
-    (N_s − n_s)/n_s e_j (a difference estimate), the square beyond what is usual of the row's
-    players, (median/0.6745)², is added.  Both are summed through n_replicates contrasts with random
-    signs, linear in the values until the end: phi ± t_{R−1} std_error.  Where attributions are a
-    mean over priors, the variance between these is added; above 128 players errors are those of the
-    likeliest prior, which are larger.  Of a game's own process and with sparse terms W and e of the
-    first are those that these leave, and the error is multiplied with what the pilot's held out
-    coalitions say that the choice makes it too small by.  Measured coverage, of games of eight
-    kinds: `python -m tests.benchmarks.widths`.
+    Standard errors: let e_j be the leave-one-out error of pair j, W_ji its weight in φ_i and w_ji
+    the weight that it has when every coalition is listed.  Then std_error_i² = κ_i Σ_j (W_ji −
+    w_ji)² e_j²: as large as the row's values are rough, in the sizes where they are, and 0 when
+    every coalition is listed.  κ_i is the ratio of the posterior variance to the same sum under the
+    prior, to the power of 3/4 − 2d/pairs (0 at least): the prior is trusted with many pairs and
+    ignored with few.  The squared error is the mean of that and of the posterior variance times the
+    mean square of e_j over its own deviation; above 128 players, the latter alone.
+
+    The largest attributions may be shrunk towards 0.  From 24 players on, the errors therefore
+    include a difference estimate of what φ_i misses, Σ_j w_ji (N_s − n_s)/n_s e_j, in which the e_j
+    of the n_s listed pairs of size s stand for all N_s: the part of its square above the usual one
+    of the row's players, (median/0.6745)², is added.  Both are summed through n_replicates
+    contrasts with random signs, linear in the values until the end: phi ± t_{R−1} std_error.
+
+    Where attributions are a mean over priors, the variance between the priors is added; above 128
+    players errors are those of the likeliest prior, which are larger.  With separate processes and
+    sparse terms, W and e are those of the process and its terms, and the error is multiplied by the
+    factor by which, at the pilot's held-out coalitions, the choice makes it too small.  Measured
+    coverage on games of eight kinds: `python -m tests.benchmarks.widths`.
 
     References
     ----------
@@ -129,37 +138,34 @@ class KrigingDesign(BaseDesign):
     kind = "kriging"
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each round, the ends counted, even."""
+    """Numbers of coalitions after each round, ∅ and N counted; each is even."""
     decay: float | None = None
-    """Variance of an order of interactions over that of the odd order below; None: a pilot is to
-    choose it."""
+    """Ratio of the variances of successive odd orders of interactions; None: a pilot chooses it."""
     seed: int = 0
     n_replicates: int = N_REPLICATES
     variation: float = DEFAULT_VARIATION
-    """Variance of what a player's effect changes by with the size of the coalition, over that of
-    interactions."""
+    """Variance of a player's effect over coalition sizes, relative to that of interactions."""
     relevance: tuple[float, ...] | None = None
-    """(d,): what a player in a coalition multiplies the variance of its coefficient with; a pilot's
-    choice."""
+    """(d,): factor of each player in the variance of its interactions; chosen by a pilot."""
     shells: int | None = None
-    """Outer sizes that are taken whole, as far as they fit; None: a pilot chooses it."""
+    """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None = None
-    """The pilot's choice: of the list after its first part."""
+    """Number of outer sizes taken whole after the list's first part; chosen by a pilot."""
     sparse: bool | None = None
-    """Each game has sparse interactions of three players beside the process; None: a pilot is to
-    choose it."""
+    """Whether games have sparse interactions of three players; None: a pilot chooses."""
     by_game: bool = False
-    """The pilot's choice: each game may have a process of its own, whose players are as relevant as
-    its attributions are large."""
+    """Whether a separate process may be fitted to each game; chosen by a pilot.
+
+    Its relevances are proportional to the size of the game's attributions.
+    """
     own_decay: float | None = None
-    """The pilot's: of these processes; None: as `decay`."""
+    """The decay of the separate processes, chosen by a pilot; None: as `decay`."""
     doubt: float = 1.0
-    """The pilot's: what the standard errors of games that differ so are multiplied with."""
+    """Factor on the standard errors of games with separate processes or terms; set by a pilot."""
     average: tuple[tuple[float, ...], ...] | None = None
-    """The pilot's, where there are few pairs: decay, variation, power, slope and weight of the
-    priors averaged over."""
+    """Rows (decay, variation, power, slope, weight) of the priors averaged over, set by a pilot."""
     sizes: tuple[float, ...] | None = None
-    """(d,): of the attributions, whose powers are the relevances in these priors."""
+    """(d,): sizes of the attributions; their powers are the relevances in the averaged priors."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
@@ -178,13 +184,12 @@ class KrigingDesign(BaseDesign):
 
     @property
     def pair_list(self) -> PairList:
-        """Which pairs of complements are listed."""
+        """The list of pairs of complementary coalitions."""
         return PairList(self.n_players, self.budgets, self.seed, self.shells, self.later_shells)
 
     @property
     def info(self) -> DesignInfo:
-        """What is known of the design before any value; a process keeps the matrices that it
-        factors."""
+        """Counts, error columns and bytes of the design, known before any value."""
         d = self.n_players
         n_pairs = self.pair_list.n_pairs
         if d <= MAX_CONTRASTED_PLAYERS:
@@ -212,12 +217,15 @@ class KrigingDesign(BaseDesign):
 
     @property
     def why_no_errors(self) -> str:
-        """Fewer than 4d coalitions, or fewer contrasts than replicates."""
+        """Why there are no standard errors: too few coalitions; empty if there are."""
         return too_few_for_errors(self.n_players, self.budgets[-1], self.n_replicates)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop; the two ends have scores too.  Where games differ, or an open
-        list does not tell the players apart, there are none: NaN."""
+        """Coalitions start..stop with their scores, the two ends included.
+
+        The scores are NaN where games differ, or where an open list does not determine the
+        attributions.
+        """
         checked_span(self.budgets[-1], start, stop)
         masks = self.pair_list.masks(start, stop)
         if self._games_differ or (self.pair_list.is_open and not determines(self.pair_list)):
@@ -227,27 +235,29 @@ class KrigingDesign(BaseDesign):
         return _solution(self).block(masks, start)
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """The sums (n, d, k): the two ends have their scores."""
+        """Return the sums (n, d, k) unchanged: the two ends already have scores."""
         return sums
 
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """phi + the moves of the `Solution` (R, n, d, k), by contrasts (R, n, c, k)."""
+        """phi plus the moves of the `Solution` (R, n, d, k), from contrasts (R, n, c, k)."""
         if self.why_no_errors:
             return np.full((self.n_replicates, *sums.shape), np.nan)
         return np.asarray(sums + _solution(self).moves(groups))
 
     @property
     def operator(self) -> FloatArray:
-        """See `BaseDesign.operator`; InputError where each game has its own terms or process."""
+        """The matrix of `BaseDesign.operator`.
+
+        InputError where games have sparse terms or processes of their own.
+        """
         if self._games_differ:
             raise InputError("this design is not linear in the values: give them to its of_values")
         return super().operator
 
     def with_players(self, n_players: int) -> KrigingDesign:
-        """As many coalitions of another number of players, all there are where they are fewer; in
-        one round."""
+        """The design of another number of players, in one round, with no more coalitions."""
         budget = min(self.budgets[-1], 1 << n_players)
         return replace(
             self,
@@ -259,8 +269,7 @@ class KrigingDesign(BaseDesign):
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name and parameters; those that a pilot estimates beside its choices, once there was
-        one."""
+        """Name and parameters; estimates that come with a pilot's choices only after a pilot."""
         lists: dict[str, Any] = {
             "budgets": list(self.budgets),
             "relevance": self.relevance and list(self.relevance),
@@ -277,8 +286,10 @@ class KrigingDesign(BaseDesign):
 
     @property
     def rounds(self) -> tuple[Self, ...]:
-        """One design a budget; what games have for themselves, which the pilot chose for the whole
-        list, is the last one's."""
+        """One design a budget; only the last has separate processes and sparse terms.
+
+        The pilot chose these for the whole list.
+        """
         linear = replace(self, sparse=False, by_game=False)
         return *(
             replace(linear, budgets=self.budgets[:n]) for n in range(1, len(self.budgets))
@@ -286,8 +297,10 @@ class KrigingDesign(BaseDesign):
 
     @property
     def pilot_coalitions(self) -> int:
-        """Coalitions whose values `tune` wants to see: the first part of the list while the rest is
-        open, then all of it while `decay` is; 0 where nothing is left to choose."""
+        """Number of coalitions whose values `tune` needs; 0 where nothing is left to choose.
+
+        The first part of the list while the rest is open, then all of it while `decay` is None.
+        """
         pairs = self.pair_list
         if pairs.is_open:
             return 2 * pairs.first_pairs + N_ENDS
@@ -296,9 +309,12 @@ class KrigingDesign(BaseDesign):
         return self.budgets[-1]
 
     def tune(self, values: FloatArray) -> Record:
-        """From values (games, m) of the `pilot_coalitions` of some instances and outputs, what is
-        open: `later_shells`, such that likely priors promise the least error, then decay, variation
-        and relevance of the likeliest, and what games have for themselves."""
+        """Choose what is open from values (games, m) of the `pilot_coalitions`.
+
+        A game is one output of one instance.  For an open list: `later_shells`, by the smallest
+        expected error.  Then decay, variation and relevance by likelihood, the mean over priors,
+        and whether games have separate processes and sparse terms.
+        """
         odd = odd_values(values)
         pairs = self.pair_list
         with one_blas_thread():
@@ -314,7 +330,7 @@ class KrigingDesign(BaseDesign):
                 chosen |= for_few(pairs, odd, self._prior, self.average, likely, self.seed)
                 design = self.tuned(Record(chosen))
             if self.held_coalitions:
-                # its share of many players is a fifth at most
+                # with many players the mean over priors has a share of at most a fifth
                 if self._is_few:
                     mean = design._mean
                 else:
@@ -323,8 +339,10 @@ class KrigingDesign(BaseDesign):
             return Record(chosen)
 
     def tuned(self, record: Record) -> KrigingDesign:
-        """This design with these choices; no more sizes are whole than need be where the record
-        does not say."""
+        """This design with the choices of a pilot's record.
+
+        An empty record takes as few sizes whole as the list allows.
+        """
         pairs = self.pair_list
         arrays = record.arrays
         if not arrays:
@@ -335,15 +353,17 @@ class KrigingDesign(BaseDesign):
 
     @property
     def held_coalitions(self) -> int:
-        """All, where each game may have sparse terms or a process of its own; else 0."""
+        """All coalitions if games may have sparse terms or separate processes; else 0."""
         asks = self.sparse is None and self.decay is None and self._may_differ
         if self._games_differ or asks:
             return self.budgets[-1]
         return 0
 
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions,
-        each game with its own process and sparse terms."""
+        """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions.
+
+        Each game has its own sparse terms and, where likelier, its own process.
+        """
         n, _, k = values.shape
         odd = odd_values(values.swapaxes(1, 2).reshape(n * k, -1))
         processes = _processes(self)
@@ -360,12 +380,14 @@ class KrigingDesign(BaseDesign):
         return phi.reshape(shape).swapaxes(1, 2), replicates.reshape(-1, *shape).swapaxes(2, 3)
 
     def linear(self) -> KrigingDesign:
-        """All games alike."""
+        """The design with the same process for all games and no sparse terms."""
         return replace(self, sparse=False, by_game=False)
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T|
-        − 1)."""
+        """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
+
+        I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1).
+        """
         checked_span(self.budgets[-1], start, stop)
         if self.decay is None:
             decay = DEFAULT_DECAY
@@ -375,15 +397,14 @@ class KrigingDesign(BaseDesign):
 
     @property
     def game_seconds(self) -> float:
-        """Of a process of its own: its kernel, which is a sum over products of players, and its
-        factors."""
+        """Estimated seconds to fit one game's own process; 0 unless a pilot may choose it."""
         if not self.held_coalitions or self.sparse is not None:
             return 0.0
         return own_seconds(self.n_players, self.pair_list.n_pairs)
 
     @property
     def _prior(self) -> Prior:
-        """What is likely of the games."""
+        """The shared prior of the games: flat if every coalition is listed."""
         if self.pair_list.is_whole:
             return Prior.flat(self.n_players)
         is_alike = self.relevance is None or len(set(self.relevance)) == 1
@@ -401,7 +422,7 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _mean(self) -> Mean | None:
-        """Over priors, which attributions are by its share."""
+        """The mean over priors and its share of the attributions; None if it is not used."""
         if self.average is None or self.sizes is None or not self._averaged_share:
             return None
         return Mean(self._averaged_share, np.array(self.average), np.array(self.sizes))
@@ -412,8 +433,7 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _may_differ(self) -> bool:
-        """There are triples to choose from, not too many players, and values enough to choose
-        by."""
+        """Whether the numbers of players and values allow to treat games apart."""
         d = self.n_players
         n_pairs = self.pair_list.n_pairs
         if self._is_few:
@@ -428,12 +448,12 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _is_determined(self) -> bool:
-        """A part of the pairs tells attributions too."""
+        """Whether a part of the pairs, as in cross-validation, determines the attributions."""
         return self.pair_list.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
 
     @property
     def _terms(self) -> bool | None:
-        """`sparse`, where there are not too many triples."""
+        """`sparse` for up to 64 players; False above, where there are too many triples."""
         if self._is_few:
             return self.sparse
         return False
@@ -444,7 +464,7 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _sees_missed(self) -> bool:
-        """Errors know what φ misses: there are players enough to say what is usual."""
+        """Whether errors include what φ misses: it takes enough players to know the usual size."""
         return self._has_errors and self.n_players >= LEAST_USUAL
 
     @property
@@ -461,7 +481,7 @@ class KrigingDesign(BaseDesign):
 
 
 def _signs(design: KrigingDesign) -> FloatArray:
-    """Of the leave-one-out error of each pair in each contrast (p, R)."""
+    """Random signs (p, R) of each pair's leave-one-out error in each contrast."""
     return random_signs(design.pair_list.n_pairs, design.n_replicates, design.seed)
 
 
@@ -496,7 +516,7 @@ def _solution(design: KrigingDesign) -> Solution:
 
 
 def _processes(design: KrigingDesign) -> GameProcesses:
-    """What the games of a design have, or choose from."""
+    """The shared and separate processes of a design, before a pilot's choice among them."""
     return _processes_of(replace(design, sparse=None, by_game=False, doubt=1.0))
 
 

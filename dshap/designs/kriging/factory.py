@@ -1,5 +1,4 @@
-"""Kriging: the Shapley values of the likeliest game through the values of sampled pairs of
-complements."""
+"""The public function `kriging`, which checks its options and builds a `KrigingDesign`."""
 
 from __future__ import annotations
 
@@ -24,43 +23,46 @@ def kriging(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KrigingDesign:
-    """The Shapley values of the likeliest game through the values of n_coalitions coalitions.
+    """Kriging: the posterior mean of the Shapley values, given n_coalitions coalition values.
 
-    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), χ_T the product of ±1 over the
-    players of T, z_i = ±1 for player i, t the mean of z: only the odd part counts, which is what
-    pairs of complements show, and there φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|.  Independent c_T ~ N(0,
-    σ²_T), flat for |T| = 1 and of total variance decay^((s−3)/2) for the orders s = 3, 5, …,
-    effects g_i that change with the size of the coalition, of variance `variation`/d, and, with
-    fewer than 16 coalitions a player, h that all share, of up to 10 `variation`, make φ a Gaussian
-    process; phi is its posterior mean given the values.  Within an order σ²_T goes with Π_{i∈T}
-    r_i: players of larger attributions, of relevance r_i, have larger interactions.  It is linear
-    in the values, meets all of them and the two ends, is exact for games with interactions of two
-    players, and nearly so of three once sizes 1 and 2 and their complements are there.
-    `KrigingDesign` says what is listed, where games have a process of their own or sparse terms,
-    what standard errors are, and sources.
+    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), with χ_T the product of ±1 over
+    the players of T, z_i = ±1 for player i, and t the mean of z.  Pairs of complements show its odd
+    part, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  The prior has independent c_T ~
+    N(0, σ²_T), flat for |T| = 1 and of total variance ∝ decay^((s−3)/2) for the orders s = 3, 5, …;
+    effects g_i that change with the coalition size, of variance `variation`/d; and, with fewer than
+    16 coalitions a player, an effect h that all players share, of variance up to 10 `variation`.
+    Within an order σ²_T is proportional to Π_{i∈T} r_i, with r_i the relevance of player i: players
+    with larger attributions have larger interactions.
+
+    phi is the posterior mean of φ, linear in the values if all games share one process.  It
+    is efficient, exact for games with interactions of up to two players, and nearly exact for those
+    of up to three once sizes 1 and 2 and their complements are listed.  `KrigingDesign` describes
+    the list, the separate processes and sparse terms of single games, the standard errors and the
+    sources.
 
     Parameters
     ----------
     d : int
         Number of players, at most 1,024.
     n_coalitions : int
-        Distinct coalitions, the empty and the full one counted: 2d + 2 to 4,096.
+        Number of distinct coalitions, ∅ and N counted: 2d + 2 to 4,096.
     decay : float or "pilot"
-        Above 0, at most 1, all players equally relevant.  "pilot": by restricted maximum likelihood
-        from the values of up to 16 instances (the smallest that it does not contradict), variation
-        too, relevance from their attributions.
+        A number in (0, 1], with all players equally relevant.  "pilot": by restricted maximum
+        likelihood from the values of up to 16 instances (the smallest decay that is not rejected),
+        and with it `variation` and, from their attributions, the relevances.
     variation : float
-        Of a given decay: variance of what the players' effects change by with the size, that of
+        With a given decay: variance of the players' effects over coalition sizes, that of
         interactions being 1.
     shells : int or "pilot"
-        Outer sizes that are taken whole, as far as they fit; "pilot" with a given decay: 1.
+        Number of outer sizes taken whole, as far as they fit; "pilot" with a given decay: 1.
     sparse : bool or "pilot"
-        Sparse terms of three players: for 6 to 64 players and more than 4 coalitions a player;
+        Sparse terms of three players, for 6 to 64 players and more than 4 coalitions a player;
         "pilot" with a given decay: none.  False: attributions stay linear in the values, as no game
-        has a process of its own either.
+        has a separate process either.
     seed : int
+        Seed of the drawn coalitions, which all instances share.
     n_replicates : int
-        Contrasts that standard errors come from, 2 to 100; 0: none.
+        Number of contrasts from which standard errors are computed, 2 to 100; 0: none.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def kriging(
     ------
     InputError
         Too few or too many coalitions or players, a decay outside (0, 1], a negative variation, or
-        sparse terms of too few coalitions, too few or too many players, or without a pilot.
+        sparse terms with too few coalitions, too few or too many players, or without a pilot.
     """
     decay, variation = checked(decay=decay, variation=variation)
     if decay == "pilot":
@@ -98,7 +100,7 @@ def kriging(
 def _checked_sparse(
     sparse: bool | str, d: int, n_coalitions: int, decay: float | None
 ) -> bool | None:
-    """None for "pilot", or InputError where sparse terms cannot be had."""
+    """Checked `sparse`, None for "pilot"; InputError where sparse terms are not possible."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:

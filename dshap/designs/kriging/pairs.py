@@ -1,5 +1,4 @@
-"""The list of a kriging design: pairs of complements, drawn in steps, of which a pilot may decide
-the later ones."""
+"""The list of a kriging design: pairs of complements, drawn in steps that a pilot may decide."""
 
 from __future__ import annotations
 
@@ -29,23 +28,28 @@ __all__ = [
 ]
 
 MAX_KRIGED = 4_096
-"""Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB
-there)."""
+"""The most coalitions of a kriging design.
+
+Every process factors a square matrix with half as many rows: seconds, and 130 MB there.
+"""
 MAX_KRIGED_PLAYERS = 1_024
 LEAST_PAIRS = 3
-"""A player: of fewer, a third and more would be of size 1.  With two pairs for each of 500 players
-the errors of airports, products and heavy tails are a third of those with size 1 whole; of
-three-way interactions a fifth more."""
+"""Pairs a player below which size 1 takes a third of the list or more.
+
+With two pairs for each of 500 players the errors of airports, products and heavy tails are a third
+of those with size 1 whole; those of three-way interactions are a fifth larger.
+"""
 PILOT_SHARE = 4
-"""The part of the coalitions that the others are chosen by is one in so many."""
+"""One coalition in this many is listed first; from their values a pilot chooses the others."""
 LEAST_SCOUTED = 1.25
-"""Pairs a player that determine the attributions without those of size 1, and tell which games need
-these."""
+"""Pairs a player that determine the attributions without size 1, and show which games need it."""
 
 
 def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
-    """Coalitions of d players after each round: even, at most 2^d, rising; InputError where they
-    cannot be kriged."""
+    """Coalitions of d players after each round: even, at most 2^d and rising.
+
+    InputError if a design of these numbers is not possible.
+    """
     if d > MAX_KRIGED_PLAYERS:
         raise InputError(
             f"kriging is for at most {MAX_KRIGED_PLAYERS} players, not {d}: use kernelshap({d}, "
@@ -69,8 +73,10 @@ def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def too_few_for_errors(d: int, n_coalitions: int, n_replicates: int) -> str:
-    """Why there are no standard errors: fewer than 4d coalitions, or fewer contrasts than
-    replicates; else empty."""
+    """Why there are no standard errors; empty if there are.
+
+    They need 4d coalitions, and as many error contrasts as replicates.
+    """
     least = min(max(4 * d, 2 * (d + n_replicates)), 1 << d)
     if not n_replicates or n_coalitions >= least:
         return ""
@@ -79,80 +85,81 @@ def too_few_for_errors(d: int, n_coalitions: int, n_replicates: int) -> str:
 
 @dataclass(frozen=True)
 class PairList:
-    """Pairs of complements: (N, ∅), outer sizes that are there whole, then a draw of the others by
-    leverage."""
+    """Pairs of complements: (N, ∅), complete outer sizes, then the others drawn by leverage."""
 
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each round, the ends counted."""
+    """Numbers of coalitions after each round, ∅ and N counted."""
     seed: int
     shells: int | None
-    """Outer sizes that are taken whole, as far as they fit; None: a pilot chooses it."""
+    """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None
-    """The pilot's choice: of the list after its first part; None: not made."""
+    """Number of outer sizes taken whole after the first part; None: a pilot is still to choose."""
 
     @property
     def n_pairs(self) -> int:
-        """p, that of the ends counted."""
+        """Number of pairs p, that of the ends counted."""
         return self.budgets[-1] // 2
 
     @property
     def is_whole(self) -> bool:
-        """Every coalition is there."""
+        """Whether every coalition is listed."""
         return self.budgets[-1] >= 1 << self.n_players
 
     @property
     def is_open(self) -> bool:
-        """The pilot is still to choose the rest of the list."""
+        """Whether a pilot is still to choose the rest of the list."""
         return self.shells is None and self.later_shells is None
 
     @property
     def first_pairs(self) -> int:
-        """Pairs of the first round that a pilot may choose the others by, that of the ends
-        apart."""
+        """Number of pairs, without the ends, from which a pilot may choose the others."""
         n_pairs = self.budgets[0] // 2 - 1
         if self._is_thin and not self.is_scouted:
             return n_pairs
-        most = n_pairs - self.is_scouted  # a pilot of the whole list is the next one
+        most = n_pairs - self.is_scouted  # the next pilot sees the whole list
         return min(most, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
 
     @property
     def least_shells(self) -> int:
-        """Sizes that are whole where no pilot says more: of many players none where they would be a
-        third and more."""
+        """Number of outer sizes taken whole where no pilot asks for more.
+
+        1, or 0 for more than 64 players where size 1 would take a third of the list or more.
+        """
         if self._is_thin and self.n_players > MANY_PLAYERS:
             return 0
         return 1
 
     @property
     def is_scouted(self) -> bool:
-        """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew.  Not
-        of a first round of up to 64 players that others follow: votes would end with too large an
-        error more often."""
+        """Whether a pilot first sees a list without size 1, and may have it drawn anew with it.
+
+        Not where further rounds follow one of up to 64 players: votes would end with too large an
+        error more often.
+        """
         is_alone = len(self.budgets) == 1 or self.n_players > MANY_PLAYERS
         is_few = self._is_thin or self.is_at_border
         return is_few and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
 
     @property
     def is_at_border(self) -> bool:
-        """Hardly more pairs than players: without size 1 they do not determine the attributions."""
+        """Whether pairs are so few that without size 1 they may leave attributions undetermined."""
         return self.budgets[0] // 2 - 2 < LEAST_SCOUTED * self.n_players
 
     @property
     def _is_thin(self) -> bool:
-        """Size 1 would be a third of the first round and more, and there are pairs enough to leave
-        it out."""
+        """Whether size 1 would take a third of the first round, and can be left out."""
         first = self.budgets[0] // 2
         return LEAST_SCOUTED * self.n_players <= first - 2 and first < LEAST_PAIRS * self.n_players
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """Numbers of `later_shells` that make different lists."""
+        """The values of `later_shells` that make different lists."""
         if self.is_scouted:
             return (0, 1)
         if self.least_shells == 0:
             return (0,)
-        # the pairs of each size that a list ends with -> the choice
+        # pairs of each size at the end of a list -> the choice that gives it
         lists = dict[tuple[int, ...], int]()
         strata = strata_of(self.n_players, paired=True)
         for shells, stratum in enumerate(strata, start=1):
@@ -164,21 +171,25 @@ class PairList:
 
     @property
     def pairs(self) -> FloatArray:
-        """One coalition of each pair as z = ±1 (p, d), N first."""
+        """The first coalition of each pair as z = ±1 (p, d), N first."""
         masks = unpack(_listed(self), self.n_players)
         masks[0] = True
         return np.where(masks, 1.0, -1.0)
 
     def masks(self, start: int, stop: int) -> BoolArray:
-        """Coalitions start..stop (m, d): the first of each pair, ∅ before all others, then its
-        complement."""
+        """Masks (m, d) of coalitions start..stop: the first of each pair, then its complement.
+
+        The pair of the ends comes first, as ∅, N.
+        """
         pair, is_complement = np.divmod(np.arange(start, stop), 2)
         return unpack(_listed(self)[pair], self.n_players) ^ is_complement.astype(bool)[:, None]
 
     @property
     def _steps(self) -> tuple[list[int], list[int]]:
-        """Of the steps that the list is drawn in: pairs after each, that of the ends apart, and
-        sizes taken whole; of an open list no more than need be."""
+        """Number of pairs after each step of the draw, without the ends, and sizes taken whole.
+
+        An open list takes as few sizes whole as it can.
+        """
         pairs = [budget // 2 - 1 for budget in self.budgets]
         if self.shells is not None:
             return pairs, [self.shells] * len(pairs)
@@ -210,7 +221,7 @@ def _listed(pairs: PairList) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=8)
 def determines(pair_list: PairList) -> bool:
-    """Whether a list tells all players apart; one of 1.25 pairs a player and more is taken to."""
+    """Whether a list determines the attributions; assumed with 1.25 pairs a player and more."""
     return not pair_list.is_at_border or tell_apart(pair_list.pairs)
 
 
@@ -220,8 +231,7 @@ def tell_apart(pairs: FloatArray) -> bool:
 
 
 def odd_values(values: FloatArray) -> FloatArray:
-    """y = (v(S) − v(S̄))/2 (games, p) of the pairs, from values (games, m) of their coalitions in
-    order."""
-    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # of ∅, N and of S̄, S
+    """Odd values y = (v(S) − v(S̄))/2 (games, p) of the pairs, from values (games, m) in order."""
+    odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # of ∅, N, then S, S̄
     odd[:, 1:] *= -1
     return odd

@@ -1,5 +1,4 @@
-"""What a pilot of a kriging design chooses, from the odd values (games, p) of some instances and
-outputs."""
+"""The choices of a kriging pilot, from the odd values (games, p) of some instances and outputs."""
 
 from __future__ import annotations
 
@@ -50,36 +49,48 @@ DECAYS = FINE_DECAYS[1::2]
 NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98)
 LEAST_NEAR_ONE = 48
 VARIATIONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""What a pilot chooses from; then whether a decay half a step finer will do, and, of 48 players and
-more, one near 1: the mean order of their interactions is about 1/(1 − decay).  With 0.75 to 0.92
-errors on products and airports of 80 players are 0.5 to 0.7 times those with 1, of 45 they are 0.9
-times those, of 30 as large.  Of products over up to 15 of 45 players a variation of 0.3 has 1 to 5
-% more error than 1, and one of 3 has 2 to 4 %."""
+"""Values that a pilot chooses from.
+
+`DECAYS` are tried first, then a decay half a step smaller and, from `LEAST_NEAR_ONE` players on,
+the decays `NEAR_ONE`: the mean order of their interactions is about 1/(1 − decay).  With 0.75 to
+0.92 errors on products and airports of 80 players are 0.5 to 0.7 times those with 1, of 45 they are
+0.9 times those, of 30 as large.  On products over up to 15 of 45 players a variation of 0.3 has 1
+to 5 % more error than 1, and one of 3 has 2 to 4 %.
+"""
 DEFAULT_DECAY = 0.03
 DEFAULT_VARIATION = 0.0
-"""Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
+"""Values without a pilot: boosted trees and networks on four tables had decays of 0.001 to 0.01."""
 POWERS = (0.5, 1.0)
-"""Of that size, which a player's relevance may be, beside 0: all players alike."""
+"""Relevance is this power of a player's attribution size; a power of 0 is tried as well."""
 SLACK = 6.63
-"""A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of
-freedom, 1 %): where a few games leave it open, too small a decay mostly costs a few per cent of
-error and too large a one a multiple."""
+"""A pilot takes the smallest decay whose deviance is within `SLACK` of the least.
+
+6.63 is the 99 % quantile of χ² with one degree of freedom.  Where a few games leave the decay open,
+one that is too small mostly costs a few per cent of error, one that is too large a multiple.
+"""
 UNLIKELY = 0.05
-"""Likelihood over the largest, of priors that do not count in the choice of a list."""
+"""Priors below this likelihood, relative to the largest, do not count in the choice of a list."""
 GAIN = 0.8
-"""More sizes are taken whole, and sparse terms are looked for, where the pilot promises this part
-of the root mean square error, or less; beside processes of their own, which are a first choice by
-the same values, its square."""
+"""Error ratio below which a pilot takes more sizes whole or adds sparse terms.
+
+The ratio is that of root mean square errors.  Beside separate processes, which were already chosen
+by the same values, sparse terms need its square.
+"""
 BY_GAME_GAIN = 0.95
-"""Games may have processes of their own where those of the pilot expect this part of the root mean
-square error, or less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 0.4
-to 0.9 on seven models of words, images and columns, above it 0.9 to 1.1 on ten, votes among
-them."""
+"""Error ratio up to which games may have separate processes, by the errors that they expect.
+
+Expected errors say little of the errors reached: at 0.8 to 0.95 the error was 0.4 to 0.9 times that
+of the shared process on seven models of words, images and columns, and above it 0.9 to 1.1 on ten,
+votes among them.
+"""
 SCOUTED_GAIN = 0.96
-"""The same of size 1, where it would be a third of a list and more, by priors with a slope, of up
-to 64 players: 0.3 to 0.8 is promised of real models, three-way interactions and networks, whose
-error is 0.1 to 0.6 of that without it, 0.73 to 0.99 of heavy tails (0.6 to 1), 0.95 to 1.4 of
-airports and products of 30 players and more (1 to 1.8)."""
+"""Error ratio below which size 1 is listed although it takes a third of the list or more.
+
+For up to 64 players, by priors with a slope.  The pilot predicts 0.3 to 0.8 on real models,
+three-way interactions and networks, whose error is 0.1 to 0.6 of that without size 1; 0.73 to 0.99
+on heavy tails (error 0.6 to 1) and 0.95 to 1.4 on airports and products of 30 players and more (1
+to 1.8).
+"""
 NOTHING_FOUND: dict[str, Any] = {
     "own_decay": None,
     "average": None,
@@ -87,35 +98,44 @@ NOTHING_FOUND: dict[str, Any] = {
     "by_game": False,
     "doubt": 1.0,
 }
-"""Fields of a design of which a pilot found nothing."""
+"""Values of a design's fields when a pilot chose none of these."""
 OWN_PAIRS = 8
-"""A player, on which the decay of processes of their own is chosen: with six, airports of 150
-players have a tenth more error."""
+"""Pairs a player on which the decay of separate processes is chosen.
+
+With six, airports of 150 players have a tenth more error.
+"""
 PILOT_PAIRS = 512
-"""Pairs that the likelihood is computed on, or half as many again as there are players; decays that
-they leave open are compared on all pairs.  Votes of 20 players, all of up to three and a few more:
-512 pairs of three games do not contradict the smallest decay at times, which has three times the
-error of the one that all pairs show."""
+"""The most pairs in the likelihood, unless one and a half times the number of players is more.
+
+Decays that these leave open are compared on all pairs.  On votes of 20 players with all sizes up to
+three and a few more, 512 pairs of three games at times do not reject the smallest decay, which has
+three times the error of the decay that all pairs show.
+"""
 MOST_LOSS = 1.1
-"""A mean over priors is taken where held out pairs are at most so much further from it than from
-the likeliest, root mean square.  On boosted trees of 60 words, which few columns solve, it is 2 to
-19; elsewhere 0.7 to 1.15, where the error of attributions by the mean is 0.4 to 1.1 of that by the
-likeliest; on a product of all of 14 players 1.4 to 2."""
+"""Error ratio at held-out pairs up to which a mean over priors is taken.
+
+The ratio is that of root mean square errors to the likeliest prior's.  It is 2 to 19 on boosted
+trees of 60 words, where a few columns matter, and 1.4 to 2 on a product of all of 14 players;
+elsewhere 0.7 to 1.15, and there the error of the attributions is 0.4 to 1.1 of the likeliest
+prior's.
+"""
 
 Family = list[tuple[float, Prior]]
-"""(deviance, prior) of each decay, rising."""
+"""(deviance, prior) of each decay, in rising order of decay."""
 
 
 def for_list(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
-    """What an open list waits for, from the values (games, p) of its first pairs."""
+    """The fields that an open list waits for, from the values (games, p) of its first pairs."""
     if pair_list.is_scouted:
         return _for_scouted(pair_list, odd, first)
     return {"later_shells": np.array(_best_shells(pair_list, odd, first))}
 
 
 def found_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The fields of a design that a pilot's record has, and what those are that a record with a
-    decay leaves out."""
+    """The fields of a design from the arrays of a pilot's record.
+
+    With a decay among them, all fields that the record leaves out are reset.
+    """
     kinds = {"later_shells": int, "sparse": bool, "by_game": bool}
     kinds |= dict.fromkeys(("decay", "variation", "own_decay", "doubt"), float)
     fields: dict[str, Any] = {
@@ -134,10 +154,10 @@ def found_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
-    """How many outer sizes to take whole, from the values (games, p) of the first pairs of a list.
+    """Choose how many outer sizes to take whole, from the values (games, p) of the first pairs.
 
-    More where that promises `GAIN` of the error of φ, in the geometric mean over all priors of
-    decay and variation, weighted by their likelihoods, that of the best relevances.
+    More where that is expected to reduce the error of φ to `GAIN` or less, in the geometric mean
+    over all priors of decay and variation, weighted by their likelihoods at the best relevances.
     """
     families = _families(pair_list.pairs[: odd.shape[1]], odd, first)
     if not np.isfinite(_least(families)[0]):  # all games are additive: any list will do
@@ -155,11 +175,14 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
 
 
 def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
-    """The `later_shells` of few pairs, from the values (games, p) of a list without size 1: none,
-    unless it promises `SCOUTED_GAIN` of the error after the first round, by priors with a slope, as
-    these values may not determine the attributions; of more than 64 players, where they do, unless
-    it promises less error by these, or by priors without.  The `average` and `sizes` of pairs that
-    are drawn anew begin with what these values say."""
+    """Choose whether a short list has size 1 whole, from values (games, p) of a list without it.
+
+    Size 1 is listed if the list without it does not determine the attributions, or if it is
+    expected to reduce the error after the first round to `SCOUTED_GAIN`, by priors with a slope, as
+    these values may not determine the attributions.  Above 64 players, where they do, it is listed
+    if it reduces the error at all, by these priors or by those without a slope.  If the list is
+    drawn anew, `average` and `sizes` of this choice are the start of the next one.
+    """
     pairs = pair_list.pairs[: odd.shape[1]]
     games = odd[np.square(odd).sum(axis=1) > 0]
     if not len(games):
@@ -189,8 +212,10 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
 def _log_errors(
     lists: list[FloatArray], likely: dict[tuple[float, float], float], d: int
 ) -> FloatArray:
-    """Logarithms of the root mean square error of φ that is promised of pairs (p, d), the mean over
-    likely priors."""
+    """Expected log root mean square error of φ with each list of pairs (p, d).
+
+    The mean over likely priors, weighted by their likelihoods.
+    """
     out = np.zeros(len(lists))
     for (decay, variation), weight in likely.items() if len(lists) > 1 else ():
         prior = Prior.of(d, decay, variation, None)
@@ -200,9 +225,11 @@ def _log_errors(
 
 
 def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> dict[str, FloatArray]:
-    """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the
-    smallest `decay` that the restricted likelihood, pooled over the games (games, p), does not
-    contradict."""
+    """The smallest decay that is not rejected, with the likeliest variation and relevance.
+
+    By the restricted likelihood pooled over the games (games, p).  `relevance` (d,) is a power of
+    the size of the attributions.
+    """
     chosen = _sample(len(pairs), 3 * pairs.shape[1] // 2, seed)
     d = pairs.shape[1]
     family = _near_one(
@@ -231,9 +258,11 @@ def for_few(
     likely: Prior | None,
     seed: int,
 ) -> dict[str, FloatArray]:
-    """The `average` of few pairs and the `sizes` of attributions, from the values (games, p) and
-    the average `before`; nothing where all games are additive, or where held out pairs are further
-    from it than from the prior that is likely, if that is given."""
+    """The mean over priors: `average` and `sizes`, from the values (games, p) of few pairs.
+
+    Empty where all games are additive, or where it predicts held-out pairs worse than the prior
+    `likely`, if given.  `before` is the average that an earlier list gave.
+    """
     if before is None:
         none = {}
     else:
@@ -263,11 +292,11 @@ def for_few(
 def for_games(
     processes: GameProcesses, odd: FloatArray, seed: int, sparse: bool | None, mean: Mean | None
 ) -> dict[str, FloatArray]:
-    """What each game (games, p) may have for itself: `by_game`, a process of its own; `sparse`,
-    terms beside it; what the pilot promises by either, and the `doubt` that the choice throws on
-    standard errors; `sparse` where it is open.
+    """Choose between shared process, separate processes and sparse terms, from games (games, p).
 
-    Beside a mean over priors, promises are of held out pairs.
+    Returns `by_game` and `sparse` (unless given), the error ratios that the pilot expects of them,
+    and `doubt`, the factor on standard errors.  Beside a mean over priors, the ratio of `by_game`
+    is measured at held-out pairs.
     """
     some = tried(odd, processes.pairs.shape[1])
     processes = _with_own_decay(processes, some, seed)
@@ -298,9 +327,12 @@ def for_games(
 
 
 def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> GameProcesses:
-    """With a decay of the processes that games odd (games, p) have of their own, from that of the
-    shared one down while these are likelier; players whose relevance is known have fewer
-    interactions of high orders.  That of few players is the same: their orders are few."""
+    """Set the decay of the separate processes by their likelihood on games odd (games, p).
+
+    Decays fall from the shared one while the likelihood rises: where relevances are known,
+    interactions of high order are fewer.  With fewer than 48 players, which have few orders, it
+    stays the same.
+    """
     d = processes.pairs.shape[1]
     shared = processes.prior.decay
     chosen = _sample(len(processes.pairs), OWN_PAIRS * d, seed)
@@ -328,8 +360,10 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
 
 
 def _expected(processes: GameProcesses, odd: FloatArray) -> tuple[float, float]:
-    """Root mean square error of φ that processes of their own expect of games (games, p), over that
-    of the shared one, the geometric mean; and 1."""
+    """Error ratio that separate processes expect, the geometric mean over games (games, p); and 1.
+
+    The ratio is that of the root mean square errors of φ, to the shared process.
+    """
     ratios = np.array([processes.expected_ratio(game) for game in odd])
     ratios = ratios[np.isfinite(ratios)]
     return float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0, 1.0
@@ -338,9 +372,11 @@ def _expected(processes: GameProcesses, odd: FloatArray) -> tuple[float, float]:
 def _predicted(
     processes: GameProcesses, odd: FloatArray, seed: int, mean: Mean
 ) -> tuple[float, float]:
-    """How far held out pairs of games (games, p) are from what processes of their own predict, over
-    the better of the shared one and of that with its mean over priors; and the second of these over
-    the first."""
+    """Error ratios at held-out pairs of games (games, p), by root mean square.
+
+    The separate processes over the better of the shared process and its mix with the mean over
+    priors; and that mix over the shared process.
+    """
     folds = Folds(processes.pairs, seed)
     shared = folds.errors(processes.shared.precision, odd)
     own = folds.errors_of_own(processes, odd)
@@ -351,7 +387,7 @@ def _predicted(
 
 
 def _sample(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
-    """Pairs that the likelihood is computed on, the ends among them."""
+    """Positions of the pairs in the likelihood; the first, of the ends, is always among them."""
     most = max(PILOT_PAIRS, least)
     if n_pairs <= most:
         return np.arange(n_pairs)
@@ -360,9 +396,11 @@ def _sample(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
 
 
 def _families(pairs: FloatArray, odd: FloatArray, first: Prior) -> list[Family]:
-    """Deviances of the games odd (games, p): all players alike, every variation; then, of none and
-    of the likeliest variation, relevances that are powers of the size of the attributions, as the
-    first prior estimates them."""
+    """Deviances of the games odd (games, p) under all families of priors.
+
+    First all players alike with every variation; then, with no variation and the likeliest one,
+    relevances that are powers of the attribution sizes that the prior `first` estimates.
+    """
     families = [_family(pairs, odd, variation) for variation in VARIATIONS]
     variation = _least(families)[1].variation
     size = player_sizes(odd @ Process.at(pairs, first).posterior()[0])
@@ -381,8 +419,10 @@ def _family(
     relevance: FloatArray | None = None,
     known: FloatArray | None = None,
 ) -> Family:
-    """Deviances of the games odd (games, p) under every decay; `known` are the correlations by the
-    relevance."""
+    """Deviances of the games odd (games, p) under every decay.
+
+    `known` are the correlations of the pairs by this relevance.
+    """
     return _deviances(
         pairs,
         odd,
@@ -394,7 +434,7 @@ def _family(
 def _deviances(
     pairs: FloatArray, odd: FloatArray, priors: list[Prior], known: FloatArray | None = None
 ) -> Family:
-    """Of the games odd (games, p) under priors of one relevance, whose correlations `known` are."""
+    """Deviances of the games odd (games, p) under priors that share one relevance."""
     relevance = priors[0].relevance
     if known is None and relevance is not None:
         known = correlations(pairs, relevance)
@@ -404,8 +444,10 @@ def _deviances(
 def deviance(
     pairs: FloatArray, prior: Prior, odd: FloatArray, known: FloatArray | None = None
 ) -> float:
-    """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all
-    are additive."""
+    """−2 × the restricted log-likelihood of games odd (p, games), each at its own scale.
+
+    Infinite if all games are additive.
+    """
     process = Process.at(pairs, prior, known)
     squares = process.squares(odd)
     is_rough = _is_rough(squares, odd)
@@ -415,18 +457,20 @@ def deviance(
 
 
 def _is_rough(squares: FloatArray, odd: FloatArray) -> BoolArray:
-    """Whether games odd (p, games) of these `Process.squares` are not additive."""
+    """Whether games odd (p, games) with these `Process.squares` are not additive."""
     return np.asarray(squares > ROUGHNESS * np.square(odd).sum(axis=0))
 
 
 def _least(families: list[Family]) -> tuple[float, Prior]:
-    """The least deviance of all."""
+    """The least deviance of all families, with its prior."""
     return min((each for family in families for each in family), key=lambda each: each[0])
 
 
 def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
-    """(decay, variation) -> the likelihood over the largest, that of the best relevances, where it
-    counts."""
+    """(decay, variation) -> likelihood relative to the largest, at the best relevance.
+
+    Unlikely ones are left out.
+    """
     least = _least(families)[0]
     out = dict[tuple[float, float], float]()
     for dev, prior in (each for family in families for each in family):
@@ -436,8 +480,10 @@ def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
 
 
 def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Family:
-    """That of the likeliest prior of the games odd (games, p); of the default prior alone where all
-    are additive."""
+    """The family of the likeliest prior of the games odd (games, p).
+
+    The default prior alone if all games are additive.
+    """
     families = _families(pairs, odd, first)
     least, best = _least(families)
     if not np.isfinite(least):
@@ -446,8 +492,10 @@ def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Famil
 
 
 def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
-    """With the decays near 1, of players enough, where the likeliest of the games odd (games, p) is
-    one of the last two."""
+    """The family with the decays near 1 added, if the likeliest decay is one of the last two.
+
+    Only with enough players.
+    """
     least, likeliest = min(family, key=lambda each: each[0])
     if not np.isfinite(least) or likeliest.decay < DECAYS[-2] or pairs.shape[1] < LEAST_NEAR_ONE:
         return family
@@ -459,14 +507,13 @@ def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
 
 
 def _likely(family: Family) -> Family:
-    """Those that are not contradicted."""
+    """The priors that are not rejected: their deviance is within `SLACK` of the least."""
     least = min(dev for dev, _ in family)
     return [(dev, prior) for dev, prior in family if dev <= least + SLACK]
 
 
 def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Prior:
-    """The first of the priors, or that of a decay half a step smaller where the games odd (games,
-    p) do not contradict it."""
+    """The first of the likely priors, or half a step less decay if games (games, p) allow it."""
     least = min(dev for dev, _ in likely)
     smallest = likely[0][1]
     if not np.isfinite(least) or (

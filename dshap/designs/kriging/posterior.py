@@ -1,9 +1,8 @@
-"""The solution of a kriging design: weights of the values, and the leave-one-out errors that
-standard errors come from.
+"""The solution of a kriging design: weights of the values, and leave-one-out standard errors.
 
 y (p,) are the odd values of the pairs, W (p, d) their weights, φ = Wᵀy, and w (p, d) the weights
-that they have where every pair is there.  With P (p, p) the precision of the values, e_j =
-(Py)_j/P_jj is how far the value of pair j is from what the others predict.
+that they have when every pair is listed.  With P (p, p) the precision matrix of the values, e_j =
+(Py)_j/P_jj is the leave-one-out error: the value of pair j minus its prediction from the others.
 """
 
 from __future__ import annotations
@@ -50,53 +49,56 @@ __all__ = [
 ]
 
 NUGGET = 1e-10
-"""Of the variance of a value, added to the diagonal: rounding."""
+"""Added to the diagonal of the covariance against rounding, relative to a value's variance."""
 MAX_PAIRED_PLAYERS = 64
-"""Of interactions: 2,016 pairs."""
+"""The most players with interactions: 64 players have 2,016 pairs."""
 SQUARES = 6
-"""Matrices of pairs × pairs that a solution takes at a time."""
+"""Matrices of pairs × pairs in memory at a time while a solution is computed."""
 SHELL_WEIGHT = 1 / 4
-"""What an error of a size whose coalitions are all there counts in the scale of a game, beside 1 of
-a drawn one."""
+"""Weight of an error of a completely listed size in the scale of a game; sampled sizes have 1."""
 CONTRASTS = 4
-"""Position of the random stream of the signs, and of what a pilot draws; coalitions have 0 to 3."""
+"""Position of the random stream of signs and pilot draws; coalitions use positions 0 to 3."""
 USUAL = 0.6745
 LEAST_USUAL = 24
-"""Median of the size of a normal number of variance 1, and players whose median says what is
-usual."""
+"""Constants of the usual size of what φ misses.
+
+`USUAL` is the median of |z| for a standard normal z; `LEAST_USUAL` players are needed for a median
+that says what is usual.
+"""
 FULL_TRUST = 0.75
 TRUST_LOST = 2
-"""The ratio of two variances counts to the power of 3/4 − 2d/p: see the notes of `kriging`."""
+"""The variance ratio κ enters with the power 3/4 − 2d/p: see the notes of `KrigingDesign`."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """The process at p pairs z (p, d), whitened: values L⁻¹y, trend L⁻¹z."""
+    """A Gaussian process at p pairs z (p, d), whitened: values L⁻¹y, trend L⁻¹z."""
 
     factor: FloatArray
-    """L (p, p), lower, LLᵀ = K of the prior, with a part of the trend that changes no result."""
+    """L (p, p), lower, with LLᵀ = K; K may contain a part of the trend, which changes no result."""
     trend: FloatArray
-    """(p, d)"""
+    """L⁻¹z (p, d)."""
     covariance: FloatArray
     """L⁻¹ cov(y, φ) (p, d)."""
     variance: FloatArray
-    """(d,): of φ_i, before any value is known."""
+    """(d,): prior variance of φ_i."""
 
     @classmethod
     def at(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None = None) -> Process:
-        """With this prior; `known` are the `correlations` of the pairs, where they are there
-        already.
+        """Build the process of this prior.
+
+        `known` are the `correlations` of the pairs, if already computed.
 
         Raises
         ------
         InputError
-            Pairs that are alike.
+            If two pairs are the same.
         """
         return cls.of(pairs, prior.covariances(pairs, known))
 
     @classmethod
     def of(cls, pairs: FloatArray, parts: Covariances) -> Process:
-        """With these covariances at the pairs; raises as `at`."""
+        """Build the process of these covariances at the pairs; raises as `at`."""
         try:
             factor = cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
         except LinAlgError:
@@ -106,8 +108,10 @@ class Process:
 
     @cached_property
     def gram(self) -> FloatArray:
-        """Cholesky factor (d, d), lower, of the trend's Gram; InputError of pairs that do not tell
-        the players apart."""
+        """Cholesky factor (d, d), lower, of trendᵀ trend.
+
+        InputError if the pairs do not determine the attributions of additive games.
+        """
         try:
             return np.asarray(cholesky(self.trend.T @ self.trend, lower=True))
         except LinAlgError:
@@ -115,14 +119,13 @@ class Process:
 
     @property
     def missing(self) -> FloatArray:
-        """What the trend's weights lack to be unbiased (d, d): 2I − trendᵀ covariance."""
+        """The bias (d, d) that the trend's weights must remove: 2I − trendᵀ covariance."""
         return 2 * np.eye(self.trend.shape[1]) - self.trend.T @ self.covariance
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
-        """Weights (p, d) of the odd values, phi = weightsᵀ y, and the posterior variance (d,) of
-        phi in units of scale.
+        """Weights (p, d) with phi = weightsᵀ y, and the posterior variance (d,) in units of scale.
 
-        The pair (N, ∅) gets what makes Σφ exact.
+        The weight of the pair (N, ∅) makes the sum of phi exact.
         """
         by_trend = cho_solve((self.gram, True), self.missing)
         weights = self.weights(by_trend)
@@ -130,18 +133,17 @@ class Process:
         return weights, np.maximum(self.variance - explained, 0.0)
 
     def weights(self, by_trend: FloatArray, share: float = 1.0) -> FloatArray:
-        """`share` of the weights (p, d) of the odd values, of which the trend's are by_trend (d,
-        d)."""
+        """`share` times the weights (p, d) of the odd values, given the trend's by_trend (d, d)."""
         weights = solve_triangular(
             self.factor, share * self.covariance + self.trend @ by_trend, lower=True, trans="T"
         )
         total = np.zeros(len(weights))
-        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), and of nothing else
+        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), whatever the other values
         weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
         return np.asarray(weights)
 
     def residual(self, whitened: FloatArray) -> FloatArray:
-        """Whitened values (p, games) without their trend."""
+        """Whitened values (p, games) with their trend projected out."""
         by_trend = cho_solve((self.gram, True), self.trend.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.trend @ by_trend)
 
@@ -152,20 +154,20 @@ class Process:
 
     @property
     def volume(self) -> float:
-        """Half the logarithm of the determinant of the values' covariance once the trend is taken
-        off."""
+        """Half the log-determinant of the values' covariance with the trend projected out."""
         return float(np.log(np.diag(self.factor)).sum() + np.log(np.diag(self.gram)).sum())
 
     def deviances(self, squares: FloatArray) -> FloatArray:
-        """−2 × the restricted log-likelihood (games,) of games of these `squares`, each of its own
-        scale."""
+        """−2 × the restricted log-likelihood (games,), each game at its own scale."""
         p, d = self.trend.shape
         return (p - d) * np.log(squares) + 2 * self.volume
 
     def precision(self) -> FloatArray:
-        """P (p, p) of the values once the trend is taken off: e_j = (P y)_j/P_jj is how far the
-        value of pair j is from what the others predict, and 1/P_jj the variance of that in units of
-        scale."""
+        """The precision matrix P (p, p) of the values with the trend projected out.
+
+        e_j = (P y)_j/P_jj is the leave-one-out error of pair j, and 1/P_jj its variance in units of
+        scale.
+        """
         whitened = self.residual(
             solve_triangular(self.factor, np.eye(len(self.factor)), lower=True)
         )
@@ -173,7 +175,7 @@ class Process:
 
 
 def _undetermined(shape: tuple[int, ...]) -> InputError:
-    """Of so many pairs and players."""
+    """The error for pairs and players of this shape (p, d)."""
     return InputError(
         f"the {2 * shape[0]} coalitions of this kriging design do not determine the attributions "
         f"of {shape[1]} "
@@ -182,28 +184,32 @@ def _undetermined(shape: tuple[int, ...]) -> InputError:
 
 
 def solution_bytes(d: int, n_pairs: int, n_entries: int) -> int:
-    """That a solution keeps and takes, of so many entries of contrasts a pair."""
+    """Bytes of a solution and its computation, with `n_entries` contrast entries a pair."""
     return SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (n_entries + 4 * d)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights of the odd values y = (v(S) − v(S̄))/2 of the pairs, (N, ∅) first."""
+    """Weights of the odd values y = (v(S) − v(S̄))/2 of the pairs, and their error contrasts.
+
+    The pair (N, ∅) comes first.
+    """
 
     weights: FloatArray
-    """W (p, d)"""
+    """W (p, d), weights in φ."""
     contrasts: FloatArray
-    """(p, R, c): sums over random signs of leave-one-out errors; no additive game moves them."""
+    """(p, R, c): sums over random signs of leave-one-out errors; 0 for every additive game."""
     spread: FloatArray
-    """(d,): what a player's error is of its contrast."""
+    """(d,): each player's error relative to its contrast."""
     shared: int = 0
-    """The first columns of the contrasts, which together hold what the errors of the players add up
-    to: see `with_missed`."""
+    """Number of leading contrast columns that hold what φ misses: see `with_missed`."""
 
     def with_missed(self, pairs: FloatArray, precision: FloatArray, likely: FloatArray) -> Solution:
-        """With columns of what φ misses by the leave-one-out errors: that of player i is in the
-        contrast i // shared, column i % shared.  `likely` are the weights (p, d) of the process of
-        this precision."""
+        """The solution with contrast columns for what φ misses, by the leave-one-out errors.
+
+        Player i is in contrast i // shared, column i % shared.  `likely` are the weights (p, d) of
+        the process of this precision.
+        """
         p, d = pairs.shape
         n_groups = self.contrasts.shape[1]
         missed = (
@@ -218,8 +224,10 @@ class Solution:
         )
 
     def moves(self, groups: FloatArray) -> FloatArray:
-        """Of φ (R, n, d, k), whose squares sum to the squared standard errors, from sums of
-        contrasts (R, n, c, k)."""
+        """Moves of φ (R, n, d, k) from sums of contrasts (R, n, c, k).
+
+        Their squares sum to the squared standard errors.
+        """
         moved = np.asarray(groups[:, :, self.shared :] * self.spread[:, None])
         if self.shared:
             n_groups, n, _, k = groups.shape
@@ -232,8 +240,10 @@ class Solution:
         return moved
 
     def block(self, masks: BoolArray, start: int) -> CoalitionBlock:
-        """Coalitions start… of a list, masks (m, d): each has ± half the weight of the odd value of
-        its pair."""
+        """The coalitions of a list from `start` on, masks (m, d), with their scores.
+
+        Each has ± half the weight of its pair's odd value.
+        """
         m = len(masks)
         pair, is_complement = np.divmod(np.arange(start, start + len(masks)), 2)
         sign = np.where(is_complement, -0.5, 0.5)
@@ -247,8 +257,7 @@ class Solution:
 
 
 def random_signs(n_pairs: int, n_groups: int, seed: int, *of: int) -> FloatArray:
-    """Of the leave-one-out error of each pair, or of what else they are drawn for, in each contrast
-    (p, R)."""
+    """Random signs ±1 (p, R), one for each row, usually a pair, in each contrast."""
     return np.where(stream(seed, CONTRASTS, *of).random((n_pairs, n_groups)) < 0.5, -1.0, 1.0)
 
 
@@ -260,13 +269,13 @@ def error_contrasts(
     signs: FloatArray,
     is_by_player: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """`contrasts` (p, R, c) and `spread` (d,) of a `Solution`, of posterior variance (d,), from
-    random signs (p, R).
+    """`contrasts` (p, R, c) and `spread` (d,) of a `Solution`, from random signs (p, R).
 
-    contrast_g = Σ_j sign_jg influence_j e_j/√R, of each player, or of one scale for all of them.
+    contrast_g = Σ_j sign_jg influence_j e_j/√R, for each player, or one scale for all of them.
+    `variance` is the posterior variance (d,).
     """
     diagonal = np.diag(precision)
-    # (p, p): column j gives the error of pair j
+    # (p, p): column j gives the leave-one-out error of pair j
     left_out = precision / diagonal / np.sqrt(signs.shape[1])
     by_scale = np.sqrt(scale_weights(pairs) * diagonal)
     if not is_by_player:
@@ -279,12 +288,15 @@ def error_contrasts(
 
 
 def missed_weights(pairs: FloatArray) -> FloatArray:
-    """Weights C (p, d) of the leave-one-out errors in what φ misses, if those of a size stand for
-    all coalitions of it: C_ji = w_ji (N_s − n_s)/n_s, of n_s pairs of N_s; a size of which there
-    are none is taken to miss as much as the mean of those that are there in part."""
+    """Weights C (p, d) of the leave-one-out errors in the estimate of what φ misses.
+
+    The errors of the n_s listed pairs of a size stand for all N_s: C_ji = w_ji (N_s − n_s)/n_s.  A
+    size with no listed pair is taken to miss as much as the mean of the sizes that are partly
+    listed.
+    """
     d = pairs.shape[1]
     inside = (pairs > 0).sum(axis=1, keepdims=True)
-    # w C(d, s), which is large
+    # w C(d, s), as C(d, s) alone may be huge
     of_all = np.where(pairs > 0, 2 / np.maximum(inside, 1), -2 / np.maximum(d - inside, 1))
     sizes = np.arange(d // 2 + 1)
     size = np.minimum(inside, d - inside)[:, 0]
@@ -300,9 +312,11 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
 
 
 def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
-    """Moves (R, …) of what φ misses of the players, which are along this axis: of that part of its
-    square which is beyond the usual one, (median/0.6745)², with the signs of it and alternating
-    ones."""
+    """Moves (R, …) for the part of what φ misses that is larger than usual among the players.
+
+    The players are along `axis`.  The squared moves sum to the square of it above (median/0.6745)²;
+    they have its sign and alternate in sign.
+    """
     usual = np.median(np.abs(missed), axis=axis, keepdims=True) / USUAL
     part = np.sign(missed) * np.sqrt(np.maximum(np.square(missed) - np.square(usual), 0.0))
     signs = np.where(np.arange(n_groups) % 2, -1.0, 1.0) / np.sqrt(max(n_groups, 1))
@@ -310,8 +324,10 @@ def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
 
 
 def exact_weights(pairs: FloatArray) -> FloatArray:
-    """Weights (p, d) of the odd values of pairs in φ where every pair is there: 2/(s C(d, s)) for
-    the s members of a coalition, −2/((d − s) C(d, s)) for the others."""
+    """Weights (p, d) of the pairs' odd values in φ if every pair is listed.
+
+    2/(s C(d, s)) for the s members of a coalition, −2/((d − s) C(d, s)) for the others.
+    """
     d = pairs.shape[1]
     size = (pairs > 0).sum(axis=1, keepdims=True)
     log_all = lgamma(d + 1)
@@ -322,13 +338,11 @@ def exact_weights(pairs: FloatArray) -> FloatArray:
 
 
 def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) -> FloatArray:
-    """√κ_i (W_ji − w_ji) (p, d): what the leave-one-out error of pair j moves the error of player i
-    by.
+    """√κ_i (W_ji − w_ji) (p, d): influence of pair j's leave-one-out error on player i's error.
 
-    Of the `excess` W − w (p, d) and the diagonal (p,) of P, κ_i = (variance_i/Σ_j
-    excess_ji²/P_jj)^trust: under the prior the sum stands for the posterior variance (d,), which is
-    trusted where there are many pairs a player; where there are few, the roughness of the values
-    decides alone.
+    Given the `excess` W − w (p, d) and the diagonal (p,) of P, κ_i = (variance_i/Σ_j
+    excess_ji²/P_jj)^trust.  Under the prior the sum estimates the posterior variance (d,), which is
+    trusted with many pairs a player; with few, the roughness of the values decides alone.
     """
     trust = max(FULL_TRUST - TRUST_LOST * excess.shape[1] / len(excess), 0.0)
     expected = np.square(excess).T @ (1 / diagonal)
@@ -337,22 +351,20 @@ def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) ->
 
 
 def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> FloatArray:
-    """Influence (p, d) whose squares are half those given, half the posterior variance (d,) times
-    by_scale² (p,).
+    """Influence (p, d): its square is the mean of moved² and variance (d,) × by_scale² (p,).
 
-    The first knows which players have rough values; the second that pairs alike miss what is alike:
-    errors on products of many players would be a quarter too small without.
+    The first shows which players have rough values; the second (posterior variance) that similar
+    pairs miss the same: without it errors on products of many players are a quarter too small.
     """
     return np.sqrt((np.square(moved) + np.square(by_scale)[:, None] * variance) / 2)
 
 
 def scale_weights(pairs: FloatArray) -> FloatArray:
-    """What the leave-one-out error of each pair (p,) counts in the scale of a game; they sum to 1,
-    the ends count 0.
+    """Weight of each pair's leave-one-out error (p,) in the scale of a game; they sum to 1.
 
-    What phi misses is coalitions of the sizes that were drawn from.  Sizes that are all there are
-    further out: their errors are extrapolations, and too large on games of strong interactions,
-    where those of drawn ones are too small.
+    What φ misses are coalitions of the sampled sizes.  Completely listed sizes are further out:
+    their errors are extrapolations, and too large on games with strong interactions, where those of
+    sampled sizes are too small.  The ends have weight 0.
     """
     d = pairs.shape[1]
     inside = (pairs > 0).sum(axis=1)
@@ -368,8 +380,10 @@ def scale_weights(pairs: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def listed_interactions(pair_list: PairList, decay: float) -> FloatArray:
-    """Weights (p, pairs of players) of the even values of a list in the interaction index of two
-    players, the same bits on any number of cores; InputError of too many players."""
+    """Weights (p, pairs of players) of a list's even values in the interaction index.
+
+    The same bits on any number of cores; InputError with too many players.
+    """
     if pair_list.n_players > MAX_PAIRED_PLAYERS:
         raise InputError(
             f"interactions are for at most {MAX_PAIRED_PLAYERS} players, not "
@@ -380,11 +394,11 @@ def listed_interactions(pair_list: PairList, decay: float) -> FloatArray:
 
 
 def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
-    """Weights (p, pairs of players) of the even values (v(S) + v(S̄))/2 in the interaction index of
-    two players.
+    """Weights (p, pairs of players) of the even values (v(S) + v(S̄))/2 in the interaction index.
 
     I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1) at its posterior mean: the constant is a flat
-    trend, the orders 2, 4, … vary by `decay`, or all coefficients alike where it is None.
+    trend, the variances of the orders 2, 4, … fall by `decay`, or are equal for all coefficients
+    where it is None.
     """
     d = pairs.shape[1]
     variances = order_variances(pairs.shape[1], 2, decay)

@@ -1,9 +1,8 @@
-"""Gaussian priors of games: what is likely of the odd part of a game, which pairs of complements
-show.
+"""Gaussian priors on games, as far as pairs of complements show them: on the odd part of a game.
 
-A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  A coalition S and its
-complement show the odd part y(S) = (v(S) − v(S̄))/2, on which alone φ_i = Σ_{T∋i, |T| odd} 2
-c_T/|T| depends.  Such pairs are rows z (p, d) of ±1, the pair (N, ∅) first.
+A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  The values of a
+coalition S and its complement give the odd part y(S) = (v(S) − v(S̄))/2, and φ_i = Σ_{T∋i, |T| odd}
+2 c_T/|T| depends on it alone.  Such pairs are rows z (p, d) of ±1, the pair (N, ∅) first.
 """
 
 from __future__ import annotations
@@ -32,34 +31,44 @@ __all__ = [
 ]
 
 RELEVANT_ORDERS = (3, 5, 7, 9)
-"""In which players differ; in higher ones, which are weak where that matters, all are alike."""
+"""Orders in which players differ; in higher ones, weak where that matters, they are alike."""
 MANY_PLAYERS = 64
 MAX_RELEVANT_PLAYERS = 256
-"""More than the first are many: they have no sparse terms, and fewer priors.  More than the second
-are all alike but in a mean over priors: the sums over products of so many are slow."""
+"""Limits on what depends on single players.
+
+With more than `MANY_PLAYERS` there are no sparse terms and fewer priors.  With more than
+`MAX_RELEVANT_PLAYERS` all players have the same relevance except in a mean over priors: the sums
+over products of so many players are slow.
+"""
 ROW_BLOCK = 128
-"""Pairs whose correlations with all others are computed at once."""
+"""Number of pairs whose correlations with all others are computed at once."""
 LEAST_SIZE = 0.01
-"""Of the attributions of a player over that of the largest ones."""
+"""The least size of a player's attributions, relative to the largest."""
 SIZE_LENGTH = 0.3
-"""Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15
-to 38 players have the same errors within 5 % from 0.1 to 1."""
+"""Correlation length of a player's effect over coalition sizes, in units of |2|S|/d − 1|.
+
+Voting, airport and product games of 15 to 38 players have the same errors within 5 % from 0.1 to 1.
+"""
 COMMON = 10.0
 COMMON_PAIRS = 30
-"""Variance, of the players' variation, of an effect of size that all share: a vote jumps at its
-quota whoever is there.  Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports
-would have 1.2 to 2.5 times the error."""
+"""Variance of the size effect that all players share, for votes, which jump at their quota.
+
+`COMMON` times the variation, multiplied with (p − d)²/(30 d), at most 1, for p pairs: with all of
+it just above size 1, airports would have 1.2 to 2.5 times the error.
+"""
 MOST_COMMON_PAIRS = 8
-"""A player, from which on it is left out: votes would gain 2 %, airports and products of 60 players
-lose up to 7."""
+"""Pairs a player from which on the shared size effect is left out.
+
+Votes would gain 2 % by it, airports and products of 60 players would lose up to 7 %.
+"""
 
 
 def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
-    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players,
-    together 1.
+    """Total variances (d + 1,) of the interaction orders first, first + 2, …, summing to 1.
 
-    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient
-    has the same one, also in order first − 2, which is a part of the trend and changes no result.
+    They are proportional to decay^((s − first)/2), or to C(d, s) where decay is None: then every
+    coefficient has the same variance, also in order first − 2, which is a part of the trend and
+    changes no result.
     """
     sizes = np.arange(first, d + 1, 2)
     if decay is None:
@@ -77,8 +86,7 @@ def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
 
 
 def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
-    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d +
-    1,) by order."""
+    """Covariances (p, p) of the values at pairs z (p, d), given the variances (d + 1,) by order."""
     d = pairs.shape[1]
     inner = pairs @ pairs.T
     return np.asarray((variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)])
@@ -86,36 +94,45 @@ def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Prior:
-    """Independent coefficients c_T of games, and effects of players that change with the size of
-    the coalition."""
+    """A Gaussian prior of games: independent coefficients c_T, and effects that vary with size."""
 
     variances: FloatArray
-    """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes
-    no result."""
+    """(d + 1,): total variance of each order.
+
+    That of order 1 is a part of the trend and changes no result.
+    """
     variation: float
-    """Variance of Σ_i z_i g_i(|S|)/√d, g_i(|S|) of variance 1 and correlation exp(−||t| −
-    |t'||/`SIZE_LENGTH`) at the sizes t = 2|S|/d − 1, and, by `COMMON`, of t h(|S|): what
-    independent coefficients cannot say of a vote."""
+    """Variance of the effects that change with the coalition size, Σ_i z_i g_i(|S|)/√d.
+
+    The correlation of g_i between sizes t = 2|S|/d − 1 and t' is exp(−||t| − |t'||/`SIZE_LENGTH`).
+    With few pairs there is also t h(|S|), by `COMMON`.  Independent coefficients alone do not
+    describe votes.
+    """
     relevance: FloatArray | None
-    """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are
-    alike."""
+    """(d,): σ²_T is proportional to its product over T, in `RELEVANT_ORDERS`; None: all alike."""
     decay: float
 
     @classmethod
     def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
-        """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1
-        too."""
+        """Build a prior whose odd orders s ≥ 3 have total variances ∝ decay^((s−3)/2), with sum 1.
+
+        Order 1 has the variance 1.
+        """
         return cls(order_variances(d, 3, decay), variation, relevance, decay)
 
     @classmethod
     def flat(cls, d: int) -> Prior:
-        """Every c_T of the same variance, so that the kernel is 1: where every coalition is there,
-        no prior matters."""
+        """Build the prior of equal variances for all c_T, under which the values are independent.
+
+        It is for a complete list, where no prior matters.
+        """
         return cls(order_variances(d, 3, None), 0.0, None, 1.0)
 
     def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
-        """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they
-        are there already."""
+        """Sum of the covariances of all parts of the prior at pairs z (p, d).
+
+        `known` are the `correlations` of the pairs, if already computed.
+        """
         alike = self.variances.copy()
         if self.relevance is not None:
             alike[_relevant_orders(pairs.shape[1])] = 0.0
@@ -129,17 +146,17 @@ class Prior:
 
 @dataclass(frozen=True)
 class Covariances:
-    """Of the odd values at pairs, and of the attributions, by a part of a prior."""
+    """Covariances of the odd values at pairs and of the attributions, for a part of a prior."""
 
     values: FloatArray
-    """(p, p)"""
+    """(p, p): covariances of the odd values."""
     with_phi: FloatArray
-    """(p, d): cov(φ_i, y)."""
+    """(p, d): covariances of the odd values and φ."""
     phi: FloatArray
-    """(d,): variance of φ_i."""
+    """(d,): prior variance of φ."""
 
     def times(self, share: float) -> Covariances:
-        """With `share` of all variances."""
+        """All covariances multiplied with `share`."""
         return Covariances(share * self.values, share * self.with_phi, share * self.phi)
 
     def __add__(self, other: Covariances) -> Covariances:
@@ -149,9 +166,9 @@ class Covariances:
 
 
 def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
-    """Of coefficients whose variance depends on the order alone (d + 1,)."""
+    """Covariances for coefficients whose variance (d + 1,) depends on the order alone."""
     d = pairs.shape[1]
-    # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(minus signs among the others)
+    # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(number of minus signs among the other players)
     others = (variances[1:] * 2 / d) @ krawtchouk(d - 1)
     minus = (pairs < 0).sum(axis=1, keepdims=True) - (pairs < 0)
     sizes = np.arange(1, d + 1, 2)
@@ -162,8 +179,10 @@ def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
 def _of_relevance(
     pairs: FloatArray, variances: FloatArray, relevance: FloatArray, known: FloatArray | None
 ) -> Covariances:
-    """Of the orders in which players differ; `known` are the `correlations` of the pairs, where
-    they are there."""
+    """Covariances for the orders in which players differ.
+
+    `known` are the `correlations` of the pairs, if already computed.
+    """
     orders = _relevant_orders(len(relevance))
     if known is None:
         values = np.zeros((len(pairs), len(pairs)))
@@ -173,7 +192,7 @@ def _of_relevance(
     else:
         values = np.tensordot(variances[orders], known, 1)
     weights = np.zeros(max(orders))
-    # cov(φ_i, y) by order − 1
+    # weights of order s in cov(φ_i, y), at position s − 1
     weights[orders - 1] = variances[orders] * 2 / (orders * _elementary(relevance)[orders])
     of_phi = np.zeros_like(weights)
     of_phi[orders - 1] = weights[orders - 1] * 2 / orders
@@ -184,15 +203,15 @@ def _of_relevance(
 
 
 def _relevant_orders(d: int) -> NDArray[np.int64]:
-    """Those of `RELEVANT_ORDERS` that d players have."""
+    """The `RELEVANT_ORDERS` up to d."""
     return np.array([s for s in RELEVANT_ORDERS if s <= d], dtype=np.int64)
 
 
 def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
-    """Of Σ_i z_i g_i(|S|)/√d, and of t h(|S|), t = 2|S|/d − 1, where there are few pairs.
+    """Covariances for the size effects Σ_i z_i g_i(|S|)/√d and, with few pairs, t h(|S|).
 
-    A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d)
-    − α)/(d − 1); a game t h(|S|) gives every player 2 h(d)/d.
+    t = 2|S|/d − 1.  A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other
+    player β = (2g(d) − α)/(d − 1); a game t h(|S|) gives every player 2 h(d)/d.
     """
     p, d = pairs.shape
     size = (pairs > 0).sum(axis=1)
@@ -204,7 +223,7 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
         alpha = 2 / d * (g[1:d].sum(axis=0) + g[d])
         return alpha, (2 * g[d] - alpha) / max(d - 1, 1)
 
-    alpha, beta = effects(rho / d)  # of the sizes of coalitions
+    alpha, beta = effects(rho / d)  # (d + 1,): by coalition size
     with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
     variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
     parts = Covariances(
@@ -221,11 +240,11 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
 
 @lru_cache(maxsize=8)
 def krawtchouk(d: int) -> FloatArray:
-    """κ_s(h) (d + 1, d + 1): mean of χ_T over |T| = s at coalitions that differ in h players;
-    κ_s(0) = 1.
+    """Normalized Krawtchouk polynomials κ_s(h) (d + 1, d + 1), with κ_s(0) = 1.
 
-    (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the middle
-    distance alone; beyond, κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
+    κ_s(h) is the mean of χ_T(S) χ_T(S') over |T| = s, where S and S' differ in h players.  The
+    recursion (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the
+    middle distance alone; beyond, κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
     """
     half = d // 2
     near = np.arange(half + 1)
@@ -243,8 +262,10 @@ def krawtchouk(d: int) -> FloatArray:
 
 
 def _elementary(numbers: FloatArray) -> FloatArray:
-    """e_0, e_1, … (orders,) of numbers (n,): sums of the products of s of them, to the last
-    relevant order."""
+    """Elementary symmetric polynomials e_0, e_1, … (orders,) of numbers (n,).
+
+    Up to the last relevant order.
+    """
     out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
     out[0] = 1.0
     for number in numbers:
@@ -253,7 +274,7 @@ def _elementary(numbers: FloatArray) -> FloatArray:
 
 
 def correlations(pairs: FloatArray, relevance: FloatArray) -> FloatArray:
-    """Of the values at pairs z (p, d), by each of the relevant orders: (orders, p, p)."""
+    """Correlations (orders, p, p) of the values at pairs z (p, d), for each relevant order."""
     out = np.empty((len(_relevant_orders(len(relevance))), len(pairs), len(pairs)))
     for block, later, part in _correlated_blocks(pairs, relevance):
         out[:, block, later] = part
@@ -264,8 +285,7 @@ def correlations(pairs: FloatArray, relevance: FloatArray) -> FloatArray:
 def _correlated_blocks(
     pairs: FloatArray, relevance: FloatArray
 ) -> Iterator[tuple[slice, slice, FloatArray]]:
-    """Pairs of a block, these and all later ones, and the `correlations` (orders, q, p) of the
-    two."""
+    """Yield blocks of `correlations`: q pairs, these and all later pairs, and (orders, q, p)."""
     orders = _relevant_orders(len(relevance))
     totals = _elementary(relevance)[orders]
     for start in range(0, len(pairs), ROW_BLOCK):
@@ -276,8 +296,10 @@ def _correlated_blocks(
 
 
 def player_sizes(phi: FloatArray) -> FloatArray:
-    """(d,): root mean square over games of phi (games, d), each game scaled to the same, the
-    largest of them 1."""
+    """Relative attribution sizes (d,) from phi (games, d): the largest is 1.
+
+    The root mean square over games, each scaled to the same norm.
+    """
     squares = np.square(phi)
     norm = squares.sum(axis=1, keepdims=True)
     size = np.sqrt((squares / np.where(norm > 0, norm, 1.0)).mean(axis=0))

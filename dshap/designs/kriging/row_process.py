@@ -1,9 +1,9 @@
-"""Which Gaussian process each game is taken for: one that is the same for all games, or its own.
+"""Gaussian processes of games: one that all games share, or a separate one for each game.
 
-A game's own process has players as relevant as the attributions are large that the shared one
-expects: which players matter differs from row to row wherever rows differ from the background in a
-few columns, as words do.  A part of it is the shared one, for players of small attributions that
-have large interactions.
+In a game's own process, players are as relevant as their attributions under the shared process are
+large: which players matter differs from row to row wherever rows differ from the background in a
+few columns, as words do.  A part of its variance is that of the shared process, for players with
+small attributions and large interactions.
 """
 
 from __future__ import annotations
@@ -21,44 +21,48 @@ from dshap.designs.kriging.sparse_terms import ROUGHNESS, Screen, TermBase
 __all__ = ["GameProcess", "GameProcesses", "own_seconds"]
 
 SHARED_PART = 0.2
-"""Of the variance of a game's own process, that is as in the shared one.  It costs a twentieth of
-the gain on networks, words and images; without it players whose interactions are large but whose
-attributions cancel double the error."""
+"""Part of the variance of a game's own process that is as in the shared one.
+
+It costs a twentieth of the gain on networks, words and images; without it, players with large
+interactions whose attributions cancel double the error.
+"""
 
 SQUARE_SECONDS = 1.3e-9
 CUBE_SECONDS = 6e-11
-"""What a game's own process takes for p pairs of d players: p²·d of the first and p³ of the second,
-as measured with 128 and 1,024 pairs of 12 to 60 players."""
+"""Seconds of fitting a separate process to p pairs of d players.
+
+p²·d times `SQUARE_SECONDS` plus p³ times `CUBE_SECONDS`, as measured with 128 and 1,024 pairs of 12
+to 60 players.
+"""
 
 
 def own_seconds(d: int, n_pairs: int) -> float:
-    """Of a process of its own: its kernel, which is a sum over products of players, and its
-    factors."""
+    """Estimated seconds to fit a separate process: its kernel matrix and its factors."""
     return float(n_pairs) ** 2 * (SQUARE_SECONDS * d + CUBE_SECONDS * n_pairs)
 
 
 @dataclass(frozen=True)
 class GameProcess:
-    """The process of a game that is likelier by it."""
+    """A game's own process, where the game is likelier under it."""
 
     relevance: FloatArray
-    """(d,)"""
+    """Relevances (d,) of the players."""
     process: Process
 
 
 @dataclass(frozen=True)
 class GameProcesses:
-    """The processes of games at pairs z (p, d)."""
+    """The processes of games at pairs z (p, d): the shared one, and separate ones on demand."""
 
     pairs: FloatArray
     prior: Prior
-    """Of all games."""
+    """The prior of the shared process."""
     own_decay: float | None = None
-    """Of a game's own process; None: as that of all."""
+    """Decay of the separate processes; None: as in `prior`."""
 
     @cached_property
     def shared(self) -> TermBase:
-        """The process of all games."""
+        """The shared process, with the products of three players at its pairs."""
         return TermBase.of(Screen(self.pairs), Process.of(self.pairs, self._parts), self.prior)
 
     @cached_property
@@ -66,8 +70,7 @@ class GameProcesses:
         return self.prior.covariances(self.pairs)
 
     def likelier(self, odd: FloatArray) -> GameProcess | None:
-        """The own process of a game odd (p,), where its values are likelier by that; None: by the
-        shared one."""
+        """The own process of a game odd (p,), or None if the shared one is at least as likely."""
         relevance = self.relevance(odd)
         if relevance is None:
             found = None
@@ -78,15 +81,18 @@ class GameProcesses:
         return None
 
     def is_likelier(self, process: Process, odd: FloatArray) -> bool:
-        """Whether a game odd (p,) is likelier by this process than by the shared one."""
+        """Whether a game odd (p,) is likelier under this process than under the shared one."""
         own, shared = (
             each.deviances(each.squares(odd[:, None]))[0] for each in (process, self.shared.process)
         )
         return bool(own < shared)
 
     def relevance(self, odd: FloatArray) -> FloatArray | None:
-        """Of the players (d,) of a game odd (p,), the root of the mean φ² under the shared process:
-        φ̂² and its variance; None of an additive game."""
+        """Relevances (d,) of a game odd (p,): its expected attribution sizes; None if additive.
+
+        The size is the root of the mean of φ² under the shared process: φ̂² plus its posterior
+        variance.
+        """
         p, d = self.pairs.shape
         shared = self.shared
         squares = shared.process.squares(odd[:, None])[0]
@@ -98,8 +104,10 @@ class GameProcesses:
         return np.asarray(size / size.mean())
 
     def process(self, relevance: FloatArray, known: FloatArray | None = None) -> Process:
-        """That of a game whose players have this relevance (d,); `known` are the `correlations` by
-        it, where they are there already."""
+        """The separate process of players with this relevance (d,).
+
+        `known` are the `correlations` of the pairs by it, if already computed.
+        """
         prior = Prior.of(
             len(relevance), self.own_decay or self.prior.decay, self.prior.variation, relevance
         )
@@ -109,12 +117,14 @@ class GameProcesses:
         return Process.of(self.pairs, parts)
 
     def base(self, process: Process) -> TermBase:
-        """What the terms of a game of this process stand beside."""
+        """This process as the Gaussian part that sparse terms are added to."""
         return TermBase.of(self.shared.screen, process, self.prior)
 
     def expected_ratio(self, odd: FloatArray) -> float:
-        """Root mean square error of φ that the likelier process of a game odd (p,) expects, over
-        that of the shared; NaN of an additive game."""
+        """Expected error of φ with a game's likelier process, relative to the shared one.
+
+        The ratio of root mean square errors; 1 with the shared process; NaN for an additive game.
+        """
         squares = self.shared.process.squares(odd[:, None])[0]
         found = self.likelier(odd)
         if not squares > ROUGHNESS * (odd @ odd):
@@ -127,11 +137,10 @@ class GameProcesses:
     def estimates(
         self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool, is_by_game: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """phi (games, d) and moves (R, games, d) of odd values (games, p): see
-        `TermBase.estimates`.
+        """phi (games, d) and moves (R, games, d) of odd values (games, p), as `TermBase.estimates`.
 
-        Errors of games with a process of their own are multiplied with `doubt`, with terms those of
-        all.
+        `doubt` multiplies the errors of games with a separate process and, with sparse terms, of
+        all games.
         """
         phi = np.zeros((len(odd), self.pairs.shape[1]))
         moves = np.zeros((signs.shape[1], *phi.shape))

@@ -1,10 +1,9 @@
-"""Sparse interactions of three players, found game by game: what a process of games that are all
-alike cannot say.
+"""Sparse interactions of three players, found per game by empirical Bayes.
 
 The odd values of a game at pairs z (p, d) are y = Zβ + Xc + g: the trend, a few coefficients c_T of
-products χ_T of three players, with variances v_T, and a Gaussian process g of the base's kernel.
-With the base's precision P (p, p) (its trend taken off) the posterior of c has covariance M = (XᵀPX
-+ V⁻¹)⁻¹ and mean c = MXᵀPy, in units of the game's scale; variances are those of the largest
+products χ_T of three players, with variances v_T, and a Gaussian process g with the base's kernel.
+With the base's precision P (p, p), its trend projected out, the posterior of c has covariance M =
+(XᵀPX + V⁻¹)⁻¹ and mean c = MXᵀPy, in units of the game's scale.  The variances maximise the
 likelihood, by expectation–maximisation.
 """
 
@@ -38,29 +37,35 @@ __all__ = ["ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted", "held_b
 ROUNDS = 4
 TERMS = 50
 STEPS = 6
-"""Products with the largest gradients of the likelihood are taken up in so many rounds, so many at
-a time, and all variances have so many steps of expectation–maximisation after each."""
+"""Sizes of a fit.
+
+In each of `ROUNDS` rounds, the `TERMS` products with the largest gradients of the likelihood are
+added, then all variances get `STEPS` steps of expectation–maximisation.
+"""
 BATCH = 32
-"""Games that are screened at once."""
+"""Number of games that are screened at once."""
 LEAST_VARIANCE = 1e-14
-"""Of a coefficient, in units of scale."""
+"""The least variance of a coefficient, in units of scale."""
 ROUGHNESS = 1e-16
-"""Of the sum of squares of a game: a process leaves less of an additive one, in which nothing is
-looked for."""
+"""Residual sum of squares, relative to a game's own, up to which a game counts as additive.
+
+No terms are looked for in an additive game.
+"""
 LEAST_SCALE = 1e-10
-"""Of the scale without terms: variances, which are in units of it, stay such that no precision is
-lost."""
+"""The least scale, relative to that without terms.
+
+Variances are in units of the scale: below this they would lose precision.
+"""
 ROUNDING = 1e-6
-"""Of that scale, by which terms may seem to explain more than there is."""
+"""Part of that scale by which terms may seem to explain more than there is."""
 SPARE = 8
-"""Values beyond the trend's, at least, for each product of a round."""
+"""Values beyond the number of players needed for each product of a round."""
 FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
-"""A pair, of the columns that are held while a game is fitted."""
+"""Bytes a pair for the columns held while a game is fitted."""
 
 
 def held_bytes(d: int, n_pairs: int, may_have_terms: bool) -> int:
-    """Of a game's process and, with terms, of products of two players and the largest columns of a
-    game."""
+    """Bytes to fit a game's process and, with terms, products of two players and its columns."""
     return (SQUARES + 2) * 8 * n_pairs**2 + (
         n_pairs * (4 * d**2 + FITTED_BYTES) if may_have_terms else 0
     )
@@ -74,7 +79,7 @@ class Screen:
 
     @cached_property
     def triples(self) -> NDArray[np.intp]:
-        """(d(d−1)(d−2)/6, 3), in lexicographic order."""
+        """Players of each product (d(d−1)(d−2)/6, 3), in lexicographic order."""
         first, second = np.triu_indices(self.pairs.shape[1], 1)
         parts = [
             np.stack([np.full(len(first) - start, i), first[start:], second[start:]], axis=1)
@@ -83,7 +88,7 @@ class Screen:
         return np.concatenate(parts)
 
     def gradients(self, weighted: FloatArray) -> FloatArray:
-        """χ_Tᵀ weighted (triples, games) of all products, from values (p, games)."""
+        """χ_Tᵀ weighted (triples, games) of all products, from weighted values (p, games)."""
         return np.concatenate(
             [
                 self._products[:, start:].T @ (self.pairs[:, [i]] * weighted)
@@ -93,45 +98,45 @@ class Screen:
 
     @cached_property
     def _products(self) -> FloatArray:
-        """Of two players (p, d(d−1)/2)."""
+        """Products of two players (p, d(d−1)/2)."""
         first, second = np.triu_indices(self.pairs.shape[1], 1)
         return np.asarray(self.pairs[:, first] * self.pairs[:, second])
 
     def _starts(self) -> Iterator[tuple[int, int]]:
-        """Player i, and where the pairs of later players start among all pairs."""
+        """Each player i, and the position of its first pair with a later player among all pairs."""
         d = self.pairs.shape[1]
         return ((i, (i + 1) * d - (i + 1) * (i + 2) // 2) for i in range(d - 2))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The products that a game was given."""
+    """The sparse terms fitted to a game."""
 
     triples: NDArray[np.intp]
-    """(t, 3)"""
+    """Players of each term (t, 3)."""
     columns: FloatArray
-    """X (p, t)"""
+    """X (p, t), the terms' products at the pairs."""
     weighted: FloatArray
-    """PX (p, t)"""
+    """PX (p, t)."""
     covariance: FloatArray
-    """M (t, t)"""
+    """M (t, t), the posterior covariance of the coefficients."""
     coefficients: FloatArray
-    """c (t,)"""
+    """c (t,), the posterior mean of the coefficients."""
 
     def effects(self, d: int) -> FloatArray:
-        """(t, d): φ of each product, 2/3 for its players."""
+        """φ (t, d) of each product χ_T: 2/3 for its players."""
         out = np.zeros((len(self.triples), d))
         out[np.arange(len(out))[:, None], self.triples] = 2 / 3
         return out
 
     def diagonal(self, precision: FloatArray) -> FloatArray:
-        """(p,): of the precision with these products, P − PXMXᵀP."""
+        """Diagonal (p,) of the precision with these products, P − PXMXᵀP."""
         return np.asarray(
             np.diag(precision) - (self.weighted @ self.covariance * self.weighted).sum(axis=1)
         )
 
     def left_out(self, odd: FloatArray, precision: FloatArray) -> FloatArray:
-        """Leave-one-out errors (p,) of the game odd (p,), with these variances."""
+        """Leave-one-out errors (p,) of the game odd (p,), at these variances."""
         return np.asarray(
             precision @ (odd - self.columns @ self.coefficients) / self.diagonal(precision)
         )
@@ -139,44 +144,43 @@ class Fit:
 
 @dataclass(frozen=True)
 class TermBase:
-    """The process that games have sparse terms beside."""
+    """The Gaussian-process part that sparse terms are added to."""
 
     screen: Screen
     process: Process
     precision: FloatArray
-    """P (p, p)"""
+    """P (p, p), the precision of the process with its trend projected out."""
     weights: FloatArray
-    """W (p, d), without terms."""
+    """W (p, d), weights of the odd values without terms."""
     variance: FloatArray
-    """(d,): of phi, in units of scale."""
+    """(d,): posterior variance of phi, in units of scale."""
     of_triple: float
-    """Variance of the coefficient of three players."""
+    """Prior variance of the coefficient of a product of three players."""
 
     @cached_property
     def missed(self) -> FloatArray:
-        """(p, d): weights of leave-one-out errors in what phi misses."""
+        """Weights (p, d) of leave-one-out errors in the estimate of what phi misses."""
         return missed_weights(self.screen.pairs)
 
     @classmethod
     def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
-        """At pairs z (p, d)."""
+        """Build the base of a prior at pairs z (p, d)."""
         return cls.of(Screen(pairs), Process.at(pairs, prior), prior)
 
     @classmethod
     def of(cls, screen: Screen, process: Process, prior: Prior) -> TermBase:
-        """Of a process at the pairs of the screen, of the prior's variances."""
+        """Build the base of a process at the screen's pairs; the prior gives `of_triple`."""
         of_triple = prior.variances[3] / comb(screen.pairs.shape[1], 3)
         return cls(screen, process, process.precision(), *process.posterior(), of_triple)
 
     def estimates(
         self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool
     ) -> tuple[FloatArray, ...]:
-        """phi (games, d) and moves (R, games, d) of odd values (games, p), std_error² the sum of
-        squared moves.
+        """phi (games, d) and moves (R, games, d) of odd values (games, p).
 
-        φ = Wᵀ(y − Xc) + effectsᵀc adds up as the base does.  Errors are as those of
-        `error_contrasts` from signs (p, R), with the weights and leave-one-out errors that the
-        terms leave, times `doubt`.
+        std_error² is the sum of squared moves.  φ = Wᵀ(y − Xc) + effectsᵀc has the same sum as the
+        base's.  Errors are as in `error_contrasts`, from signs (p, R), with the weights and
+        leave-one-out errors after the terms, times `doubt`.
         """
         phi = odd @ self.weights
         moves = np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
@@ -185,7 +189,7 @@ class TermBase:
             self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0
         )
         for game, fit in enumerate(fits):
-            # (t, d): by the base, of each term
+            # (t, d): φ of each term that the base does not find
             missed = fit.effects(phi.shape[1]) - fit.columns.T @ self.weights
             phi[game] += missed.T @ fit.coefficients
             if len(moves):
@@ -198,14 +202,13 @@ class TermBase:
         return phi, moves
 
     def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:
-        """(p, d): that of the base, of the weights, variances and precision that the terms of a fit
-        leave."""
+        """Influence (p, d) of leave-one-out errors on φ, by the weights and variances of a fit."""
         pairs = self.screen.pairs
         diagonal = fit.diagonal(self.precision)
         excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
         variance = self.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
         moved = influence(excess, variance, diagonal)
-        # what chosen terms leave is too smooth for the scale of the process
+        # after chosen terms the residuals are too smooth to estimate the scale of the process
         if len(fit.coefficients):
             return moved
         return halfway(moved, np.sqrt(scale_weights(pairs) * diagonal), variance)
@@ -214,8 +217,10 @@ class TermBase:
 def fitted(
     screen: Screen, precision: FloatArray, odd: FloatArray, variance: float, rounds: int
 ) -> Iterator[Fit]:
-    """What each of the games odd (p, games) needs beside the process of this precision, in which a
-    product of three players has this variance; nothing after no rounds."""
+    """Fit sparse terms to each of the games odd (p, games), beside a process of this precision.
+
+    `variance` is the initial one of a coefficient.  With no rounds all fits are empty.
+    """
     for start in range(0, odd.shape[1], BATCH):
         batch = odd[:, start : start + BATCH]
         games = [_Game.of(y, u) for y, u in zip(batch.T, (precision @ batch).T, strict=True)]
@@ -233,10 +238,10 @@ def fitted(
 
 @dataclass
 class _Game:
-    """A game while it is fitted."""
+    """The state of a game while it is fitted."""
 
     odd: FloatArray
-    """y (p,)"""
+    """Odd values y (p,)."""
     residual: FloatArray
     """P(y − Xc) (p,), at first Py."""
     squares: float
@@ -265,16 +270,15 @@ class _Game:
 
     @property
     def is_rough(self) -> bool:
-        """The base leaves something to be found."""
+        """Whether the base leaves a residual in which terms can be found."""
         return self.squares > ROUGHNESS * float(self.odd @ self.odd)
 
     def take_up(
         self, screen: Screen, precision: FloatArray, gradients: FloatArray, variance: float
     ) -> None:
-        """The products of the largest gradients (triples,) join, and all variances are estimated
-        anew.
+        """Add the products of the largest gradients (triples,), and estimate all variances anew.
 
-        Where they would explain more than there is, which is rounding, the game stays as it was.
+        If the terms then explain more than there is, which is rounding, the game stays as it was.
         """
         n_free = len(self.odd) - screen.pairs.shape[1]
         n_taken = min(TERMS, n_free // SPARE, len(gradients) - len(self.chosen))

@@ -1,4 +1,4 @@
-"""C-Shapley: contributions to the connected coalitions of a neighbourhood alone."""
+"""C-Shapley: contributions to the connected coalitions of each player's neighbourhood."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ class ConnectedDesign(GraphDesign):
 
     @property
     def is_efficient(self) -> bool:
-        """The Myerson value of a graph in one component."""
+        """Whether this is the Myerson value of a connected graph, which is efficient."""
         return self.coefficients == "boundary" and bool(self.graph.neighbourhoods(self.order).all())
 
     def of_order(self, order: int | None) -> CoalitionList | None:
-        """Connected coalitions, for "paper" without each of their players too; None where they are
-        too many."""
+        """The connected coalitions, for "paper" also without each of their players.
+
+        None where there are too many.
+        """
         near = self.graph.neighbourhoods(order)
         if self.coefficients == "boundary" and self.outside == "absent":
             return BoundaryList.of(self.graph, near)
@@ -71,7 +73,7 @@ class ConnectedDesign(GraphDesign):
         return TermList.of(self.n_players, words, terms)
 
     def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign`; known of chains."""
+        """See `GraphDesign.is_too_long`; known for chains."""
         if not self.graph.is_chain:
             return None
         size = self.graph.neighbourhoods(order).sum(axis=1).tolist()
@@ -81,7 +83,7 @@ class ConnectedDesign(GraphDesign):
         ) > MAX_SUBSETS
 
     def refusal(self, best: str) -> str:
-        """See `GraphDesign`."""
+        """See `GraphDesign.refusal`."""
         largest = self.graph.neighbourhoods(self.order).sum(axis=1).max()
         return (
             f"order {self.order}: the neighbourhoods, of up to {largest} players, have more than "
@@ -100,13 +102,18 @@ def connected(
 ) -> ConnectedDesign:
     """C-Shapley: contributions of each player to the connected coalitions of its neighbourhood.
 
-    N_k(i) are the players at most `order` edges from i.  "paper": phi_i = Σ over connected U ⊆
-    N_k(i) with i ∈ U of 2/((u + 2)(u + 1) u) [v(U) − v(U ∖ i)], u = |U|, as if two players were
-    beside every coalition: wrong at the ends of a chain, on grids, and where a neighbourhood ends,
-    even of additive games.  "boundary" counts those b that there are: the Myerson value of i in the
-    graph of its neighbourhood, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) −
-    Σ over connected U beside i of u! (b − 1)!/(u + b)! v(U), over v − v(∅): exact for games whose
-    terms are of up to k + 1 consecutive players of a chain, and of no limit of order `myerson`.
+    N_k(i) are the players at most `order` edges from i, and u = |U|.
+
+    "paper": phi_i = Σ over connected U ⊆ N_k(i) with i ∈ U of 2/((u + 2)(u + 1) u) [v(U) − v(U ∖
+    i)]. These weights assume two players beside every coalition: they are wrong at the ends of a
+    chain, on grids, and where a neighbourhood ends, even for additive games.
+
+    "boundary": phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over
+    connected U beside i of u! (b − 1)!/(u + b)! v(U), over v − v(∅), where b counts the players
+    beside U.  This is the Myerson value of i in the graph of its neighbourhood: exact for games
+    whose terms have up to k + 1 consecutive players of a chain, and equal to `myerson` with no
+    limit of order.
+
     Neither is efficient at a finite order.
 
     On a chain of d > 2k players "paper" has (2k + 1)(d − k) + k² (d − k − 1) coalitions beside the
@@ -116,13 +123,14 @@ def connected(
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
     order : int or None
         k; None: no limit.
     coefficients : {"paper", "boundary"}
+        Weights of the coalitions, see above.
     outside : {"absent", "present"}
-        What the players beyond a neighbourhood are: absent, as in the paper, or present, which
-        shares fewer coalitions.
+        State of the players beyond a neighbourhood: absent, as in the paper, or present, with
+        which neighbourhoods share fewer coalitions.
 
     Returns
     -------
@@ -131,7 +139,7 @@ def connected(
     Raises
     ------
     InputError
-        A graph that is none, an unknown word, or more than 2²⁰ coalitions.
+        An invalid graph or option, or more than 2²⁰ coalitions.
 
     References
     ----------
@@ -143,7 +151,7 @@ def connected(
 
 
 def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
-    """U and U ∖ i for every player i of U whose neighbourhood holds U."""
+    """U and U ∖ i for every player i of U whose neighbourhood contains U."""
     row, player = pairs(found.members & found.common, graph.n_nodes)
     u = sizes(found.members)[row]
     share = 2 / ((u + 2) * (u + 1) * u)
@@ -153,8 +161,10 @@ def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Ter
 
 
 def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
-    """U for every player in it or beside it whose neighbourhood holds U, and nobody with what is
-    left to 0."""
+    """U for every player in it or beside it whose neighbourhood contains U.
+
+    The empty coalition has the score that makes each player's scores sum to 0.
+    """
     d = graph.n_nodes
     sides = Sides.of(graph, near)
     parts = []
@@ -174,5 +184,4 @@ TERMS: Mapping[str, Callable[[Subsets, Graph, BoolArray], tuple[Words, Terms]]] 
     "paper": _of_paper,
     "boundary": _of_boundary,
 }
-"""Coefficients -> coalitions and what they are multiplied with, where the players beyond are
-absent."""
+"""Coefficients -> function that gives coalitions and terms, with players outside absent."""

@@ -1,5 +1,4 @@
-"""C-Shapley by regression: least squares on short runs of a chain, small squares of a grid, small
-connected sets."""
+"""C-Shapley by regression on runs of a chain, squares of a grid or small connected sets."""
 
 from __future__ import annotations
 
@@ -33,9 +32,9 @@ from dshap.designs.shapley_kernel import ConstrainedSolution
 __all__ = ["ConnectedRegressionDesign", "connected_regression"]
 
 STEP = 512
-"""Coalitions whose scores are added at a time."""
+"""Number of coalitions whose scores are added at a time."""
 MATRICES = 12
-"""Of players × players, that a solution takes at a time at most: 10 have been met."""
+"""Matrices of players × players in a solution at a time, at most; 10 was the most measured."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,11 @@ class ConnectedRegressionDesign(GraphDesign):
 
     @property
     def is_efficient(self) -> bool:
-        """The regression is constrained."""
+        """True: the regression is constrained."""
         return True
 
     def of_order(self, order: int | None) -> RegressionList | None:
-        """The two ends, and runs, squares or connected coalitions by size; None where they are too
-        many."""
+        """The two ends, and runs, squares or connected coalitions by size; None if too many."""
         words = _words(self.graph, order)
         if words is None:
             return None
@@ -68,21 +66,23 @@ class ConnectedRegressionDesign(GraphDesign):
         return RegressionList(words, weight, d)
 
     def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign`; known of chains."""
+        """See `GraphDesign.is_too_long`; known for chains."""
         d = self.n_players
         if self.graph.is_chain:
             return n_runs(d, min(order or d, d)) > MAX_SUBSETS
         return None
 
     def refusal(self, best: str) -> str:
-        """See `GraphDesign`."""
+        """See `GraphDesign.refusal`."""
         return (
             f"order {self.order}: there are more than {MAX_SUBSETS:,} connected coalitions: {best}"
         )
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ =
-        v(N) − v(∅)."""
+        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the values of the ends (n, k).
+
+        The solution of the regression under Σφ = v(N) − v(∅).
+        """
         return _solution(self).finish(sums, v_empty, v_full)
 
 
@@ -90,23 +90,23 @@ class ConnectedRegressionDesign(GraphDesign):
 def connected_regression(
     graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
 ) -> ConnectedRegressionDesign:
-    """C-Shapley by regression: phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N)
-    − v(∅).
+    """C-Shapley by regression: constrained least squares on connected coalitions.
 
-    S are the runs of at most `order` players of a chain, the squares of at most order × order
-    players of a grid, the connected coalitions of at most `order` players of another graph: about
+    phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅).  S are the runs of
+    at most `order` players of a chain, the squares of at most order × order players of a grid, or
+    the connected coalitions of at most `order` players of another graph.  A chain or grid has about
     `order` coalitions a player.
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}
-        w(S): all alike, or those of the Shapley kernel, by which single players weigh so much more
-        than all others that phi_i is next to v({i}) plus a constant.
+        w(S): 1, or the Shapley kernel, in which single players weigh so much more than others that
+        phi_i is almost v({i}) plus a constant.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def connected_regression(
     Raises
     ------
     InputError
-        A graph that is none, an unknown word, or more than 2²⁰ coalitions.
+        An invalid graph or option, or more than 2²⁰ coalitions.
 
     References
     ----------
@@ -129,27 +129,26 @@ def connected_regression(
 
 @dataclass(frozen=True)
 class RegressionList:
-    """Coalitions with their weights."""
+    """Coalitions with their weights in the regression."""
 
     words: Words
     weight: FloatArray
-    """(m,): 0 of the two ends, whose values `finish` takes."""
+    """(m,): weights; 0 for the two ends, whose values `finish` takes."""
     d: int
 
     @property
     def kept_bytes(self) -> int:
-        """See `CoalitionList`; of the solution too: scores of a step, and matrices of players ×
-        players."""
+        """See `CoalitionList`; with the scores of a step and the matrices of the solution."""
         return GROWING_WORDS * self.words.nbytes + 40 * STEP * self.d + MATRICES * 8 * self.d**2
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
-        """ΩZ (m, d)."""
+        """Scores ΩZ (m, d) of coalitions start..stop, without jackknife groups."""
         masks = to_masks(self.words[start:stop], self.d)
         return masks * self.weight[start:stop, None], Groups.none(self.d)
 
 
 def _words(graph: Graph, order: int | None) -> Words | None:
-    """The two ends, then the coalitions of the regression; None where they are too many."""
+    """The two ends, then the coalitions of the regression; None where there are too many."""
     d = graph.n_nodes
     if graph.is_grid:
         height, width = graph.shape
@@ -167,7 +166,7 @@ def _words(graph: Graph, order: int | None) -> Words | None:
 
 
 def _squares(height: int, width: int, order: int) -> Words | None:
-    """Squares of 1 × 1 to order × order pixels, by size and place; None where they are too many."""
+    """Squares of 1 × 1 to order × order nodes, by size and place; None where there are too many."""
     sides = range(1, min(order, height, width) + 1)
     if sum((height - side + 1) * (width - side + 1) for side in sides) > MAX_SUBSETS:
         return None
@@ -188,7 +187,7 @@ def _squares(height: int, width: int, order: int) -> Words | None:
 
 
 def _kernel(d: int, size: int) -> float:
-    """(d − 1)/(C(d, s) s (d − s)); 0 where float64 has no smaller number."""
+    """The Shapley kernel (d − 1)/(C(d, s) s (d − s)); 0 below the smallest float64."""
     if 0 < size < d:
         return (d - 1) / (math.comb(d, size) * size * (d - size))
     return 0.0
@@ -198,12 +197,12 @@ WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
     "uniform": lambda d, size: 1.0,
     "kernel": _kernel,
 }
-"""Name -> weight of a coalition of so many of d players."""
+"""Name -> weight of a coalition of `size` of d players."""
 
 
 @lru_cache(maxsize=8)
 def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
-    """The same bits on any number of cores."""
+    """The constrained regression of a design; the same bits on any number of cores."""
     listed = design.listed
     d = design.n_players
     matrix = np.zeros((d, d))

@@ -1,4 +1,4 @@
-"""Designs whose coalitions follow a graph of the players: what they share."""
+"""The base of the designs whose coalitions follow a graph of the players."""
 
 from __future__ import annotations
 
@@ -35,34 +35,37 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made", bound="GraphDesign", covariant=True)
 
 OUTSIDE = ("absent", "present")
-"""What players beyond a neighbourhood may be."""
+"""State of the players beyond a neighbourhood while it plays."""
 
 MADE_OF = 8
-"""Bytes that making a list of terms takes at most, over those of the list: 6 have been met."""
+"""The most bytes to make a list of terms, relative to those of the list; 6 have been measured."""
 
 
 class CoalitionList(Protocol):
-    """Different coalitions, the two ends first, with their scores."""
+    """Distinct coalitions, the two ends first, with their scores."""
 
     @property
     def words(self) -> Words:
-        """(m, ⌈d/64⌉)"""
+        """Members of the coalitions as bits (m, ⌈d/64⌉)."""
         ...
 
     @property
     def kept_bytes(self) -> int:
-        """What a process keeps, and needs at most to make the list."""
+        """Bytes that a process keeps, and at most needs to make the list."""
         ...
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
-        """Scores (m, d) of coalitions start..stop, and what enters the jackknife groups."""
+        """Scores (m, d) of coalitions start..stop, and their entries in the jackknife groups."""
         ...
 
 
 @dataclass(frozen=True)
 class GraphDesign(BaseDesign):
-    """Base of the designs of a graph: what is left to write is `of_order` and `refusal`, and
-    `is_efficient` where it may be.  An `__post_init__` checks the options, then calls this one."""
+    """Base of the designs on a graph, which add `of_order` and `refusal`.
+
+    A design that may be efficient adds `is_efficient`.  A `__post_init__` of its own checks the
+    options, then calls this one.
+    """
 
     graph: Graph
 
@@ -70,7 +73,7 @@ class GraphDesign(BaseDesign):
 
         @property
         def order(self) -> int | None:
-            """How far neighbours are; None: no limit."""
+            """The most edges between neighbours; None: no limit."""
             ...
 
         def of_order(self, order: int | None) -> CoalitionList | None:
@@ -78,13 +81,12 @@ class GraphDesign(BaseDesign):
             ...
 
         def refusal(self, best: str) -> str:
-            """What is said where the list would be too long; `best` is what `_highest_order`
-            says."""
+            """The message for a list that would be too long; `best` is from `_highest_order`."""
             ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "graph", graph_of(self.graph))
-        _ = self.listed  # too long a list is refused here
+        _ = self.listed  # refuses a list that is too long
 
     def made(self) -> CoalitionList:
         """The list of coalitions, or an InputError that names the highest order that fits."""
@@ -101,7 +103,7 @@ class GraphDesign(BaseDesign):
         return None
 
     def fits(self, order: int) -> bool:
-        """The list for this order is not too long."""
+        """Whether the list for this order is short enough."""
         told = self.is_too_long(order)
         if told is None:
             return self.of_order(order) is not None
@@ -109,17 +111,17 @@ class GraphDesign(BaseDesign):
 
     @property
     def n_players(self) -> int:
-        """Nodes of the graph."""
+        """The number of nodes of the graph."""
         return self.graph.n_nodes
 
     @property
     def is_efficient(self) -> bool:
-        """Attributions add up to v(N) − v(∅), whatever the game."""
+        """Whether attributions add up to v(N) − v(∅) for every game."""
         return False
 
     @property
     def info(self) -> DesignInfo:
-        """No player can be left out: its neighbours would be others."""
+        """Counts of the design; `has_graph`: leaving a player out would change neighbourhoods."""
         d = self.n_players
         listed = self.listed
         return DesignInfo(
@@ -134,22 +136,22 @@ class GraphDesign(BaseDesign):
 
     @property
     def listed(self) -> CoalitionList:
-        """The coalitions, made once in a process."""
+        """The list of coalitions, made once in a process."""
         return _listed(self)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop; the two ends have scores too."""
+        """Coalitions start..stop with their scores, the two ends included."""
         listed = self.listed
         checked_span(len(listed.words), start, stop)
         score, groups = listed.scored(start, stop)
         return CoalitionBlock(to_masks(listed.words[start:stop], self.n_players), score, groups)
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """The sums (n, d, k): the two ends have their scores."""
+        """Return the sums (n, d, k) unchanged: the two ends already have scores."""
         return sums
 
     def with_players(self, n_players: int) -> Self:
-        """The same of a chain of another length; InputError of another graph."""
+        """This design for a chain of another length; InputError if the graph is no chain."""
         if n_players != self.n_players and not self.graph.is_chain:
             raise InputError(
                 f"the design is of a graph of {self.n_players} players, and there are {n_players}: "
@@ -160,7 +162,7 @@ class GraphDesign(BaseDesign):
         return self
 
     def fingerprint(self) -> dict[str, Any]:
-        """The kind of design, its fields, and of the graph what `graph_of` makes it of."""
+        """The kind of design and its fields, the graph as values that `graph_of` reads."""
         return super().fingerprint() | {"graph": self.graph.fingerprint()}
 
 
@@ -171,21 +173,21 @@ def _listed(design: GraphDesign) -> CoalitionList:
 
 @dataclass(frozen=True)
 class OfChains:
-    """A design that was given no graph: of texts, each of which has the chain of its own tokens."""
+    """A design without a graph, for texts: each text gets the chain of its own tokens."""
 
     make: Callable[..., GraphDesign]
-    """graph, options -> design"""
+    """Function of a graph and options that makes the design."""
     options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self(1)  # options that are wrong are refused here
+        self(1)  # refuses invalid options
 
     def __call__(self, n_players: int) -> GraphDesign:
-        """The design of the chain of so many players."""
+        """The design for the chain of `n_players` players."""
         return self.make(chain(n_players), **self.options)
 
     def refused(self, n_players: int) -> InputError:
-        """The error of so many players that are no tokens."""
+        """The error for a table of `n_players` players, which are no tokens."""
         return InputError(
             f"design is {self!r}, of no graph, and only texts have one by themselves: give "
             "dshap.designs.chain"
@@ -198,7 +200,7 @@ class OfChains:
 
 
 class Maker(Protocol[Given, Made]):
-    """A function of a graph and of options, which takes options alone too."""
+    """A function of a graph and options that also takes options alone."""
 
     @overload
     def __call__(self, *args: Given.args, **options: Given.kwargs) -> Made: ...
@@ -207,7 +209,7 @@ class Maker(Protocol[Given, Made]):
 
 
 def of_chains_too(make: Callable[Given, Made]) -> Maker[Given, Made]:
-    """The function that makes a design of a graph; where it is given none, `OfChains`."""
+    """Let a function that makes a design of a graph return `OfChains` when it gets no graph."""
 
     @wraps(make)
     def made(*args: Any, **options: Any) -> Any:
@@ -219,23 +221,23 @@ def of_chains_too(make: Callable[Given, Made]) -> Maker[Given, Made]:
 
 
 def two_ends(d: int) -> Words:
-    """(2, ⌈d/64⌉): nobody, and everybody."""
+    """The empty and the full coalition (2, ⌈d/64⌉)."""
     return to_words(np.array([[False] * d, [True] * d]))
 
 
 class Terms(NamedTuple):
-    """What the values of coalitions are multiplied with."""
+    """Sparse scores: entries (coalition, player, coefficient)."""
 
     row: NDArray[np.intp]
-    """(e,): which coalition of a list."""
+    """(e,): position of the coalition in its list."""
     player: NDArray[np.intp]
-    """(e,)"""
+    """(e,): player of each entry."""
     coefficient: FloatArray
-    """(e,)"""
+    """(e,): score of the entry."""
 
     @classmethod
     def joined(cls, parts: Sequence[Terms]) -> Terms:
-        """One list after the other."""
+        """The entries of several lists, one after the other."""
         rows = [part.row for part in parts]
         players = [part.player for part in parts]
         return cls(
@@ -247,17 +249,17 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class TermList:
-    """Coalitions with sparse scores."""
+    """Distinct coalitions with sparse scores."""
 
     words: Words
     score: scipy.sparse.csr_array
-    """(m, d)"""
+    """Scores (m, d)."""
     entries: NDArray[np.int64]
-    """(e,): coalition · R + group, rising."""
+    """(e,): coalition · R + group of each entry in the jackknife groups, rising."""
     n_groups: int
-    """R"""
+    """R, the number of jackknife groups."""
     group_score: scipy.sparse.csr_array
-    """(e, d)"""
+    """Scores (e, d) of these entries."""
 
     @classmethod
     def of(
@@ -268,8 +270,10 @@ class TermList:
         groups: NDArray[np.int16] | None = None,
         n_groups: int = 0,
     ) -> TermList:
-        """The sum of terms, of which `groups` (e,) says the group, −1 of none; equal coalitions
-        become one, and those of no term are left out."""
+        """Build the list from terms; equal coalitions are merged, those without a term dropped.
+
+        `groups` (e,) are the jackknife groups of the terms, −1 for none.
+        """
         words = np.concatenate([two_ends(d), words])
         first, which = first_distinct_bits(words.view(np.uint8))
         at = which[N_ENDS + terms.row]
@@ -320,22 +324,21 @@ class TermList:
 def _summed(
     row: NDArray[np.intp], column: NDArray[np.intp], value: FloatArray, shape: tuple[int, int]
 ) -> scipy.sparse.csr_array:
-    """The matrix with these entries, those of one place added."""
+    """The sparse matrix with these entries; those at the same place are added."""
     return scipy.sparse.coo_array(
         (value, (row.astype(np.int32), column.astype(np.int32))), shape=shape
     ).tocsr()
 
 
 def checked_order(order: int | None) -> int | None:
-    """A whole number of at least 1, or None: no limit."""
+    """`order` as a whole number of at least 1, or None: no limit."""
     if order is None:
         return None
     return checked(order=order)[0]
 
 
 def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
-    """What a refusal says of the orders below the one that was asked for, which does not fit, by
-    bisection."""
+    """The hint of a refusal: the highest order below the one asked for that fits, by bisection."""
     low = 0
     high = 1
     while (asked is None or high < asked) and fits(high):

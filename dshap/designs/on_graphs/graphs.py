@@ -1,4 +1,4 @@
-"""Graphs whose nodes are the players: chains, grids, and whatever an adjacency says."""
+"""Graphs whose nodes are the players: chains, grids, or any adjacency matrix."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ __all__ = ["Graph", "chain", "graph_of", "grid"]
 
 @dataclass(frozen=True)
 class Graph:
-    """Players as nodes, in their order, and which of them are neighbours; `chain`, `grid` and
-    `graph_of` make it."""
+    """An undirected graph whose nodes are the players, in their order.
+
+    `chain`, `grid` and `graph_of` make it.
+    """
 
     shape: tuple[int, ...]
     """(d,), or (height, width) of a grid, whose nodes go row by row."""
@@ -32,22 +34,22 @@ class Graph:
 
     @property
     def n_nodes(self) -> int:
-        """d"""
+        """The number of nodes d."""
         return math.prod(self.shape)
 
     @property
     def is_chain(self) -> bool:
-        """Made by `chain`."""
+        """Whether `chain` made the graph."""
         return self.edges is None and len(self.shape) == 1
 
     @property
     def is_grid(self) -> bool:
-        """Made by `grid`, with two rows and columns at least."""
+        """Whether `grid` made the graph, with at least two rows and two columns."""
         return self.edges is None and len(self.shape) == 2
 
     @property
     def adjacency(self) -> scipy.sparse.csr_array:
-        """(d, d): 1 where two nodes are neighbours."""
+        """The adjacency matrix (d, d): 1 where two nodes are neighbours."""
         i, j = self._pairs()
         ends = np.concatenate([i, j]), np.concatenate([j, i])
         return scipy.sparse.csr_array(
@@ -55,21 +57,23 @@ class Graph:
         )
 
     def neighbourhoods(self, order: int | None) -> BoolArray:
-        """(d, d): row i has the nodes at distance `order` or less of i, itself too; None: all of
-        its component."""
+        """Neighbourhoods (d, d): row i has the nodes at most `order` edges from i, i included.
+
+        None: all nodes of its component.
+        """
         return _near(self, order)
 
     def components(self) -> NDArray[np.int32]:
-        """(d,): the number of the component of each node; nodes of one are joined by edges."""
+        """The number of the connected component of each node (d,)."""
         return np.asarray(connected_components(self.adjacency, directed=False)[1])
 
     @property
     def is_connected(self) -> bool:
-        """There is one component."""
+        """Whether there is one component."""
         return not self.components().any()
 
     def fingerprint(self) -> dict[str, Any]:
-        """Plain values that `graph_of` makes the same graph of."""
+        """Plain values from which `graph_of` makes the same graph."""
         if self.edges is not None:
             return {"nodes": self.n_nodes, "edges": [list(edge) for edge in self.edges]}
         if self.is_chain:
@@ -89,16 +93,17 @@ class Graph:
 
 
 def chain(d: int) -> Graph:
-    """d players in a row, each a neighbour of the one before and the one after: words of a text,
-    steps of a series."""
+    """A chain of d players, each a neighbour of the one before and the one after.
+
+    For words of a text, or steps of a time series.
+    """
     return Graph((Whole(1)("d", d),))
 
 
 def grid(height: int, width: int) -> Graph:
-    """height × width players, row by row, each a neighbour of the four beside it: pixels, or
-    patches of them.
+    """A grid of height × width players, row by row, each a neighbour of the four around it.
 
-    A grid of one row or one column is a chain.
+    For pixels, or patches of them.  A grid of one row or one column is a chain.
     """
     shape = Whole(1)("height", height), Whole(1)("width", width)
     if min(shape) == 1:
@@ -107,7 +112,7 @@ def grid(height: int, width: int) -> Graph:
 
 
 def graph_of(given: Any) -> Graph:
-    """A graph as it is, of an adjacency, or of a `Graph.fingerprint`.
+    """The graph of an adjacency matrix or a `Graph.fingerprint`; a `Graph` is returned as it is.
 
     Parameters
     ----------
@@ -139,7 +144,7 @@ def graph_of(given: Any) -> Graph:
 
 @lru_cache(maxsize=8)
 def _near(graph: Graph, order: int | None) -> BoolArray:
-    """`Graph.neighbourhoods`, found once."""
+    """`Graph.neighbourhoods`, cached."""
     component = graph.components()
     near = np.asarray(component == component[:, None])
     if order is not None:
@@ -154,7 +159,7 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
 
 
 def _of_adjacency(given: Any) -> Graph:
-    """The graph of an adjacency (d, d)."""
+    """The graph of an adjacency matrix (d, d)."""
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.shape[0]:
         raise InputError(
             f"graph is an adjacency of shape {given.shape}: give a square one, a row for each "

@@ -1,4 +1,4 @@
-"""L-Shapley: the Shapley values of games that each neighbourhood of a graph plays alone."""
+"""L-Shapley: the Shapley value of each player in the game of its graph neighbourhood."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
 __all__ = ["LocalDesign", "local"]
 
 MAX_TERMS = 2**21
-"""Subsets of all neighbourhoods together, or steps of sampled orders; every process holds them."""
+"""The most subsets of all neighbourhoods, or steps of sampled orders; every process holds them."""
 PLAIN_DIGITS = 50
-"""Players of a neighbourhood whose subsets are written as a number."""
+"""Neighbourhoods up to this many players have their number of subsets written out in messages."""
 
 
 @dataclass(frozen=True)
 class LocalDesign(GraphDesign):
-    """Shapley values within neighbourhoods; see `local`."""
+    """Shapley values within neighbourhoods of a graph; see `local`."""
 
     kind = "local"
     order: int | None
@@ -58,29 +58,31 @@ class LocalDesign(GraphDesign):
 
     @property
     def neighbourhoods(self) -> BoolArray:
-        """(d, d): row i has the players of N_k(i)."""
+        """Neighbourhoods (d, d): row i has the players of N_k(i)."""
         return self.graph.neighbourhoods(self.order)
 
     @property
     def is_sampled(self) -> BoolArray:
-        """(d,): players in whose neighbourhoods orders are drawn: those of more subsets than an
-        order has values."""
+        """Whether orders are drawn for each player (d,) whose neighbourhood is too large to list.
+
+        A neighbourhood is listed if it has at most 2 n_permutations subsets, as many as the
+        values of drawn orders.
+        """
         return self._are_drawn(self.neighbourhoods)
 
     @property
     def is_efficient(self) -> bool:
-        """Every neighbourhood is the whole graph: these are the Shapley values, or orders of all
-        players."""
+        """Whether every neighbourhood is the whole graph: these are Shapley values."""
         return bool(self.neighbourhoods.all())
 
     @property
     def n_units(self) -> int:
-        """P: pairs of an order and its reversal."""
+        """P: number of pairs of an order and its reversal."""
         return (self.n_permutations or 0) // 2
 
     @property
     def info(self) -> DesignInfo:
-        """Standard errors where orders are drawn."""
+        """Counts of the design; with replicates if orders are drawn."""
         info = super().info
         if not self.n_replicates or not self.is_sampled.any():
             return info
@@ -96,14 +98,16 @@ class LocalDesign(GraphDesign):
 
     @property
     def why_no_errors(self) -> str:
-        """Fewer than 50 pairs of orders."""
+        """Why there are no standard errors: fewer than 50 pairs of orders; else empty."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
             return ""
         return f"n_permutations={self.n_permutations} is too few for standard errors: give {2 * LEAST_UNITS} or more"
 
     def of_order(self, order: int | None) -> TermList | None:
-        """The subsets of the neighbourhoods that are listed, None where they are too many; then the
-        neighbours before each in drawn orders."""
+        """Subsets of the listed neighbourhoods, then prefixes of drawn orders in the others.
+
+        None where there are too many subsets.
+        """
         near = self.graph.neighbourhoods(order)
         is_sampled = self._are_drawn(near)
         is_present = self.outside == "present"
@@ -127,7 +131,7 @@ class LocalDesign(GraphDesign):
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """As of `permutation`, of the players whose orders are drawn; the others have no error."""
+        """Replicates as in `permutation` for players with drawn orders; others have no error."""
         drawn = np.flatnonzero(self.is_sampled)
         out = np.broadcast_to(sums, groups.shape).copy()
         if self.why_no_errors:
@@ -139,11 +143,11 @@ class LocalDesign(GraphDesign):
         return out
 
     def fits(self, order: int) -> bool:
-        """See `GraphDesign`; with no order drawn."""
+        """Whether all neighbourhoods of this order can be listed, with no orders drawn."""
         return _n_subsets(self.graph.neighbourhoods(order)) <= MAX_TERMS
 
     def refusal(self, best: str) -> str:
-        """See `GraphDesign`."""
+        """See `GraphDesign.refusal`."""
         near = self.neighbourhoods
         largest = int(near.sum(axis=1).max())
         number = _n_subsets(near[~self.is_sampled])
@@ -162,15 +166,14 @@ class LocalDesign(GraphDesign):
         )
 
     def _are_drawn(self, near: BoolArray) -> BoolArray:
-        """(d,): see `is_sampled`; of the neighbourhoods near (d, d)."""
+        """`is_sampled` (d,) for the neighbourhoods near (d, d)."""
         n = near.sum(axis=1)
         if self.n_permutations is None:
             return np.zeros(len(n), dtype=bool)
         return n > np.log2(2 * self.n_permutations)
 
     def _refuse_steps(self, n_players: int) -> None:
-        """An InputError where orders of the neighbourhoods of so many players are more than a
-        process can hold."""
+        """Raise InputError where drawn orders of `n_players` neighbourhoods have too many steps."""
         drawn = 2 * (self.n_permutations or 0) * n_players
         if drawn > MAX_TERMS:
             raise InputError(
@@ -192,33 +195,33 @@ def local(
 ) -> LocalDesign:
     """L-Shapley: phi_i is the Shapley value of player i in the game that its neighbourhood plays.
 
-    N_k(i) are the players at most `order` edges from i, n of them:
-    phi_i = Σ over T ⊆ N_k(i) with i ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).
-    Exact where no interaction reaches beyond a neighbourhood; not efficient, unless every
-    neighbourhood is everybody: these are the Shapley values.  With no limit (`order=None`) a
-    neighbourhood is a whole part of the graph.  Of a graph in several parts phi are the Shapley
-    values of each part's own game, the other parts absent (or present, `outside`): those of all
-    players only where parts do not interact.  Coalitions that neighbourhoods share are evaluated
-    once: on a chain of d > 2k players (d − 2k + 1) 4^k, the empty one counted.
+    N_k(i) are the players at most `order` edges from i, n of them: phi_i = Σ over T ⊆ N_k(i) with i
+    ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).  Exact if no interaction reaches beyond a
+    neighbourhood.  Efficient only if every neighbourhood is the whole graph: then phi are the
+    Shapley values.  With no limit (`order=None`) a neighbourhood is a component of the graph, and
+    phi are the Shapley values of each component's own game, with the other components absent (or
+    present, `outside`); they are those of all players only if components do not interact.
+    Coalitions that neighbourhoods share are evaluated once: a chain of d > 2k players has (d − 2k +
+    1) 4^k, the empty one counted.
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
     order : int or None
-        k; None: no limit, each part of the graph by itself.
+        k; None: no limit, each component of the graph by itself.
     outside : {"absent", "present"}
-        What the players beyond a neighbourhood are while it plays: absent, as in the paper, or
+        State of the players beyond a neighbourhood while it plays: absent, as in the paper, or
         present.
     n_permutations : int, optional
-        Even.  Neighbourhoods of more than 2 n_permutations subsets are not listed: as many random
-        orders of all players are drawn, each with its reversal, and phi_i is the mean of v(players
-        of N_k(i) up to i) − v(those before i).
+        Number of random orders, even, for neighbourhoods of more than 2 n_permutations subsets,
+        which are not listed.  Orders are of all players, each with its reversal, and phi_i is the
+        mean of v(players of N_k(i) up to i) − v(those before i).
     seed : int
-        Of the orders, which all instances and players share.
+        Seed of the orders, which all instances and players share.
     n_replicates : int
-        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+        The most jackknife groups, 2 to 100; 0: no standard errors.
 
     Returns
     -------
@@ -227,7 +230,7 @@ def local(
     Raises
     ------
     InputError
-        A graph that is none, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
+        An invalid graph, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
 
     Notes
     -----
@@ -243,21 +246,20 @@ def local(
 
 
 def _n_subsets(near: BoolArray) -> int:
-    """Of these neighbourhoods (m, d) together."""
+    """Number of subsets of all these neighbourhoods (m, d)."""
     return sum(1 << n for n in near.sum(axis=1).tolist())
 
 
 def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tuple[Words, Terms]:
-    """All subsets T of the neighbourhoods near (d, d) of some players, each once: 1/(n C(n − 1, |T|
-    − 1)) for players in it, −1/(n C(n − 1, |T|)) for the others.
+    """All subsets T of the neighbourhoods near (d, d) of listed players, each once, with scores.
 
-    Where all beyond are present the subsets are those who are absent: the same weights, with the
-    other sign.
+    1/(n C(n − 1, |T| − 1)) for players in T, −1/(n C(n − 1, |T|)) for the others.  Where all beyond
+    are present the subsets are the absent players: the same weights with the other sign.
     """
     d = len(near)
     size = near.sum(axis=1)
     found = subsets_of(near & is_listed[:, None], most=MAX_TERMS)
-    assert found is not None  # all neighbourhoods together have no more
+    assert found is not None  # `of_order` has refused more subsets
     words = np.concatenate([to_words(np.zeros((1, d), dtype=bool)), found.members])
     row, player = pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
     n = size[player]
@@ -273,8 +275,11 @@ def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tupl
 def _drawn(
     near: BoolArray, drawn: NDArray[np.intp], n_units: int, seed: int, is_present: bool
 ) -> tuple[Words, Terms, NDArray[np.intp]]:
-    """For each order and each of these players the neighbours up to it and those before it, with ±
-    1/orders, and the pair of orders (e,) that they are of."""
+    """Prefixes of drawn orders within the neighbourhoods of players, with scores ±1/orders.
+
+    For each order and player the neighbours up to it and those before it; the last array (e,) is
+    the pair of orders that each belongs to.
+    """
     d = len(near)
     orders = stream(seed).random((n_units, len(near))).argsort(axis=1)
     places = orders.argsort(axis=1)  # (units, d)

@@ -1,5 +1,4 @@
-"""Myerson values: Shapley values of a game in which only players that are joined by a graph play
-together."""
+"""Myerson values: Shapley values of the game in which only connected players cooperate."""
 
 from __future__ import annotations
 
@@ -30,30 +29,30 @@ from dshap.designs.on_graphs.subsets import (
 __all__ = ["BoundaryList", "MyersonDesign", "Sides", "myerson", "small_spans"]
 
 PAIR_BYTES = 2**24
-"""Of coalitions with their players, at a time."""
+"""Bytes for pairs of a coalition and a player held at a time."""
 
 
 @dataclass(frozen=True)
 class MyersonDesign(GraphDesign):
-    """The Myerson value; see `myerson`."""
+    """The Myerson value of the players of a graph; see `myerson`."""
 
     kind = "myerson"
 
     @property
     def order(self) -> None:
-        """No limit."""
+        """None: coalitions of any diameter."""
 
     @property
     def is_efficient(self) -> bool:
-        """In one component; in several the sum is Σ_C v(C) − v(∅) over them."""
+        """Whether the graph is connected; else attributions sum to Σ_C (v(C) − v(∅))."""
         return self.graph.is_connected
 
     def of_order(self, order: int | None) -> BoundaryList | None:
-        """All connected coalitions; of neighbourhoods of an order."""
+        """All connected coalitions within neighbourhoods of this order; None if too many."""
         return BoundaryList.of(self.graph, self.graph.neighbourhoods(order))
 
     def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign`; known of chains."""
+        """See `GraphDesign.is_too_long`; known for chains."""
         d = self.n_players
         if order is None:
             longest = d
@@ -64,7 +63,7 @@ class MyersonDesign(GraphDesign):
         return None
 
     def refusal(self, best: str) -> str:
-        """See `GraphDesign`."""
+        """See `GraphDesign.refusal`."""
         return (
             f"this graph of {self.n_players} players has more than {MAX_SUBSETS:,} connected "
             "coalitions: give "
@@ -74,20 +73,19 @@ class MyersonDesign(GraphDesign):
 
 @of_chains_too
 def myerson(graph: Graph) -> MyersonDesign:
-    """The Myerson value, exact: the Shapley value of the game that is played by joined players
-    only.
+    """The Myerson value, exact: the Shapley value of the game that only connected players play.
 
-    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the players
-    beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over connected
-    U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players these are
-    d(d + 1)/2 coalitions, on a grid exponentially many.  Efficient where the graph is connected;
-    else each component C shares v(C) − v(∅).
+    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the number
+    of players beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over
+    connected U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players
+    these are d(d + 1)/2 coalitions, on a grid exponentially many.  It is efficient if the graph is
+    connected; else each component C shares v(C) − v(∅).
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  Where it is left out, the chain of each text.
+        the columns.  If it is left out, each text gets the chain of its tokens.
 
     Returns
     -------
@@ -96,7 +94,7 @@ def myerson(graph: Graph) -> MyersonDesign:
     Raises
     ------
     InputError
-        A graph that is none, or more than 2²⁰ connected coalitions.
+        An invalid graph, or more than 2²⁰ connected coalitions.
 
     References
     ----------
@@ -108,19 +106,21 @@ def myerson(graph: Graph) -> MyersonDesign:
 
 @dataclass(frozen=True)
 class BoundaryList:
-    """Connected coalitions, whose scores follow from the players in them and beside them: the
-    Myerson value of each player in the graph of its neighbourhood."""
+    """Connected coalitions whose scores follow from the players in them and beside them.
+
+    They give the Myerson value of each player in the graph of its neighbourhood.
+    """
 
     words: Words
     common: Words
-    """(m, ⌈d/64⌉): players in whose neighbourhood the coalition is."""
+    """(m, ⌈d/64⌉): players whose neighbourhood contains the coalition."""
     sides: Sides
     of_empty: FloatArray
     """(d,): scores of the empty coalition."""
 
     @classmethod
     def of(cls, graph: Graph, neighbourhoods: BoolArray) -> BoundaryList | None:
-        """Of a graph, with neighbourhoods (d, d); None where there are too many coalitions."""
+        """Build the list of a graph with neighbourhoods (d, d); None where there are too many."""
         found = connected_subsets(graph.adjacency.toarray() > 0, neighbourhoods)
         if found is None:
             return None
@@ -146,11 +146,11 @@ class BoundaryList:
 
     @property
     def kept_bytes(self) -> int:
-        """See `CoalitionList`; of the scores that are made at a time too."""
+        """See `CoalitionList`; with the scores that are made at a time."""
         return GROWING_WORDS * self.words.nbytes + PAIR_BYTES
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
-        """See `CoalitionList`."""
+        """See `CoalitionList.scored`."""
         score = np.empty((stop - start, len(self.of_empty)))
         for first, last in small_spans(*score.shape):
             here = slice(start + first, start + last)
@@ -162,23 +162,25 @@ class BoundaryList:
 
 @dataclass(frozen=True)
 class Sides:
-    """Who is beside whom."""
+    """The adjacency and neighbourhoods of players: who is beside a coalition."""
 
     adjacency: scipy.sparse.csr_array
-    """(d, d)"""
+    """(d, d): 1 where two players are neighbours."""
     near: Words | None
     """(d, ⌈d/64⌉): the neighbourhood of each player; None: all of its component."""
 
     @classmethod
     def of(cls, graph: Graph, neighbourhoods: BoolArray) -> Sides:
-        """Of a graph, with neighbourhoods (d, d)."""
+        """Build this for a graph with neighbourhoods (d, d)."""
         is_whole = np.array_equal(neighbourhoods, graph.neighbourhoods(None))
         return cls(graph.adjacency, None if is_whole else to_words(neighbourhoods))
 
     def scores(self, words: Words, common: Words) -> FloatArray:
-        """(m, d): (u − 1)! b!/(u + b)! for players in a coalition of u, −u! (b − 1)!/(u + b)! for
-        those beside it, 0 for those that are not in `common`; b are the players beside it in the
-        neighbourhood of that player."""
+        """Scores (m, d) of connected coalitions of u players with b players beside them.
+
+        (u − 1)! b!/(u + b)! for players in the coalition, −u! (b − 1)!/(u + b)! for those beside
+        it, 0 for those that are not in `common`.  b counts within the neighbourhood of the player.
+        """
         d = self.adjacency.shape[0]
         masks = to_masks(words, d)
         beside = (
@@ -187,7 +189,7 @@ class Sides:
         u = sizes(words)[:, None]
         b = beside.sum(axis=1)[:, None]
         if self.near is None:
-            # everybody is no coalition of a graph in parts
+            # the full set is no connected coalition if the graph has several components
             is_listed = np.asarray(common.any(axis=1))[:, None]
             return is_listed * (masks * _share(u, b) - beside * _share(b, u))
         row, player = np.nonzero((masks | beside) & to_masks(common, d))
@@ -199,13 +201,12 @@ class Sides:
 
 
 def _share(u: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
-    """(u − 1)! b!/(u + b)!; finite where u is 0."""
+    """(u − 1)! b!/(u + b)!; finite at u = 0."""
     share: FloatArray = 1 / (np.maximum(u, 1) * binom(u + b, b))
     return share
 
 
 def small_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of m coalitions of d players, whose pairs with players take at most
-    `PAIR_BYTES`."""
+    """Consecutive ranges of m coalitions of d players that take at most `PAIR_BYTES`."""
     step = max(1, PAIR_BYTES // (d * (64 + 2 * math.ceil(d / 8))))
     return ((start, min(start + step, m)) for start in range(0, m, step))

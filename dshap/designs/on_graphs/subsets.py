@@ -1,7 +1,7 @@
-"""Sets of nodes as rows of words, and lists of them, each set once.
+"""Sets of nodes as bits in 64-bit words, and lists of distinct sets.
 
-Node i is bit i % 64 of word i // 64, so that sets of d nodes are rows of ⌈d/64⌉ words, and what is
-done to one is done to all of a list at once.
+Node i is bit i % 64 of word i // 64: sets of d nodes are rows of ⌈d/64⌉ words, and an operation
+acts on all sets of a list at once.
 """
 
 from __future__ import annotations
@@ -34,12 +34,18 @@ __all__ = [
 Words = NDArray[np.uint64]
 WORD = np.dtype("<u8")
 MAX_SUBSETS = 2**20
-"""Of a list: a million evaluations of a model for every instance; every process holds the list."""
+"""The most sets of a list: a million model evaluations for every instance.
+
+Every process holds the list.
+"""
 GROWN = 2**16
 MASK_BYTES = 2**24
-"""Sets that are made from others at a time, about, and bytes of masks that take part in it."""
+"""Sizes of a step of growth.
+
+About `GROWN` sets are made from others at a time, with at most `MASK_BYTES` bytes of masks.
+"""
 GROWING_WORDS = 7
-"""Words that are held for each of a set while a list is made, at most: 6 have been met."""
+"""Words held for each word of a set while a list is made, at most; 6 was the most measured."""
 
 
 def to_words(masks: BoolArray) -> Words:
@@ -56,18 +62,18 @@ def to_masks(words: Words, d: int) -> BoolArray:
 
 
 def sizes(words: Words) -> NDArray[np.int64]:
-    """(m,): nodes of each set."""
+    """Number of nodes of each set (m,)."""
     return np.bitwise_count(words).sum(axis=1, dtype=np.int64)
 
 
 def has(words: Words, nodes: NDArray[np.intp]) -> BoolArray:
-    """(m,): set j has node j of `nodes` (m,)."""
+    """Whether set j contains node j of `nodes` (m,)."""
     at = words[np.arange(len(nodes)), nodes // 64] >> (nodes % 64).astype(np.uint64)
     return (at & np.uint64(1)).astype(bool)
 
 
 def pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(row, node) of every node of every set, rows rising."""
+    """(row, node) for every node of every set, rows rising."""
     rows = []
     nodes = []
     for start, stop in spans(len(words), d):
@@ -78,34 +84,33 @@ def pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def n_runs(d: int, longest: int) -> int:
-    """Runs of at most so many nodes of a chain of d."""
+    """Number of runs of at most `longest` nodes of a chain of d."""
     return longest * (2 * d - longest + 1) // 2
 
 
 class Subsets(NamedTuple):
-    """Different sets, none empty, with the neighbourhoods that hold them."""
+    """Distinct non-empty sets, with the neighbourhoods that contain them."""
 
     members: Words
-    """(m, ⌈d/64⌉)"""
+    """Members of each set (m, ⌈d/64⌉)."""
     common: Words
-    """(m, ⌈d/64⌉): the players i in whose neighbourhood all members are; one at least."""
+    """(m, ⌈d/64⌉): the players, at least one, whose neighbourhood contains all members."""
 
 
 class _Growing(NamedTuple):
-    """Sets of one size, and what they grow by."""
+    """Sets of one size, and the nodes that each may still take."""
 
     members: Words
     common: Words
     frontier: Words
-    """Nodes that each may take; it becomes as many sets."""
+    """Nodes that a set may take next; each gives a new set."""
     passed: Words
-    """Nodes that it cannot take any more: its own, and those of the sets beside it."""
+    """Nodes that a set cannot take any more: its own, and those tried before."""
 
 
 def subsets_of(neighbourhoods: BoolArray, most: int = MAX_SUBSETS) -> Subsets | None:
-    """All sets within some neighbourhood of `neighbourhoods` (d, d), row i that of player i; None
-    where more than `most`."""
-    # row j: the players that j is a neighbour of
+    """All sets within some neighbourhood (d, d), row i player i's; None if more than `most`."""
+    # row j: the players whose neighbourhood contains j
     held = scipy.sparse.csr_array(neighbourhoods.T, dtype=np.int32)
     together = (held @ held.T).toarray() > 0
     return _listed(together, np.zeros_like(together), neighbourhoods.T, most, len(together))
@@ -117,19 +122,21 @@ def connected_subsets(
     most: int = MAX_SUBSETS,
     max_size: int | None = None,
 ) -> Subsets | None:
-    """All connected sets within some neighbourhood (d, d), of at most `max_size` nodes; None where
-    more than `most`."""
+    """All connected sets within some neighbourhood (d, d); None if more than `most`.
+
+    With at most `max_size` nodes.
+    """
     return _listed(adjacency, adjacency, neighbourhoods.T, most, max_size or len(adjacency))
 
 
 def _listed(
     first: BoolArray, growth: BoolArray, held: BoolArray, most: int, max_size: int
 ) -> Subsets | None:
-    """Every set once: begun at its first node, and grown by one node at a time, in rising order of
-    those it could take.
+    """List every set once: begin with its first node, add one node at a time, in rising order.
 
-    first (d, d): nodes that the set of one node may take; growth (d, d): nodes that it may take too
-    once it has taken another; held (d, d): the players in whose neighbourhoods a node is.
+    first (d, d): nodes that a set of one node may take; growth (d, d): nodes that a set may take in
+    addition once it has taken this one; held (d, d): the players whose neighbourhoods contain a
+    node.
     """
     single = to_words(np.eye(len(first), dtype=bool))
     upto = to_words(np.tri(len(first), dtype=bool))
@@ -153,7 +160,7 @@ def _listed(
 
 
 def _cut(part: _Growing, d: int) -> list[_Growing]:
-    """Parts that become about `GROWN` sets each, or whose frontiers take `MASK_BYTES` as masks."""
+    """Cut `part` into parts that become about `GROWN` sets each, or take `MASK_BYTES` as masks."""
     becomes = np.cumsum(np.maximum(sizes(part.frontier), GROWN * d // MASK_BYTES))
     at = np.flatnonzero(np.diff(becomes // GROWN)) + 1
     return [_Growing(*each) for each in zip(*(np.split(side, at) for side in part), strict=True)]
@@ -162,7 +169,7 @@ def _cut(part: _Growing, d: int) -> list[_Growing]:
 def _grown(
     part: _Growing, d: int, growth: Words, held: Words, single: Words, upto: Words
 ) -> _Growing:
-    """Each set with each node of its frontier, where a neighbourhood holds all of it."""
+    """Add each node of its frontier to each set, where a neighbourhood contains all of it."""
     row, node = np.nonzero(to_masks(part.frontier, d))
     common = part.common[row] & held[node]
     is_held = common.any(axis=1)
