@@ -38,8 +38,6 @@ from dshap.values.trees import as_value
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["choose_background", "explain", "fit", "fit_path", "mse_v", "prepare"]
-
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 IN_MEMORY_BYTES = 2 << 30

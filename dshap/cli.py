@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dshap.jobs import Job, JobResult
     from dshap.report import Ranking
 
-__all__ = ["cli", "main"]
-
 LOG = logging.getLogger(__name__)
 
 INTERRUPTED = 130

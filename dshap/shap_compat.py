@@ -18,8 +18,6 @@ from dshap.predictors.tree_kinds import is_ensemble
 from dshap.tables.opener import kind_of
 from dshap.values import KernelInterventional, Marginal, Trees
 
-__all__ = ["Explainer"]
-
 
 class Explainer:
     """Explain models with the calls of ``shap.Explainer``.
@@ -91,9 +89,7 @@ class Explainer:
         background = masker
         if type(masker).__module__.startswith("shap."):
             background = masker.data
-            if feature_names is not None:
-                feature_names = feature_names
-            else:
+            if feature_names is None:
                 feature_names = getattr(masker, "feature_names", None)
         options: dict[str, Any] = {"players": players, "output_names": output_names}
         if isinstance(model, KernelModel):

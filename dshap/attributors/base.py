@@ -12,8 +12,6 @@ from dshap.core.blocks import Attribution, Status
 from dshap.core.records import Cost, FloatArray
 from dshap.values.base import Predicted
 
-__all__ = ["BaseAttributor"]
-
 
 class BaseAttributor(Predicted):
     """Base of a user-defined attributor: rows in, attributions out; public as `dshap.Attributor`.

@@ -33,23 +33,6 @@ from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
 from dshap.values.trees import Trees
 
-__all__ = [
-    "DESIGN_NAMES",
-    "Chosen",
-    "check_closed",
-    "check_kinds",
-    "choose",
-    "form_of",
-    "in_rounds",
-    "learns",
-    "reads_data",
-    "of_noisy_model",
-    "restored",
-    "sampled",
-    "why_no_interaction_errors",
-    "with_interactions",
-]
-
 MAX_COALITIONS = 2_048
 """Design "auto" lists all coalitions up to this many, and samples (or uses a closed form) above."""
 MAX_TABLE_COALITIONS = 4_096
@@ -251,10 +234,10 @@ Its arguments are the value function, the most coalitions, the seed and the reas
 """
 
 
-def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
+def restored_choice(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
     """Rebuild the chosen method from its `Chosen.fingerprint`."""
     if fingerprint["design"] != "closed_form":
-        return Chosen(value, designs.restored(fingerprint))
+        return Chosen(value, designs.restored_design(fingerprint))
     form = form_of(value)
     if form is None:
         raise InputError(f"{type(value).__name__} has no closed form: give another design")

@@ -13,15 +13,6 @@ from dshap.attributors.game import Found, Instances, check_additivity
 from dshap.core.blocks import Attribution, RowBlock
 from dshap.core.records import JSON, Cost, FloatArray, Moments, State
 
-__all__ = [
-    "Checked",
-    "ClosedForm",
-    "ClosedFormAttributor",
-    "PairedAttributor",
-    "PairedForm",
-    "StateOfRows",
-]
-
 
 class Checked(NamedTuple):
     """The result of checking a closed form's attributions of one tile of rows."""

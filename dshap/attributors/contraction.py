@@ -17,16 +17,6 @@ from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.core.types import Design
 from dshap.designs.jackknife import N_REPLICATES
 
-__all__ = [
-    "N_REPLICATES",
-    "Contraction",
-    "DirectContraction",
-    "NoisyContraction",
-    "WholeContraction",
-    "asked_often",
-    "of_all_values",
-]
-
 NOISE_STREAM = 0x6E6F697365
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
 """The axis of the rows in the named sums where it is not the first."""

@@ -13,19 +13,6 @@ from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import PredictError
 from dshap.core.records import BoolArray, FloatArray
 
-__all__ = [
-    "RowsError",
-    "Spared",
-    "answered",
-    "answers",
-    "bad_rows",
-    "is_of_rows",
-    "kept_rows",
-    "sparing",
-    "text_of",
-    "with_bad_rows",
-]
-
 TRIED = 32
 """Evenly spaced rows tried one by one first: if all of them fail, the model itself is at fault."""
 REPEATS = 8

@@ -17,20 +17,6 @@ from dshap.core.capabilities import EstimatedBase, LearnsFromData, StreamsData
 from dshap.core.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
 from dshap.core.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
-__all__ = [
-    "EstimatedGame",
-    "Found",
-    "Game",
-    "Instances",
-    "LearnedGame",
-    "Started",
-    "StreamedGame",
-    "check_additivity",
-    "first_tiles",
-    "refuse_bad",
-    "rows_off",
-]
-
 Values = Callable[[State, FloatArray], FloatArray]
 """Function (state of coalitions, rows (n, columns)) -> values (n, m, k)."""
 OF_COALITION = " for a coalition"

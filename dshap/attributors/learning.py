@@ -20,17 +20,6 @@ from dshap.core.records import BoolArray, FloatArray, Moments, Record, Stacked, 
 from dshap.core.rows import chosen_rows
 from dshap.core.types import Design, Predictor
 
-__all__ = [
-    "BaseValue",
-    "CoalitionErrors",
-    "CoalitionTile",
-    "Landmarks",
-    "NoisyBaseValue",
-    "PilotPass",
-    "PredictionRange",
-    "penalties",
-]
-
 
 @dataclass(frozen=True)
 class BaseValue:
@@ -201,8 +190,6 @@ class PilotPass:
         try:
             if block.is_ok.any():
                 values = self._games(block.good)
-            else:
-                values = values
         except Exception as error:
             if not is_of_rows(error):
                 raise

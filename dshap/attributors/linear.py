@@ -18,8 +18,6 @@ from dshap.designs import exact, permutation
 from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
 from dshap.values.normal import SUM_ROWS, NormalTable
 
-__all__ = ["Linear", "linear_transform"]
-
 MAX_EXACT_PLAYERS = 16
 """The most players whose coalitions are all listed; above, random orders are used."""
 DEFAULT_PERMUTATIONS = 1_000

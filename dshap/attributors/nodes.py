@@ -12,16 +12,6 @@ from numpy.typing import NDArray
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.product_games import exact_nodes
 
-__all__ = [
-    "NodeCount",
-    "node_count",
-    "player_angles",
-    "player_factors",
-    "reference_nodes",
-    "rest_angle",
-    "rest_factor",
-]
-
 AnyArray = NDArray[Any]
 
 FIRST_REFERENCE = 8

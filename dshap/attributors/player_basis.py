@@ -22,8 +22,6 @@ from dshap.core.rows import spans
 from dshap.designs.contributions import Contributions, contributions
 from dshap.values.terms import TERM_ROWS, TermValue
 
-__all__ = ["OnePlayer", "PlayerLearning", "PlayerTerms", "PlayerTile", "Tile"]
-
 
 @dataclass(frozen=True, eq=False)
 class OnePlayer:

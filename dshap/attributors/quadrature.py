@@ -33,8 +33,6 @@ from dshap.values.background import herd
 from dshap.values.interventional import KernelInterventional
 from dshap.values.subset_table import SubsetTable
 
-__all__ = ["Quadrature"]
-
 CANDIDATES = 4_000
 """Size of the sample of the data that the background rows are chosen from."""
 PLANNED_NODES = 6
@@ -67,16 +65,16 @@ ROUNDING = 2.0 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RealPart:
     """An expansion with real factors, and the function of its product games."""
 
     expansion: Expansion
     game: ClassVar[Callable[..., FloatArray]] = staticmethod(product_game_values)
 
     @staticmethod
-    def of(expansion: Expansion) -> Part:
+    def of(expansion: Expansion) -> RealPart:
         """The part for real factors, or for complex Fourier factors."""
-        return (FourierPart if np.iscomplexobj(expansion.coefficients) else Part)(expansion)
+        return (FourierPart if np.iscomplexobj(expansion.coefficients) else RealPart)(expansion)
 
     def factors(self, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Factors of the players (d, n, r) and of the columns of no player (n, r)."""
@@ -84,7 +82,7 @@ class Part:
         return player_factors(factors, members), rest_factor(factors, members)
 
 
-class FourierPart(Part):
+class FourierPart(RealPart):
     """An expansion with complex factors of modulus 1, given by their angles."""
 
     game = staticmethod(fourier_game_values)
@@ -128,9 +126,9 @@ class Quadrature(ClosedForm):
         return len(self.value.players)
 
     @cached_property
-    def _parts(self) -> tuple[Part, ...]:
+    def _parts(self) -> tuple[RealPart, ...]:
         """The parts of the expansion, each with all factors real or all of modulus 1."""
-        return tuple(map(Part.of, self._expansion.parts))
+        return tuple(map(RealPart.of, self._expansion.parts))
 
     @property
     def sample_size(self) -> int:

@@ -19,8 +19,6 @@ from dshap.core.capabilities import interactions_of, rounds_of
 from dshap.core.records import FloatArray
 from dshap.core.types import Design
 
-__all__ = ["RoundsAttributor", "forecast"]
-
 
 @dataclass
 class RoundsAttributor:

@@ -24,9 +24,6 @@ from dshap.designs.by_length import DesignByLength
 from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.predictors.token_function import by_length
 
-__all__ = ["ChosenOfTexts", "TextAttributor", "choose_of_texts", "design_of_texts"]
-
-
 KEPT_DESIGNS = 8
 """The most designs (one per length) whose solutions a process keeps."""
 TRIED = 8

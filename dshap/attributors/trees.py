@@ -16,8 +16,6 @@ from dshap.predictors.tree_model import TOLERANCE, asked, made_up, reach_of, ref
 from dshap.predictors.tree_shap import LightGBMPairs, ThroughShap
 from dshap.values.trees import Trees
 
-__all__ = ["TreeForm"]
-
 PAIRED_ROWS = 8
 """Rows that interactions are tried on before the run."""
 

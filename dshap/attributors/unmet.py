@@ -8,8 +8,6 @@ from dshap.core.blocks import EMPTY, FULL, ROUNDING, jackknife_errors
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.types import Link
 
-__all__ = ["ranges_of", "with_floor"]
-
 INSIDE = 1e-9
 """Shrinks the range of predictions a little towards the base value, to keep logarithms finite."""
 RANGE_ROUNDING = 1e-14

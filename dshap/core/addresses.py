@@ -6,16 +6,6 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-__all__ = [
-    "MASK",
-    "SCHEMES",
-    "file_path",
-    "masked",
-    "reason_to_refuse",
-    "scheme_of",
-    "without_secrets",
-]
-
 MASK = "***"
 """The sign that stands in place of a secret."""
 _BUCKET = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "r2", "hdfs")

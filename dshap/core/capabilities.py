@@ -23,39 +23,6 @@ from dshap.core.records import (
 from dshap.core.types import Design, Explained, Pass, Predictor, RowReader, ValueFunction
 from dshap.core.vocabulary import Vocabulary
 
-__all__ = [
-    "Accumulates",
-    "ChoosesFromSample",
-    "DirectSums",
-    "EstimatedBase",
-    "Interactions",
-    "LearnsFromData",
-    "OfFiles",
-    "OfTexts",
-    "Pilot",
-    "Rounds",
-    "ScaledModel",
-    "StreamsData",
-    "ValuesAtOnce",
-    "Work",
-    "check_unchanged",
-    "held_coalitions",
-    "interactions_of",
-    "is_of_texts",
-    "is_scaled",
-    "lacking",
-    "learns_from_data",
-    "game_seconds",
-    "linear",
-    "needs_predictions",
-    "pilot_coalitions",
-    "refuse_lacking",
-    "sample_size",
-    "rounds_of",
-    "streams_data",
-    "tuned",
-]
-
 MOSTLY_THERE = 4
 """The most members that an object may lack for a message to name them."""
 

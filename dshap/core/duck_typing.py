@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "estimator_of",
-    "has_columns",
-    "has_member",
-    "is_categorical",
-    "is_frame",
-    "is_lazy",
-    "is_pandas",
-    "is_sparse",
-    "name_of",
-    "numpy_dtype",
-    "of_estimator",
-    "shape_of",
-]
-
 
 def is_lazy(given: Any) -> bool:
     """Whether this is a Dask collection."""

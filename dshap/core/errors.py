@@ -14,28 +14,6 @@ from dshap.core.addresses import masked, without_secrets
 from dshap.core.duck_typing import has_columns, is_pandas, numpy_dtype, shape_of
 from dshap.core.printing import one_line
 
-__all__ = [
-    "DamagedError",
-    "DoesNotFitError",
-    "DshapError",
-    "EmptyTableError",
-    "FailedBlocksError",
-    "InputError",
-    "InterruptedRunError",
-    "LockedError",
-    "NotFittedError",
-    "PredictError",
-    "StoreMismatchError",
-    "UncheckableError",
-    "refuse_rounded",
-    "refuse_rounded_column",
-    "refuse_rounded_columns",
-    "refuse_times",
-    "rounded_refusal",
-    "shown",
-    "unknown_name",
-]
-
 LARGEST_WHOLE = 2**53
 """The largest integer up to which float64 holds every integer."""
 NEAR_LETTERS = 3

@@ -16,8 +16,6 @@ from dshap.core.errors import InputError, shown
 from dshap.core.records import FloatArray
 from dshap.core.rules import Whole
 
-__all__ = ["image_players", "image_rows", "player_map"]
-
 SIZE = Whole(1)
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.rules import Choice, Flag, Number, Rule, Text, Whole
 
-__all__ = ["MISSING_POLICIES", "WAIT_S", "RunOptions", "parse_bytes"]
-
 MISSING_POLICIES = ("refuse", "skip", "pass")
 STORED_DTYPES = ("float64", "float32")
 WAIT_S = 120.0

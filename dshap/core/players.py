@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.printing import label
 
-__all__ = ["Players"]
-
 BoolArray = NDArray[np.bool_]
 
 

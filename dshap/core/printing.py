@@ -7,8 +7,6 @@ from datetime import datetime
 
 from dshap.core.addresses import without_secrets
 
-__all__ = ["LONGEST_LABEL", "dated", "label", "one_line", "printable", "shortened"]
-
 UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories that are escaped: control characters, surrogates, and separators of lines."""
 TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})

@@ -9,17 +9,6 @@ from dshap.core.blocks import RowBlock
 from dshap.core.records import FloatArray, Record, Stacked
 from dshap.core.types import RowReader
 
-__all__ = [
-    "SPAN_ROWS",
-    "chosen_rows",
-    "read_rows",
-    "read_sample",
-    "row_draws",
-    "sample_positions",
-    "smallest_draws",
-]
-__all__ += ["spans", "splitmix64"]
-
 SPAN_ROWS = 65_536
 """The rows of a span, which begins at a multiple of it.  It is part of the fingerprint of data, so
 it must not change."""

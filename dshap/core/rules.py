@@ -24,29 +24,6 @@ from dshap.core.duck_typing import has_columns, is_pandas
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.records import FloatArray
 
-__all__ = [
-    "MODEL_PENALTY",
-    "OF_STORES",
-    "RULES",
-    "Choice",
-    "Flag",
-    "MaybeFlag",
-    "Number",
-    "Rule",
-    "Text",
-    "Whole",
-    "as_array",
-    "as_path",
-    "check_fields",
-    "checked",
-    "finite_array",
-    "for_columns",
-    "name_fault",
-    "of_kind",
-    "plain_array",
-]
-
-
 MAX_NAME_BYTES = 237
 """The most bytes in the name of a store or an explanation: file systems allow 255, and a run adds
 18 while it makes a folder."""

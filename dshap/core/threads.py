@@ -11,8 +11,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "process_threads", "thread_pools"]
-
 _lock = Lock()
 _depth = 0
 _limiter: Any = None

@@ -23,21 +23,6 @@ from dshap.core.blocks import Attribution, CoalitionBlock, DesignInfo, RowBlock
 from dshap.core.players import Players
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, Record, State
 
-__all__ = [
-    "Attributor",
-    "Design",
-    "Divided",
-    "Explained",
-    "GivenAttributor",
-    "Link",
-    "Pass",
-    "Predictor",
-    "RecordStore",
-    "RowReader",
-    "ValueFunction",
-    "replaced",
-]
-
 
 @runtime_checkable
 class Design(Protocol):

@@ -15,8 +15,6 @@ from types import ModuleType
 
 from dshap.core.errors import InputError
 
-__all__ = ["JOB_FOLDERS", "import_module", "make_importable", "raised_by_import", "told_by_workers"]
-
 SHOWN_CHARACTERS = 300
 """The most characters of another program's message that are quoted."""
 _PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import LARGEST_WHOLE, InputError, shown
 
-__all__ = ["Ids", "Tokenizer", "Vocabulary"]
-
 Ids = NDArray[np.int64]
 """(length,): the token ids of a text."""
 Tokenizer = Callable[[str], Iterable[Any]]

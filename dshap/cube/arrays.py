@@ -28,16 +28,6 @@ from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import CONTAINER, has_copy, keep_copy, renew_copy, states_of
 from dshap.cube.summary import STATISTICS
 
-__all__ = [
-    "CODECS",
-    "create_cube",
-    "create_store",
-    "lost_its_metadata",
-    "read_job",
-    "read_run",
-    "renew_cube",
-]
-
 RUN = "dshap_run"
 JOB = "dshap_job"
 """The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""

@@ -17,8 +17,6 @@ from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
 from dshap.cube.writer import lost_files
 
-__all__ = ["FinishedBlock", "finished_blocks"]
-
 
 @dataclass(frozen=True)
 class FinishedBlock:

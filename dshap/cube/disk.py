@@ -19,22 +19,6 @@ from pathlib import Path
 
 from dshap.core.errors import InputError
 
-__all__ = [
-    "clear_private_folders",
-    "clear_way",
-    "make_folder",
-    "private_folder",
-    "read_file",
-    "remove_file",
-    "remove_store",
-    "replace_file",
-    "size_of",
-    "sync",
-    "sync_tree",
-    "true_path",
-    "write_new",
-]
-
 SYNC_THREADS = 8
 """Number of syncs that run at once: the file system then writes its journal once for all of them.
 

@@ -27,8 +27,6 @@ from dshap.core.errors import DamagedError
 from dshap.core.records import Record
 from dshap.cube.disk import read_file, remove_file, write_new
 
-__all__ = ["CreateOnlyFolder", "ReceiptFolder", "StateFolder"]
-
 SEAL = "seal"
 SEAL_BYTES = 16
 PIECE_BYTES = 1 << 20

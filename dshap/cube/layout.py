@@ -20,8 +20,6 @@ from dshap.core.user_code import raised_by_import
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.reference_copy import has_copy
 
-__all__ = ["TEXT", "TIME_UNITS", "CubeLayout", "decoded", "dims_of", "reading", "refuse_foreign"]
-
 TEXT = "string"
 """The type of a kept column of text."""
 TIME_UNITS: Mapping[str, str] = {"datetime64[ns]": "nanoseconds", "datetime64[us]": "microseconds"}

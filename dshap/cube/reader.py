@@ -32,22 +32,6 @@ from dshap.cube.reference_copy import (
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
 
-__all__ = [
-    "CubeStatus",
-    "FailedRows",
-    "cube_paths",
-    "cube_status",
-    "feature_ranking",
-    "find_row",
-    "kept_arrays",
-    "kept_row",
-    "key_arrays",
-    "largest_residual",
-    "open_cube",
-    "read_notes",
-    "row_key",
-]
-
 MAX_TOLD = 1_000
 """Largest number of blocks with failed rows whose reasons a status reports."""
 MAX_INDEXED_ROWS = 10_000_000

@@ -18,32 +18,6 @@ from dshap.core.records import Record
 from dshap.cube.disk import clear_way, read_file, remove_file, replace_file, size_of
 from dshap.cube.files import ReceiptFolder, StateFolder
 
-__all__ = [
-    "CONTAINER",
-    "COPY",
-    "FINISHED",
-    "PREPARED",
-    "altered_files",
-    "copied_files",
-    "copy_name",
-    "copy_name_of",
-    "copy_of",
-    "failures_of",
-    "has_copy",
-    "holds_run",
-    "is_finished",
-    "keep_copy",
-    "mark_finished",
-    "mark_of",
-    "note_digests",
-    "notes_of",
-    "receipts_of",
-    "refuse_altered",
-    "renew_copy",
-    "restore_files",
-    "states_of",
-]
-
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
 

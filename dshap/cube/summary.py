@@ -16,8 +16,6 @@ from scipy.special import ndtr
 from dshap.core.blocks import Attribution, jackknife_errors
 from dshap.core.records import FloatArray
 
-__all__ = ["STATISTICS", "Estimate", "block_sums", "estimates", "split_magnitude"]
-
 STATISTICS = (
     "sum",
     "sum_of_magnitudes",

@@ -43,8 +43,6 @@ from dshap.cube.reference_copy import (
 )
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 
-__all__ = ["Damage", "is_left", "repair", "store_parts", "verify_cube"]
-
 MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it anew"
 

@@ -20,8 +20,6 @@ from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
 from dshap.cube.disk import true_path
 
-__all__ = ["Workspace", "check_place", "is_running"]
-
 LOCK = "lock"
 ATTEMPTS = 100
 """Number of tries to open a workspace that the previous run is just removing."""

@@ -21,15 +21,6 @@ from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.summary import block_sums
 
-__all__ = [
-    "SUMMARIES",
-    "CubeWriter",
-    "block_digests",
-    "block_name",
-    "drop_lost_blocks",
-    "lost_files",
-]
-
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """The arrays with one entry for each block."""
 MAX_REASONS = 8

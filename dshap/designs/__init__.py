@@ -46,7 +46,7 @@ __all__ = [
     "local",
     "myerson",
     "permutation",
-    "restored",
+    "restored_design",
 ]
 
 KINDS: Mapping[str, str] = {
@@ -62,7 +62,7 @@ KINDS: Mapping[str, str] = {
 """Name of a design -> the function that makes it; job files take all of them."""
 
 
-def restored(fingerprint: Mapping[str, Any]) -> Design:
+def restored_design(fingerprint: Mapping[str, Any]) -> Design:
     """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has."""
     parameters = {
         name: tuple(value) if isinstance(value, list) else value

@@ -14,8 +14,6 @@ from dshap.core.records import FloatArray
 from dshap.core.types import Design
 from dshap.designs.coalitions import BaseDesign
 
-__all__ = ["DesignByLength"]
-
 
 @dataclass(frozen=True)
 class DesignByLength(BaseDesign):

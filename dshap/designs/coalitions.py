@@ -15,20 +15,6 @@ from dshap.core.blocks import EMPTY, FULL, CoalitionBlock, DesignInfo
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 
-__all__ = [
-    "MAX_WHOLE_BYTES",
-    "BaseDesign",
-    "checked_span",
-    "first_distinct",
-    "first_distinct_bits",
-    "masks_of_size",
-    "pack",
-    "random_masks",
-    "spans",
-    "stream",
-    "unpack",
-]
-
 MAX_WHOLE_BYTES = 2**30
 """The most bytes of `masks` and `operator`, which are for reading and testing."""
 
@@ -96,7 +82,7 @@ def stream(seed: int, *position: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=position)))
 
 
-def spans(m: int, d: int) -> Iterator[tuple[int, int]]:
+def coalition_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
     """Yield consecutive ranges of m coalitions whose scores (rows, d) take at most `SPAN_BYTES`."""
     step = max(1, SPAN_BYTES // (8 * d))
     return ((start, min(start + step, m)) for start in range(0, m, step))
@@ -160,7 +146,7 @@ class BaseDesign:
         InputError above 1 GiB.
         """
         masks = _whole(self.info, "masks", bool)
-        for start, stop in spans(*masks.shape):
+        for start, stop in coalition_spans(*masks.shape):
             masks[start:stop] = self.block(start, stop).masks
         return masks
 
@@ -176,7 +162,7 @@ class BaseDesign:
         one = np.ones((1, 1))
         # (d, d): row i is `finish` of a unit sum for player i
         finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]
-        for start, stop in spans(*whole.shape):
+        for start, stop in coalition_spans(*whole.shape):
             whole[start:stop] = self.block(start, stop).score @ finished
         no_sums = np.zeros((1, d, 1))
         whole[EMPTY] += self.finish(no_sums, one, zero)[0, :, 0]

@@ -11,8 +11,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.coalitions import first_distinct, stream
 from dshap.designs.exact import MAX_PLAYERS, exact
 
-__all__ = ["Contributions", "contributions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contributions:

@@ -13,8 +13,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import Whole
 from dshap.designs.coalitions import BaseDesign, checked_span
 
-__all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
-
 MAX_PLAYERS = 24
 """The most players: 2^24 coalitions are 16.8 million values for each instance."""
 

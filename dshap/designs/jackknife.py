@@ -13,8 +13,6 @@ from dshap.core.rules import Whole
 from dshap.designs.coalitions import stream
 from dshap.designs.sampling import DEALING, Sample
 
-__all__ = ["N_REPLICATES", "Dealt", "checked_replicates", "deal", "deleted"]
-
 N_REPLICATES = 20
 """The default number of jackknife groups.
 

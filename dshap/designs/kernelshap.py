@@ -16,12 +16,10 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import Choice, Flag, Whole
 from dshap.core.threads import one_blas_thread
-from dshap.designs.coalitions import BaseDesign, checked_span, pack, spans, unpack
+from dshap.designs.coalitions import BaseDesign, checked_span, coalition_spans, pack, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.sampling import SAMPLERS, strata_of
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
-
-__all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 
 MAX_COALITIONS = 2**24
 """The most coalitions, as many as `exact` lists; every process holds a sampled design's list."""
@@ -162,7 +160,7 @@ class KernelShapDesign(BaseDesign):
 
     def blocks(self) -> Iterator[CoalitionBlock]:
         """The whole list, in parts whose scores take little memory."""
-        return (self.block(*span) for span in spans(self.n_coalitions, self.n_players))
+        return (self.block(*span) for span in coalition_spans(self.n_coalitions, self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the values of the ends (n, k).

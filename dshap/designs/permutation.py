@@ -22,8 +22,6 @@ from dshap.designs.coalitions import (
 )
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 
-__all__ = ["LEAST_UNITS", "PermutationDesign", "permutation", "replicates_of_orders"]
-
 MAX_STEPS = 2**22
 """The most prefixes of all orders together; every process holds the list."""
 LEAST_UNITS = 50

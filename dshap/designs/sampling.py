@@ -21,18 +21,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.coalitions import SPAN_BYTES, first_distinct, masks_of_size, random_masks, stream
 from dshap.designs.shapley_kernel import kernel_mass
 
-__all__ = [
-    "DEALING",
-    "DRAWS",
-    "ROUNDING",
-    "SAMPLERS",
-    "Sample",
-    "Stratum",
-    "counts_by_leverage",
-    "draw_by_kernel",
-]
-__all__ += ["draw_by_leverage", "random_units", "strata_of"]
-
 PERMUTED_UNITS = 2**17
 """Strata of at most this many units are shuffled whole; larger ones reject repeated draws."""
 

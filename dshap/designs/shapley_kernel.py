@@ -14,8 +14,6 @@ from dshap.core.blocks import CoalitionBlock
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 
-__all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
-
 RANK_TOLERANCE = 1e-12
 """Eigenvalues below this part of the largest count as zero.
 

@@ -17,15 +17,6 @@ from distributed.security import Security
 
 from dshap.core.errors import InputError, shown
 
-__all__ = [
-    "await_workers",
-    "checked_client",
-    "connect",
-    "current_client",
-    "local_client",
-    "shut_down",
-]
-
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """Environment of local workers: Dask logs errors only, as dshap itself reports lost workers."""
 NO_ROUTES: dict[str, tuple[str, ...]] = {

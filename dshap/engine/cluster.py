@@ -30,8 +30,6 @@ from dshap.engine.clients import await_workers
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
 from dshap.loops import warm_up
 
-__all__ = ["DaskExecutor", "collect_partitions"]
-
 TASKS_AHEAD = 2
 """Number of tasks per thread that are submitted ahead of the running ones.
 

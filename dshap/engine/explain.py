@@ -17,8 +17,6 @@ from dshap.core.types import Attributor, Divided, RecordStore, RowReader
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
 
-__all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "naming"]
-
 ALIKE = 8
 """Number of failures for one reason, with no success before them, after which a run stops."""
 KILLED = "its task killed the worker again and again (most often: out of memory)"

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from dshap.core.records import TreeSum
 from dshap.core.threads import one_blas_thread
 
-__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction"]
-
 
 @dataclass(frozen=True)
 class Call:

@@ -13,8 +13,6 @@ from dshap.core.rows import SPAN_ROWS, spans
 from dshap.core.types import Pass, RecordStore, RowReader
 from dshap.engine.graph import Call, Executor, LoopExecutor, Reduction
 
-__all__ = ["Learning", "Predictions", "learn", "learn_from", "on_a_worker", "run_pass"]
-
 Span = tuple[int, int]
 
 
@@ -119,9 +117,7 @@ def run_pass(
         else:
             step = whole.step
         found = _only(executor, (step, reader), Reduction("pass", leaves, Call(_finish)))
-        if whole is None:
-            found = found
-        else:
+        if whole is not None:
             found = whole.after(found)
         if n_passes is None:
             n_passes = None

@@ -8,8 +8,6 @@ from typing import Any
 from dshap.core.printing import printable
 from dshap.engine.progress import LineProgress
 
-__all__ = ["NotebookProgress", "is_notebook"]
-
 INTERVAL_S = 0.5
 """Seconds between two updates of the line; each update is a message to the browser."""
 

@@ -23,20 +23,6 @@ from dshap.core.rows import SPAN_ROWS, spans
 from dshap.core.types import RowReader
 from dshap.models import KernelModel
 
-__all__ = [
-    "OPERATIONS_PER_SECOND",
-    "OVERHEAD_BYTES",
-    "PILOT_ROWS",
-    "PREDICTION_SECONDS",
-    "Plan",
-    "Stage",
-    "check_fit",
-    "check_stages",
-    "fit_stages",
-    "format_bytes",
-    "stage_lines",
-]
-
 OPERATIONS_PER_SECOND = 1.5e10
 """The assumed speed of one core on small matrix products.
 

@@ -14,8 +14,6 @@ from dshap.core.types import RowReader
 from dshap.engine.plan import PILOT_ROWS, Plan, Stage
 from dshap.engine.tiles import cut_tiles
 
-__all__ = ["make_plan"]
-
 PILOT_SHARE = 16
 LEAST_PILOT = 3
 """A pilot takes one row in `PILOT_SHARE`, but at least `LEAST_PILOT` and at most `PILOT_ROWS` rows.
@@ -57,9 +55,7 @@ def make_plan(
             f"the design has {info.n_players} players, the value function {n} "
             f"({', '.join(players.names[:6])}…): {anew}"
         )
-    if data is None:
-        data_rows = data_rows
-    else:
+    if data is not None:
         data_rows = data.n_rows
     n_replicates = info.n_replicates or noise_replicates
     plan = Plan(

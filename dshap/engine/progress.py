@@ -12,16 +12,6 @@ from typing import Any, Protocol, TextIO, TypeVar
 from dshap.core.printing import dated, printable
 from dshap.engine.graph import Executor
 
-__all__ = [
-    "LineProgress",
-    "PeakMeter",
-    "Progress",
-    "SilentProgress",
-    "on_workers",
-    "peak_bytes",
-    "reset_peak",
-]
-
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"

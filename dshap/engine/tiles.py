@@ -12,8 +12,6 @@ from dshap.core.records import Cost
 from dshap.core.rows import SPAN_ROWS
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 
-__all__ = ["cut_tiles"]
-
 TASK_SECONDS = 2.0
 """Target length of an evaluation task.
 

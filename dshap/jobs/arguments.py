@@ -35,29 +35,13 @@ from dshap.jobs.fields import (
     Seed,
     one_of,
 )
-from dshap.jobs.kinds import Part, Table
+from dshap.jobs.kinds import ConstructedArgument, Table
 from dshap.kernels.nystrom import SELECTIONS
 from dshap.models import FourierExpansion, KernelExpansion, KernelModel, ShapleyPenalty
 from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
 from dshap.tables.background import METHODS
-
-__all__ = [
-    "CHOSEN_BACKGROUND",
-    "DESIGN_PARTS",
-    "KERNELS",
-    "MODEL_PARTS",
-    "VALUE_PARTS",
-    "Context",
-    "EmbeddingKeys",
-    "Expansion",
-    "LearningKeys",
-    "Model",
-    "expansion_of",
-    "model_of",
-    "placeholder",
-]
 
 MAX_BACKGROUND_BYTES = 1 << 30
 """The largest background that every worker may hold."""
@@ -285,11 +269,11 @@ class ModelEmbeddingKeys(EmbeddingKeys):
     features: EvenCount = 500
 
 
-def expansion_of(model: Any) -> Expansion | None:
+def optional_expansion(model: Any) -> Expansion | None:
     """The expansion that a kernel model reduces to; None for a predict function."""
     match model:
         case KernelModel():
-            return expansion_of(model.expansion_)
+            return optional_expansion(model.expansion_)
         case KernelExpansion() | FourierExpansion():
             return model
     return None
@@ -300,7 +284,7 @@ def _embedding(given: Any, context: Context) -> kernels.Embedding:
     if given.embedding == "fourier":
         return kernels.Fourier(given.features, context.seed)
     if given.landmarks == "model":
-        expansion = expansion_of(context.model)
+        expansion = optional_expansion(context.model)
         assert isinstance(expansion, KernelExpansion)
         return kernels.Nystrom(landmarks=expansion.landmarks)
     return kernels.Nystrom(given.landmarks, given.selection, context.seed)
@@ -308,7 +292,7 @@ def _embedding(given: Any, context: Context) -> kernels.Embedding:
 
 def _kernel(given: Any, context: Context) -> kernels.Kernel | kernels.ProductKernel:
     """Build the kernel: that of the model, where there is one and no other is named."""
-    expansion = expansion_of(context.model)
+    expansion = optional_expansion(context.model)
     if given.kernel in (None, "model") and expansion is not None and expansion.kernel is not None:
         return expansion.kernel
     return KERNELS[given.kernel or "rbf"](given.lengthscale)
@@ -326,7 +310,7 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 
     Of a classifier it is the decision function.
     """
-    expansion = expansion_of(context.model)
+    expansion = optional_expansion(context.model)
     found: Callable[..., Any] = context.model if expansion is None else expansion.predict
     return found
 
@@ -368,7 +352,7 @@ def _chosen_background(given: Any, context: Context) -> Any:
 def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
     """Names of the outputs: the targets of a ridge, the classes of a classifier, else None."""
     if context.model_kind != "kernel_ridge":
-        expansion = expansion_of(context.model)
+        expansion = optional_expansion(context.model)
         if expansion is None:
             return None
         return expansion.output_names
@@ -400,33 +384,33 @@ def _graph(given: Any, rest: tuple[int, int]) -> designs.Graph:
     return designs.graph_of({"chain": rest[0]} if given.graph == "chain" else given.graph)
 
 
-DESIGN_PARTS: Mapping[str, Part] = {
-    "d": Part(lambda given, rest: rest[0]),
-    "graph": Part(_graph, GraphKeys),
-    "n_players": Part(lambda given, rest: rest[0]),
-    "seed": Part(lambda given, rest: rest[1]),
+DESIGN_PARTS: Mapping[str, ConstructedArgument] = {
+    "d": ConstructedArgument(lambda given, rest: rest[0]),
+    "graph": ConstructedArgument(_graph, GraphKeys),
+    "n_players": ConstructedArgument(lambda given, rest: rest[0]),
+    "seed": ConstructedArgument(lambda given, rest: rest[1]),
 }
 """Parameter of a design -> how it is built from the number of players and the seed."""
-VALUE_PARTS: Mapping[str, Part] = {
-    "background": Part(_background, BackgroundKeys),
-    "data": Part(lambda given, context: context.table.reader, LearningKeys),
-    "embedding": Part(_embedding, EmbeddingKeys),
-    "feature_names": Part(lambda given, context: context.table.reader.feature_names),
-    "kernel": Part(_kernel, KernelKeys),
-    "link": Part(_link, LinkKeys),
-    "model": Part(lambda given, context: context.model),
-    "output_names": Part(_output_names),
-    "players": Part(lambda given, context: given.players),
-    "predict": Part(_predict),
-    "seed": Part(_seed, SeedKeys),
+VALUE_PARTS: Mapping[str, ConstructedArgument] = {
+    "background": ConstructedArgument(_background, BackgroundKeys),
+    "data": ConstructedArgument(lambda given, context: context.table.reader, LearningKeys),
+    "embedding": ConstructedArgument(_embedding, EmbeddingKeys),
+    "feature_names": ConstructedArgument(lambda given, context: context.table.reader.feature_names),
+    "kernel": ConstructedArgument(_kernel, KernelKeys),
+    "link": ConstructedArgument(_link, LinkKeys),
+    "model": ConstructedArgument(lambda given, context: context.model),
+    "output_names": ConstructedArgument(_output_names),
+    "players": ConstructedArgument(lambda given, context: given.players),
+    "predict": ConstructedArgument(_predict),
+    "seed": ConstructedArgument(_seed, SeedKeys),
 }
 """Parameter of a value function -> how it is built."""
-CHOSEN_BACKGROUND = Part(_chosen_background, ChosenBackgroundKeys)
-MODEL_PARTS: Mapping[str, Part] = {
-    "embedding": Part(_embedding, ModelEmbeddingKeys),
-    "kernel": Part(_kernel, ModelKernelKeys),
-    "seed": Part(lambda given, context: context.seed),
-    "shapley": Part(_shapley, ShapleyKeys),
+CHOSEN_BACKGROUND = ConstructedArgument(_chosen_background, ChosenBackgroundKeys)
+MODEL_PARTS: Mapping[str, ConstructedArgument] = {
+    "embedding": ConstructedArgument(_embedding, ModelEmbeddingKeys),
+    "kernel": ConstructedArgument(_kernel, ModelKernelKeys),
+    "seed": ConstructedArgument(lambda given, context: context.seed),
+    "shapley": ConstructedArgument(_shapley, ShapleyKeys),
 }
 """Parameter of a model that the job fits -> how it is built."""
 

@@ -15,8 +15,6 @@ from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.jobs.fields import Count, Memory
 from dshap.jobs.paths import Address, FilePath
 
-__all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
-
 
 class ThisProcess(LoopExecutor):
     """The executor that runs one task after the other in this process."""
@@ -111,7 +109,7 @@ JobExecutor = ThisProcess | ClusterExecutor
 """The executor of a job: `running` holds its engine executor from `start` to `close`."""
 
 
-def local(
+def local_executor(
     workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1
 ) -> Any:
     """Start worker processes on this machine, one per core where `workers` is left out.

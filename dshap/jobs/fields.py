@@ -24,27 +24,6 @@ from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, nam
 from dshap.designs.sampling import SAMPLERS
 from dshap.values.regression import PRECISIONS
 
-__all__ = [
-    "Background",
-    "Count",
-    "EvenCount",
-    "FolderName",
-    "GivenLengthscale",
-    "InstanceKey",
-    "Landmarks",
-    "Lengthscale",
-    "Memory",
-    "Names",
-    "Penalty",
-    "PlayerGraph",
-    "Seed",
-    "Target",
-    "NotEmpty",
-    "one_of",
-    "options_of",
-    "or_say",
-]
-
 
 def or_say(message: str) -> WrapValidator:
     """A validator that replaces the message of the type before it by this one."""

@@ -14,8 +14,6 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.user_code import import_module
 from dshap.jobs.fields import options_of
 
-__all__ = ["CODE", "KindTable", "Kinds", "Made", "Part", "Table", "imported", "one_kind"]
-
 CODE = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 """The pattern of "package.module:name"."""
 
@@ -27,7 +25,7 @@ class Table(BaseModel):
 
 
 @dataclass(frozen=True)
-class Part:
+class ConstructedArgument:
     """A constructor argument that TOML cannot hold.
 
     It is built from keys of the table and from the rest of the job.
@@ -44,7 +42,7 @@ class Made(Table):
 
     making: ClassVar[Callable[..., Any]]
     """The class or function that constructs the object."""
-    parts: ClassVar[Mapping[str, Part]] = {}
+    parts: ClassVar[Mapping[str, ConstructedArgument]] = {}
     options: ClassVar[Collection[str]] = ()
     """Keys that are passed as arguments unchanged."""
 
@@ -75,9 +73,9 @@ class Kinds:
     known: Mapping[str, str | type[Any]]
     base: type[Table]
     """The base record, with the keys that all kinds have."""
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, ConstructedArgument] = field(default_factory=dict)
     """Parameter -> how it is built."""
-    particular: Mapping[str, Mapping[str, Part | None]] = field(default_factory=dict)
+    particular: Mapping[str, Mapping[str, ConstructedArgument | None]] = field(default_factory=dict)
     """Kind -> its parts that differ; None: the default of the signature."""
     not_built: Collection[str] = ()
     """Kinds that this version knows by name only, to say that they are not built yet."""

@@ -15,18 +15,6 @@ from pydantic.fields import FieldInfo
 from dshap.core.addresses import reason_to_refuse
 from dshap.core.rules import as_path
 
-__all__ = [
-    "Address",
-    "FilePath",
-    "PathKey",
-    "PicturePath",
-    "StorePath",
-    "TablePath",
-    "path_key",
-    "path_of",
-    "with_environment",
-]
-
 _BRACES = re.compile(r"\{\{(.*?)\}\}")
 _CALL = re.compile(
     r"""\s*env_var\(\s*

@@ -17,8 +17,6 @@ from dshap.jobs.table import TableReader
 from dshap.run.explanation import Explanation, measure
 from dshap.run.session import Session
 
-__all__ = ["JobQuality", "check_quality", "measured_by_job", "quality_sample", "stored_quality"]
-
 MAX_SAMPLE_BYTES = 256 << 20
 """The largest sample that this process reads."""
 

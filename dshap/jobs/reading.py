@@ -19,8 +19,6 @@ from dshap.jobs.kinds import Table
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
 from dshap.jobs.schema import TABLES, Job
 
-__all__ = ["parse_job", "read_job_file", "with_settings"]
-
 SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
 
@@ -236,8 +234,6 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
             table = tables.setdefault(name, {})
         if name == "explain":
             key = key.rpartition(".")[2]
-        else:
-            key = key
         if not isinstance(table, dict) or "." in key:
             raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
         table[key] = _value(text.strip())

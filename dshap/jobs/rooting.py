@@ -16,8 +16,6 @@ from dshap.cube import read_job
 from dshap.jobs.paths import PathKey, path_key, path_of
 from dshap.jobs.schema import TABLES
 
-__all__ = ["Elsewhere", "refuse_left_behind", "with_paths_from"]
-
 
 class _Path(NamedTuple):
     """A path in the tables of a job."""

@@ -37,7 +37,7 @@ from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
-from dshap.jobs.table import JobTable, TableReader, imported_model
+from dshap.jobs.table import JobRows, TableReader, imported_model
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
@@ -55,8 +55,6 @@ from dshap.tables import (
     open_source,
     take_census,
 )
-
-__all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
 SMALL_TABLE_VALUES = 32_000_000
 """The largest table, as rows times columns, whose census is taken in this process.  It takes a
@@ -183,7 +181,7 @@ def plan_job(job: Job) -> JobPlan:
     """
     _refuse_foreign(Path(job.job.store))
     try:
-        table = JobTable(job)
+        table = JobRows(job)
     except EmptyTableError:
         if not job.is_imported:
             raise
@@ -195,7 +193,7 @@ def plan_job(job: Job) -> JobPlan:
     return replace(_plan_of(job, table), missing=missing)
 
 
-def _plan_of(job: Job, table: JobTable) -> JobPlan:
+def _plan_of(job: Job, table: JobRows) -> JobPlan:
     if job.is_imported:
         return _planned(job, table, imported_model(job), ())
     n = table.n_targets()
@@ -208,12 +206,12 @@ def _plan_of(job: Job, table: JobTable) -> JobPlan:
     return _planned(job, table, placeholder(job.model, reader, n_outputs), fits)
 
 
-def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
+def _planned(job: Job, table: JobRows, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
     plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
     return JobPlan(table.reader.describe(), fit, plans)
 
 
-def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
+def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:
     value = _value_of(explain, table.context(model))
     reader = table.reader
     way = Way.of(
@@ -249,7 +247,7 @@ def run_job(
     store = Path(job.job.store)
     _refuse_foreign(store)
     try:
-        table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
+        table = JobRows(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
     except EmptyTableError:
         if not job.is_imported:  # without rows no model can be fitted
             raise
@@ -272,8 +270,6 @@ def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecu
     limit = dict(job.cluster).get("memory_limit")
     if wait_s is None:
         wait_s = job.options().wait
-    else:
-        wait_s = wait_s
     return ClusterExecutor(job.cluster.made, limit, job.n_threads, wait_s, progress.say)
 
 
@@ -283,7 +279,7 @@ class _Run:
 
     job: Job
     plan: JobPlan
-    table: JobTable
+    table: JobRows
     store: Path
     session: Session
     progress: StageRecorder

@@ -31,20 +31,8 @@ from dshap.jobs.paths import PicturePath, StorePath, TablePath
 from dshap.jobs.texts import TEXT_PARTS, TextTable, with_chains
 from dshap.tables.synthetic import MAX_ROWS
 
-__all__ = [
-    "CLUSTERS",
-    "DESIGNS",
-    "MODELS",
-    "SOURCES",
-    "VALUES",
-    "ExplainTable",
-    "FittedModel",
-    "TABLES",
-    "Job",
-]
 
-
-class JobTable(Table):
+class JobSection(Table):
     """The table [job]."""
 
     name: NotEmpty
@@ -283,7 +271,7 @@ class ClusterTable(KindTable):
 CLUSTERS = Kinds(
     "kind",
     {
-        "local": "dshap.jobs.executor:local",
+        "local": "dshap.jobs.executor:local_executor",
         "python": "dshap.jobs.executor:python",
         "scheduler": "dshap.jobs.executor:scheduler",
         "none": KindTable,
@@ -311,7 +299,7 @@ class Report(Table):
 class Job(Table):
     """A checked job file."""
 
-    job: JobTable
+    job: JobSection
     source: Annotated[Any, BeforeValidator(SOURCES)]
     model: Annotated[Any, BeforeValidator(MODELS)]
     explain: Annotated[list[Annotated[Any, BeforeValidator(VALUES)]], Field(min_length=1)]
@@ -456,7 +444,7 @@ def _of_the_model(explain: ExplainTable) -> list[str]:
 
 
 TABLES: Mapping[str, Kinds] = {
-    "job": one_kind(JobTable),
+    "job": one_kind(JobSection),
     "source": SOURCES,
     "model": MODELS,
     "explain": VALUES,

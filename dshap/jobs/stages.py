@@ -12,8 +12,6 @@ from dshap.engine import Progress
 from dshap.engine.progress import PeakMeter
 from dshap.jobs.executor import JobExecutor
 
-__all__ = ["ALL_KEPT", "Counted", "StageRecorder", "StageUse"]
-
 ALL_KEPT = "done by an earlier run"
 STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
 """Stage of the engine -> step of an explanation; the choice of landmarks counts as learning."""

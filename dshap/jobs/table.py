@@ -36,15 +36,13 @@ from dshap.tables.files import TICK_NS
 from dshap.tables.texts import ANY_IDS
 from dshap.values.background import Background
 
-__all__ = ["JobTable", "TableReader", "imported_model", "n_classes", "open_table"]
-
 TableReader = ParquetSource | SyntheticTable | TextFiles
 
 KEPT_BYTES = 16 << 20
 """The largest record that is kept; a larger sample is read again."""
 
 
-class JobTable:
+class JobRows:
     """The opened table of [source], with facts that follow from its rows.
 
     Parameters

@@ -10,13 +10,11 @@ from pydantic import Field
 
 from dshap.core.errors import InputError
 from dshap.jobs.fields import Count, Names, NotEmpty, or_say
-from dshap.jobs.kinds import CODE, KindTable, Part, Table
+from dshap.jobs.kinds import CODE, ConstructedArgument, KindTable, Table
 from dshap.jobs.paths import FilePath, TablePath
 
 if TYPE_CHECKING:
     from dshap.jobs.arguments import Context
-
-__all__ = ["TEXT_PARTS", "TextTable", "with_chains"]
 
 
 class TextTable(KindTable):
@@ -82,11 +80,11 @@ def _vocabulary(given: Any, context: Context) -> Any:
         ) from error
 
 
-TEXT_PARTS: Mapping[str, Part | None] = {
-    "background": Part(_background, TextBackgroundKeys),
+TEXT_PARTS: Mapping[str, ConstructedArgument | None] = {
+    "background": ConstructedArgument(_background, TextBackgroundKeys),
     "column": None,
     "tokenizer": None,
-    "vocabulary": Part(_vocabulary, VocabularyKeys),
+    "vocabulary": ConstructedArgument(_vocabulary, VocabularyKeys),
 }
 """Parameter of the value function of texts -> how it is built; column and tokenizer are the
 table's."""

@@ -21,16 +21,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import check_fields, of_kind
 from dshap.kernels.product import ProductKernel
 
-__all__ = [
-    "Basis",
-    "Embedding",
-    "Fourier",
-    "FourierBasis",
-    "FourierFeatures",
-    "SubsetFeatures",
-    "checked_embedding",
-]
-
 
 class SubsetFeatures(Protocol):
     """Features Φ_S of one subset S of the columns, from products (n, q_S) of factors over S."""

@@ -21,8 +21,6 @@ from dshap.core.records import BoolArray, FloatArray, Record
 from dshap.core.rules import Choice, check_fields, finite_array
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 
-__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky"]
-
 LANDMARK_SAMPLE = 20_000
 """Number of rows that landmarks are chosen from."""
 PILOT_TOLERANCE = 1e-8
@@ -113,11 +111,9 @@ def _effective_ridge(values: FloatArray, dimension: float) -> float:
         middle = (low + high) / 2.0
         is_small = np.sum(values / (values + np.exp(middle))) < dimension
         if is_small:
-            low = low
             high = middle
         else:
             low = middle
-            high = high
     return float(np.exp(high))
 
 

@@ -15,8 +15,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import finite_array
 from dshap.loops.exponents import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE, add_exponents
 
-__all__ = ["FAMILIES", "Distinct", "Family", "ProductKernel", "distinct_values"]
-
 LEAST_SCALE = 1e-150
 """Smallest length-scale; the largest is its inverse."""
 

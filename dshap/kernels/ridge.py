@@ -19,17 +19,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.loops.ridge_path import moved_squares, ridge_path
 
-__all__ = [
-    "Penalty",
-    "add_cross",
-    "add_gram",
-    "chosen_penalty",
-    "of_unit_spread",
-    "ridge_solve",
-    "stacked_parts",
-    "stacked_zeros",
-]
-
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """Values of λ that penalty="validate" chooses from, the largest first."""
 LEAST_RIDGE = 0.01

@@ -13,18 +13,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import check_fields, for_columns, of_kind
 from dshap.kernels.product import ProductKernel
 
-__all__ = [
-    "RBF",
-    "Categorical",
-    "Kernel",
-    "Laplacian",
-    "Matern",
-    "Product",
-    "bound_kernel",
-    "checked_kernel",
-    "median_lengthscale",
-]
-
 MEDIAN_SAMPLE = 1000
 """Number of rows that the median heuristic uses."""
 MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}

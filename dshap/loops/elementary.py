@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 from dshap.loops.subset_products import FUSED
 
-__all__ = ["elementary_products", "others_sums"]
-
 STRETCH = 128
 """Rows of the right table that are taken at once: all orders of their sums stay in cache."""
 

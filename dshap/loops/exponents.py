@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from numba import njit
 
-__all__ = ["DIFFERENT", "DISTANCE", "MATERN32", "MATERN52", "SQUARE", "add_exponents"]
-
 SQUARE, DISTANCE, MATERN32, MATERN52, DIFFERENT = range(5)
 """Kinds of a column's distance t in a product kernel.
 

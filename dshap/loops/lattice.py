@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.subset_products import Coalitions
 
-__all__ = ["Lattice", "squares_of_sums"]
-
 PRODUCT_GROUP = 4
 """The most columns of a group: 16 entries a group."""
 

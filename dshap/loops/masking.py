@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 
-__all__ = ["Calls", "Masks", "mixed_bytes", "mixed_values"]
-
 CHUNK_BYTES = 16 << 20
 """Bytes of predictions and positions held for a chunk of (instance, background row) pairs."""
 WORD = 64

@@ -30,15 +30,6 @@ from dshap.loops.shared_sums import (
 )
 from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last, sum_items
 
-__all__ = [
-    "ColumnTerms",
-    "MemberSums",
-    "Terms",
-    "member_weights",
-    "subset_sum_bytes",
-    "subset_sums",
-]
-
 SUM_ROWS = 256
 """Number of rows whose factors are held at once in sums over rows."""
 ROWS = 64

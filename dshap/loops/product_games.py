@@ -23,15 +23,6 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 
-__all__ = [
-    "exact_nodes",
-    "fourier_game_values",
-    "legendre_nodes",
-    "product_game_bytes",
-    "product_game_operations",
-    "product_game_values",
-]
-
 LANES = 128
 """Terms worked on at once: the data of a background row stay within the L2 cache.
 

@@ -9,10 +9,8 @@ from numba import njit
 
 from dshap.core.records import FloatArray
 
-__all__ = ["RidgePath", "moved_squares", "ridge_path"]
 
-
-class RidgePath(NamedTuple):
+class RidgeSolutions(NamedTuple):
     """Solutions and diagnostics of a tridiagonal system for L ridges."""
 
     fits: FloatArray
@@ -33,7 +31,7 @@ class RidgePath(NamedTuple):
 
 def ridge_path(
     diagonal: FloatArray, below: FloatArray, right: FloatArray, ridges: FloatArray
-) -> RidgePath:
+) -> RidgeSolutions:
     """Solve for all ridges (L,), from T's diagonal (p,), subdiagonal (p − 1,) and right (p, k).
 
     T + ridge I = LDLᵀ with d_i = t_i + ridge − b²_{i−1}/d_{i−1}.  The trace is the derivative of Σ
@@ -43,7 +41,7 @@ def ridge_path(
     p = len(diagonal)
     k = right.shape[1]
     n = len(ridges)
-    path = RidgePath(np.empty((p, k, n)), np.zeros(n), np.zeros(n), np.full(n, np.inf))
+    path = RidgeSolutions(np.empty((p, k, n)), np.zeros(n), np.zeros(n), np.full(n, np.inf))
     _ridge_path(diagonal, below, np.ascontiguousarray(right), ridges, *path)
     return path
 

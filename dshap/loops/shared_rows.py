@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 
-__all__ = ["Block", "SharedRows", "shared_row_bytes"]
-
 MAX_KEY = 1 << 62
 """The most combinations that one sort key holds."""
 SCATTER = np.uint64(0x9E3779B97F4A7C15)

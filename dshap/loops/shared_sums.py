@@ -33,15 +33,6 @@ from dshap.loops.simd import (
 )
 from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
 
-__all__ = [
-    "is_dense",
-    "is_worth_expanding",
-    "is_worth_sharing",
-    "shared_sum_items",
-    "shared_member_sums",
-    "shared_subset_sums",
-]
-
 MIN_COLUMNS = LAST_COLUMNS + 2
 """With fewer columns there is little to share."""
 BLOCK_ROWS = 1024

@@ -20,8 +20,6 @@ from numba.extending import intrinsic
 
 from dshap.loops.subset_products import GROUP
 
-__all__ = ["LAST_COLUMNS", "TERM_BLOCK", "WIDTH", "add_shared_products", "add_shared_row", "expand"]
-
 WIDTH = 8
 """Numbers of a vector, which are summed apart until the end; narrower processors split it."""
 TERM_BLOCK = 64

@@ -19,18 +19,6 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 
-__all__ = [
-    "FUSED",
-    "GROUP",
-    "Coalitions",
-    "SubsetSums",
-    "aligned_zeros",
-    "rows_last",
-    "sum_items",
-    "table_items",
-    "table_values",
-]
-
 GROUP = 6
 """The most columns of a group: 64 entries of a lattice."""
 LANES = 16

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dshap.core.records import BoolArray
 from dshap.loops.subset_products import FUSED, Coalitions
 
-__all__ = ["term_sums"]
-
 ROWS = 64
 """Rows that one step takes: compilers vectorise loops of this length."""
 

@@ -12,8 +12,6 @@ from dshap.models.rows import MICRO_BLOCK
 from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.values.terms import InterventionalTerms, ObservationalTerms
 
-__all__ = ["FitCost", "player_passes", "player_tile", "with_player"]
-
 TILE_BYTES = 1 << 26
 """Memory for the sums of the coalitions that one pass over the rows learns ζ from."""
 COST_ROWS = 512

@@ -16,16 +16,7 @@ from dshap.core.rules import Choice
 from dshap.kernels import Basis, Embedding, ProductKernel, SubsetFeatures, bound_kernel
 from dshap.kernels.features import unit_circle
 from dshap.kernels.product import Distinct, distinct_values
-from dshap.models.expansion_sum import Expansion
-
-__all__ = [
-    "UNSEEN",
-    "FourierExpansion",
-    "KernelExpansion",
-    "ModelFeatures",
-    "choose_features",
-    "expansion_from",
-]
+from dshap.models.expansion_sum import BaseExpansion
 
 UNSEEN = Choice(("other", "refuse"))
 """Rule for a category that a model was not fitted on: "other" or "refuse"."""
@@ -36,7 +27,7 @@ MAX_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
-class KernelExpansion(Expansion):
+class KernelExpansion(BaseExpansion):
     """A kernel model as a finite sum: f(x) = intercept + Σ_r weights_r k(x, landmark_r).
 
     Parameters
@@ -177,7 +168,7 @@ class KernelExpansion(Expansion):
 
 
 @dataclass(frozen=True, eq=False)
-class FourierExpansion(Expansion):
+class FourierExpansion(BaseExpansion):
     """A model of random Fourier features: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
 
     Every term is the real part of a product over the columns, Π_j e^{iω_rj x_j}; terms that share a
@@ -289,9 +280,11 @@ class FourierExpansion(Expansion):
         )
 
 
-def expansion_from(record: Record) -> Expansion:
+def expansion_from(record: Record) -> BaseExpansion:
     """Rebuild the expansion of a record; its arrays tell which kind it is."""
-    kind: type[Expansion] = FourierExpansion if "frequencies" in record.arrays else KernelExpansion
+    kind: type[BaseExpansion] = (
+        FourierExpansion if "frequencies" in record.arrays else KernelExpansion
+    )
     return kind.from_record(record)
 
 
@@ -325,7 +318,7 @@ class ModelFeatures:
         intercept: FloatArray,
         feature_names: tuple[str, ...] | None,
         output_names: tuple[str, ...] | None = None,
-    ) -> Expansion:
+    ) -> BaseExpansion:
         """The expansion f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
         terms = self.subset.coefficients(weights)
         names = (feature_names, output_names)  # (q, k)

@@ -16,12 +16,10 @@ from dshap.core.rules import check_fields, finite_array
 from dshap.kernels import ProductKernel
 from dshap.models.rows import MICRO_BLOCK, as_rows
 
-__all__ = ["AnyExpansion", "Expansion", "ExpansionSum", "sum_of"]
-
 NAMES = ("feature_names", "output_names")
 
 
-class Expansion(ABC):
+class BaseExpansion(ABC):
     """Base of the single expansions, which are frozen dataclasses with arrays and names."""
 
     intercept: FloatArray
@@ -87,7 +85,7 @@ class Expansion(ABC):
         return self.intercept.size
 
     @abstractmethod
-    def moved(self, shift: FloatArray, scale: FloatArray) -> Expansion:
+    def moved(self, shift: FloatArray, scale: FloatArray) -> BaseExpansion:
         """The expansion of the same function in original columns x.
 
         This expansion is a function of (x − shift) / scale; both are (columns,).
@@ -174,7 +172,7 @@ class ExpansionSum:
         The parts differ in columns, outputs or their names.
     """
 
-    expansions: tuple[Expansion, ...]
+    expansions: tuple[BaseExpansion, ...]
 
     def __post_init__(self) -> None:
         parts = [each for given in self.expansions for each in given.parts]
@@ -276,7 +274,7 @@ class ExpansionSum:
         return self.to_record().digest()
 
 
-AnyExpansion = Expansion | ExpansionSum
+AnyExpansion = BaseExpansion | ExpansionSum
 
 
 def sum_of(expansions: Sequence[AnyExpansion]) -> AnyExpansion:

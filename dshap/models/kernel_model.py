@@ -35,7 +35,7 @@ from dshap.kernels import (
 )
 from dshap.models.cost import FitCost, player_passes, with_player
 from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
-from dshap.models.expansion_sum import Expansion
+from dshap.models.expansion_sum import BaseExpansion
 from dshap.models.passes import HeldOut
 from dshap.models.report import FitReport
 from dshap.models.rows import (
@@ -47,9 +47,9 @@ from dshap.models.rows import (
     as_rows,
     block_sample,
     is_finite,
-    names_of,
+    names_of_frame,
+    placed_blocks,
     row_roles,
-    spans,
 )
 from dshap.models.shapley import regularised
 from dshap.models.shapley_penalty import ShapleyPenalty
@@ -63,8 +63,6 @@ from dshap.models.tuning import (
     tune,
 )
 
-__all__ = ["KernelModel"]
-
 INNER = "shapley__"
 """Prefix of the options of the Shapley penalty among the options of a model."""
 
@@ -72,7 +70,7 @@ INNER = "shapley__"
 class KernelModel(ABC):
     """Base of the kernel models; see `dshap.models.KernelRidge` for the options."""
 
-    expansion_: Expansion
+    expansion_: BaseExpansion
     report_: FitReport
     penalty_: float
     n_features_in_: int
@@ -195,7 +193,9 @@ class KernelModel(ABC):
         if missing not in ("refuse", "skip"):
             raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
         given = as_blocks(X, y)
-        names = names_of(X) if y is not None else names_of(next(iter(given()), (None,))[0])
+        names = (
+            names_of_frame(X) if y is not None else names_of_frame(next(iter(given()), (None,))[0])
+        )
         blocks, known = self._numeric(given)
         sample_x, sample_y, positions = block_sample(blocks, self.sample_size, self.seed, missing)
         found: Any = self.tuned(
@@ -254,7 +254,7 @@ class KernelModel(ABC):
             raise InputError(
                 "no row of the sample is left: all are held out, or hold NaN or infinity"
             )
-        names = feature_names if feature_names is not None else names_of(sample_x)
+        names = feature_names if feature_names is not None else names_of_frame(sample_x)
         with one_blas_thread():
             step = self._first_step(
                 x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known
@@ -340,7 +340,7 @@ class KernelModel(ABC):
         return self.fitted(expansion, report, record.arrays)
 
     def fitted(
-        self, expansion: Expansion, report: FitReport, more: Mapping[str, NDArray[Any]]
+        self, expansion: BaseExpansion, report: FitReport, more: Mapping[str, NDArray[Any]]
     ) -> Self:
         """A model with the same options and these fitted attributes.
 
@@ -463,5 +463,6 @@ class KernelModel(ABC):
 def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
     """The rows in fixed spans, as blocks; the fit itself finds rows with NaN or infinity."""
     return (
-        RowBlock(start, x, np.ones(len(x), dtype=bool), target=y) for start, x, y in spans(blocks)
+        RowBlock(start, x, np.ones(len(x), dtype=bool), target=y)
+        for start, x, y in placed_blocks(blocks)
     )

@@ -11,8 +11,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.models.newton import Codes
 
-__all__ = ["MAX_CLASSES", "as_labels", "check_classes", "class_codes", "class_name"]
-
 MAX_CLASSES = 256
 """The most distinct targets that count as classes; more are numbers."""
 

@@ -36,8 +36,6 @@ from dshap.models.shapley import PlayerForm
 from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
 
-__all__ = ["KernelLogistic", "LogisticStep"]
-
 SAMPLE_TOL = 1e-4
 """Tolerance of Newton's method on the sample, which only gives the starting point on all rows."""
 SAMPLE_PASSES = 50

@@ -22,16 +22,6 @@ from dshap.core.records import FloatArray
 from dshap.kernels import ridge_solve
 from dshap.models.rows import MICRO_BLOCK
 
-__all__ = [
-    "Newton",
-    "base_rates",
-    "class_loss",
-    "contrasts",
-    "logistic_sums",
-    "newton_on",
-    "validated_penalty",
-]
-
 PENALTIES = 10.0 ** np.arange(0.0, -10.1, -0.5)
 """The grid of λ that penalty="validate" tries, largest first."""
 PATIENCE = 3
@@ -68,7 +58,7 @@ def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArra
     return np.vstack([np.zeros((size - 1, contrast.shape[1])), (logs - logs[0]) @ contrast])
 
 
-def pairs(c: int) -> list[tuple[int, int]]:
+def class_pairs(c: int) -> list[tuple[int, int]]:
     """The blocks (a, b) of a symmetric matrix of c × c blocks, each once."""
     return [(a, b) for a in range(c) for b in range(a + 1)]
 
@@ -106,7 +96,7 @@ def logistic_sums(
         "counts": np.zeros(classes),
         "loss": np.zeros(1),
         "gradient": np.zeros((p, c)),
-        "hessian": np.zeros((len(pairs(c)), p, p)),
+        "hessian": np.zeros((len(class_pairs(c)), p, p)),
     }
     for psi, codes in blocks:
         loss, gap = class_loss(psi @ weights @ contrast.T, codes)
@@ -117,7 +107,7 @@ def logistic_sums(
         out["counts"] += np.bincount(codes, minlength=classes)
         out["loss"] += loss.sum()
         out["gradient"] += psi.T @ (residual @ contrast)
-        for block, (a, b) in zip(out["hessian"], pairs(c), strict=True):
+        for block, (a, b) in zip(out["hessian"], class_pairs(c), strict=True):
             curvature = chance @ (contrast[:, a] * contrast[:, b]) - mean[:, a] * mean[:, b]  # (n,)
             if a == b:
                 scaled = psi * np.sqrt(np.maximum(curvature, 0.0))[:, None]
@@ -234,7 +224,7 @@ class Newton:
         """H⁻¹g (p + 1, c); ridge and form apply to all coordinates but the intercepts."""
         p, c = gradient.shape
         system = np.empty((c, p, c, p))
-        for block, (a, b) in zip(hessian, pairs(c), strict=True):
+        for block, (a, b) in zip(hessian, class_pairs(c), strict=True):
             system[a, :, b] = system[b, :, a] = block
         if form is not None:
             for a in range(c):

@@ -14,8 +14,6 @@ from dshap.core.records import Moments, Stacked
 from dshap.core.rows import chosen_rows
 from dshap.core.types import Pass
 
-__all__ = ["HeldOut", "Tune"]
-
 
 @dataclass(frozen=True)
 class Tune:

@@ -13,8 +13,6 @@ from dshap.core.records import FloatArray
 from dshap.kernels import FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
 from dshap.models.tuning import Tuning
 
-__all__ = ["Convergence", "FitReport", "PlayerReport"]
-
 MEASURES = {"r2": "R²", "accuracy": "accuracy", "log_loss": "log-loss"}
 """Name of a held-out score -> its name in print."""
 

@@ -27,8 +27,6 @@ from dshap.models.shapley import PlayerForm
 from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
 
-__all__ = ["KernelRidge", "TunedRidge"]
-
 PENALTIES = 10.0 ** np.arange(-10.0, 0.01, 0.25)
 """The grid of λ that penalty="validate" chooses from."""
 SLACK = 0.005

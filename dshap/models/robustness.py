@@ -17,14 +17,6 @@ from dshap.models.shapley import learned_terms, numbers_of, player_attributions
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import expansion_of
 
-__all__ = [
-    "Robustness",
-    "attribution_bound",
-    "conditional_amplification",
-    "rkhs_norm",
-    "robustness",
-]
-
 MAX_COLUMNS = 16
 """The most columns whose coalitions are all listed."""
 INTERVENTIONAL = 4.0

@@ -14,22 +14,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.core.rules import plain_array
 
-__all__ = [
-    "HELD_OUT",
-    "MICRO_BLOCK",
-    "SKIPPED",
-    "TRAIN",
-    "VALIDATION",
-    "Blocks",
-    "as_blocks",
-    "as_rows",
-    "block_sample",
-    "is_finite",
-    "names_of",
-    "row_roles",
-    "spans",
-]
-
 MICRO_BLOCK = 1024
 """Number of rows whose kernel matrix is held at once."""
 
@@ -48,7 +32,7 @@ Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 """Function that returns the table as (x, y) blocks, from its start at each call."""
 
 
-def names_of(x: Any) -> tuple[str, ...] | None:
+def names_of_frame(x: Any) -> tuple[str, ...] | None:
     """Column names of a table, which has `.columns`; None for an array."""
     if has_columns(x):
         return tuple(str(name) for name in x.columns)
@@ -66,7 +50,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
         A missing column, another number of columns, values that are no numbers, or integers
         beyond ±2^53.
     """
-    held = names_of(x)
+    held = names_of_frame(x)
     if names is not None and held is not None:
         labels = dict(zip(held, x.columns, strict=True))
         if missing := [name for name in names if name not in labels]:
@@ -110,7 +94,7 @@ def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
     )
 
 
-def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+def placed_blocks(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Yield (start, x (n, columns), y (n,) or (n, k)) in spans of `SPAN_ROWS` rows.
 
     The last span may be shorter.
@@ -126,7 +110,7 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     names = None
     n_columns = None
     for x_block, y_block in blocks():
-        names = names or names_of(x_block)
+        names = names or names_of_frame(x_block)
         x = as_rows(x_block, n_columns, names)
         y = _as_targets(y_block)
         n_columns = x.shape[1]
@@ -186,7 +170,7 @@ def as_blocks(X: Any, y: Any) -> Blocks:
         return lambda: [(X, y)]
     if callable(X):
         return X
-    if isinstance(X, np.ndarray) or names_of(X) is not None:
+    if isinstance(X, np.ndarray) or names_of_frame(X) is not None:
         raise InputError("y is missing: fit(X, y), or fit(blocks) with blocks of (X, y)")
     if iter(X) is X:
         raise InputError(
@@ -207,7 +191,7 @@ def block_sample(
         An empty table, or with missing="refuse" rows with NaN or infinity.
     """
     n_rows = 0
-    for start, x, y in spans(blocks):
+    for start, x, y in placed_blocks(blocks):
         is_ok = is_finite(x, y)
         if missing == "refuse" and not is_ok.all():
             raise InputError(
@@ -221,7 +205,7 @@ def block_sample(
     positions = sample_positions(n_rows, size, seed)
     parts = [
         (x[inside - start], y[inside - start])
-        for start, x, y in spans(blocks)
+        for start, x, y in placed_blocks(blocks)
         for inside in [positions[(positions >= start) & (positions < start + len(x))]]
     ]
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), positions

@@ -27,16 +27,6 @@ from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import expansion_of
 from dshap.values.terms import InterventionalTerms, ObservationalTerms, TermValue
 
-__all__ = [
-    "PlayerForm",
-    "PlayerSquares",
-    "learned_terms",
-    "mean_squared_attribution",
-    "numbers_of",
-    "player_attributions",
-    "regularised",
-]
-
 N_LANDMARKS = 256
 """Number of landmarks of the conditional embeddings of a model that has none."""
 
@@ -272,8 +262,6 @@ class _Terms:
             value = ObservationalTerms(unit, sample, *options)
             if value.sample_size:
                 value = value.chosen(value.choose(sample))
-            else:
-                value = value
             value.weights = weights
         return cls(replaced(value, players=player.players, data=None), player)
 

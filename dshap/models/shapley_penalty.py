@@ -12,8 +12,6 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.rules import Choice, Number, Whole, check_fields, of_kind, refused
 from dshap.kernels import Embedding, checked_embedding
 
-__all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
-
 VALUES = ("interventional", "observational")
 N_COALITIONS = {"interventional": 4_096, "observational": 256}
 """Kind of values -> coalitions listed or drawn by default.

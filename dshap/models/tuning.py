@@ -21,8 +21,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.kernels import Kernel, Nystrom, ProductKernel
 
-__all__ = ["SLOPES", "Tuning", "bound", "landmark_coordinates", "tune", "validation_error"]
-
 N_TRAIN = 3000
 """The most training rows in a trial."""
 N_VALIDATION = 2000

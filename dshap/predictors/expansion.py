@@ -15,8 +15,6 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import checked
 from dshap.predictors.named import NamedModel, column_names_of
 
-__all__ = ["BothKinds", "Expansion", "ExpansionModel", "expansion_model"]
-
 
 @runtime_checkable
 class Expansion(Protocol):

@@ -33,8 +33,6 @@ from dshap.predictors.times import (
     zone_of,
 )
 
-__all__ = ["Frame"]
-
 TO_FRAME = ("to_pandas", "to_df", "read_pandas")
 """Methods that turn an Arrow table into a pandas frame: pyarrow and polars, DuckDB, streams."""
 

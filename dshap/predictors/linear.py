@@ -13,8 +13,6 @@ from dshap.core.records import FloatArray, Record
 from dshap.core.types import Explained
 from dshap.predictors.named import NamedModel
 
-__all__ = ["LinearModel", "coefficients_of"]
-
 
 class LinearModel(NamedModel):
     """The linear model f(x) = βx + b, with β (k, columns) and b (k,)."""

@@ -14,18 +14,6 @@ from dshap.core.errors import DshapError, InputError, PredictError, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import checked
 
-__all__ = [
-    "NamedModel",
-    "calling",
-    "checked_outputs",
-    "checked_predict",
-    "classes_of",
-    "column_names_of",
-    "columns_by_name",
-    "fitted_names_of",
-    "names_of",
-]
-
 
 class NamedModel:
     """Base of the predictors, with names of columns and outputs.

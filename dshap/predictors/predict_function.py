@@ -17,8 +17,6 @@ from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.named import NamedModel, calling, checked_outputs, classes_of, fitted_names_of
 
-__all__ = ["ARRAYS", "BUFFER_BYTES", "PredictFunction", "RowForms", "row_forms"]
-
 BUFFER_BYTES = 64 << 20
 """The most bytes of rows in one call: 65,536 rows of 128 columns, fewer of wider ones."""
 TAKES_FRAMES = (

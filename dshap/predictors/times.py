@@ -17,17 +17,6 @@ from dshap.core.duck_typing import has_member
 from dshap.core.errors import LARGEST_WHOLE, InputError
 from dshap.core.records import FloatArray
 
-__all__ = [
-    "DATE",
-    "from_microseconds",
-    "microseconds",
-    "misfit",
-    "time_kind",
-    "times_of",
-    "unit_of",
-    "zone_of",
-]
-
 DATE = "date"
 """The kind of columns of dates: `datetime.date` in data frames."""
 SPELLINGS = re.compile(

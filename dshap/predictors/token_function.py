@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 from dshap.predictors.predict_function import PredictFunction
 
-__all__ = ["TokenFunction", "by_length"]
-
 
 class TokenFunction(PredictFunction):
     """A predict function of token ids, called with rows of floats (n, columns).

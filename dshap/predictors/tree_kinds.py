@@ -9,8 +9,6 @@ from dshap.core.errors import InputError, shown
 from dshap.predictors.tree_libraries import LightGBMTrees, XGBoostTrees
 from dshap.predictors.tree_shap import ThroughShap
 
-__all__ = ["is_ensemble", "library_of"]
-
 BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees}
 """Package -> the class that reads its models."""
 OF_SKLEARN = ("tree_", "estimators_", "_predictors")

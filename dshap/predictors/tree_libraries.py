@@ -17,8 +17,6 @@ from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.tree_scale import own_predictions
 
-__all__ = ["Ensemble", "LightGBMTrees", "XGBoostTrees", "digest_of_bytes", "tree_operations"]
-
 Categories = Mapping[int, tuple[Any, ...]]
 """Column -> its categories, in the order of their codes."""
 OPERATIONS = 50.0

@@ -26,8 +26,6 @@ from dshap.predictors.tree_libraries import Ensemble
 from dshap.predictors.tree_scale import Scale, scale_of
 from dshap.predictors.tree_shap import ThroughShap
 
-__all__ = ["TOLERANCE", "TreeModel", "asked", "made_up", "model_of_trees", "reach_of", "refuse_gap"]
-
 PROBE_ROWS = 64
 """Number of rows that a library is tried on."""
 TOLERANCE = 1e-3

@@ -20,8 +20,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import plain_array
 
-__all__ = ["Scale", "own_predictions", "scale_of"]
-
 OF_MARGIN = 1e-5
 """Relative rounding error of a margin, compared with the largest one.
 
@@ -111,8 +109,6 @@ def _aligned(own: Any, n_outputs: int) -> FloatArray:
     array: FloatArray = np.asarray(plain_array(own), dtype=np.float64)
     if array.ndim == 1:
         array = array[:, None]
-    else:
-        array = array
     if n_outputs == 1 and array.shape[1:] == (2,):
         return array[:, 1:]
     return array

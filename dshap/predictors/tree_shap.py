@@ -15,8 +15,6 @@ from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 from dshap.predictors.tree_scale import own_predictions
 
-__all__ = ["LightGBMPairs", "ThroughShap"]
-
 LOG_LOSSES = ("poisson", "gamma")
 """Losses of scikit-learn's gradient boosting whose trees add up to the log of the prediction."""
 

@@ -22,21 +22,6 @@ from dshap.core.printing import label
 from dshap.core.rules import as_path
 from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
 
-__all__ = [
-    "Breakdown",
-    "Ranking",
-    "breakdown",
-    "breakdown_lines",
-    "decimals_of",
-    "number",
-    "png",
-    "ranking_lines",
-    "ranking_picture",
-    "rankings",
-    "require_matplotlib",
-    "saved",
-]
-
 SIGNIFICANT = 4
 """The significant digits of the largest number of a column."""
 MANY_FEATURES = 300
@@ -321,7 +306,7 @@ def png(figure: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class Part:
+class RowExplanation:
     """One explanation of a row, for one output: base_value + Σ attribution = prediction."""
 
     label: str
@@ -340,7 +325,7 @@ class Breakdown:
     key: Mapping[str, str]
     values: Mapping[str, Any]
     """Column -> value of the row, where the cube keeps them."""
-    parts: tuple[Part, ...]
+    parts: tuple[RowExplanation, ...]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -362,18 +347,18 @@ def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = 
     return Breakdown(position, row_key(written[0], position) if written else {}, values, parts)
 
 
-def _status_of(parts: Sequence[Part], name: str) -> str:
+def _status_of(parts: Sequence[RowExplanation], name: str) -> str:
     return next(
         part.status for part in parts if part.label == name or part.label.startswith(f"{name}, ")
     )
 
 
-def _parts(name: str, path: Path, position: int) -> list[Part]:
+def _parts(name: str, path: Path, position: int) -> list[RowExplanation]:
     row = open_cube(path).isel(instance=position).load()
     outputs = [str(output) for output in row["output"].values]
     features = _features(row)
     return [
-        Part(
+        RowExplanation(
             name if len(outputs) == 1 else f"{name}, {output}",
             float(row["base_value"].values[j]),
             dict(

@@ -11,8 +11,6 @@ import numpy as np
 from dshap.cube import largest_residual, read_notes
 from dshap.engine import format_bytes
 
-__all__ = ["accuracy", "accuracy_lines", "stage_table"]
-
 ABSENT = "-"
 
 

@@ -23,16 +23,6 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import as_path
 from dshap.report.attributions import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
-__all__ = [
-    "Heat",
-    "Sentence",
-    "colours",
-    "heat_map",
-    "heat_picture",
-    "sentence",
-    "sentence_picture",
-]
-
 BLUE = np.array([70, 120, 255])
 RED = np.array([255, 90, 90])
 """The colours (RGB) of the largest positive and the largest negative attribution; 0 is white."""

@@ -12,8 +12,6 @@ from dshap.core.errors import InputError, PredictError
 from dshap.core.records import FloatArray
 from dshap.core.types import RowReader
 
-__all__ = ["PROBE_ROWS", "PROBE_TOLERANCE", "check_steady", "first_rows"]
-
 PROBE_ROWS = 64
 """The number of first rows whose predictions identify a model."""
 PROBE_TOLERANCE = 1e-9
@@ -44,8 +42,6 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     """
     if len(rows) > ASKED:
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]
-    else:
-        rows = rows
     if not len(rows):
         return
     try:

@@ -15,8 +15,6 @@ from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.tables import Inputs
 
-__all__ = ["data_said", "refuse_difference", "refuse_other_run"]
-
 SHOWN = 4
 """The most differences that a message names."""
 ROWS = frozenset(("rows.digest", "rows.n"))

@@ -29,6 +29,7 @@ from dshap.core.threads import process_threads
 from dshap.core.types import Design, Explained, GivenAttributor, RowReader
 from dshap.cube import (
     CONTAINER,
+    PREPARED,
     CubeLayout,
     CubeWriter,
     StateFolder,
@@ -55,8 +56,8 @@ from dshap.run.difference import refuse_other_run
 from dshap.run.identity import (
     NUMERICS_VERSION,
     Way,
+    cube_layout,
     fingerprint_of,
-    layout_of,
     states_follow_from,
     stored_plan,
 )
@@ -69,7 +70,6 @@ from dshap.run.learning import (
     with_landmarks,
 )
 from dshap.run.prepared import (
-    PREPARED,
     DataSummary,
     Prepared,
     open_prepared,
@@ -89,17 +89,6 @@ from dshap.tables import (
     take_census,
     times_of_data,
 )
-
-__all__ = [
-    "IDLE_WORKER_BYTES",
-    "Explanation",
-    "fit_model",
-    "fit_models",
-    "measure",
-    "measured_quality",
-    "open_held_out",
-    "prepare_value",
-]
 
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
@@ -173,7 +162,7 @@ class Explanation:
         else:
             data_rows = prepared.data.n_rows
         plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
-        layout = layout_of(inputs, way, plan, run)
+        layout = cube_layout(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:

@@ -22,7 +22,6 @@ from dshap.attributors.choice import (
     why_no_interaction_errors,
     with_interactions,
 )
-from dshap.attributors.contraction import N_REPLICATES
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.texts import choose_of_texts
 from dshap.core.capabilities import game_seconds, is_of_texts, linear, tuned
@@ -31,20 +30,12 @@ from dshap.core.options import RunOptions
 from dshap.core.records import BoolArray, Record, digest_of
 from dshap.core.types import Design, Explained, RowReader, replaced
 from dshap.cube import CONTAINER, TEXT, CubeLayout, has_copy
+from dshap.designs.jackknife import N_REPLICATES
 from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 from dshap.run.determinism import PROBE_ROWS
 from dshap.run.prepared import DataSummary, Prepared
 from dshap.tables import Inputs
-
-__all__ = [
-    "NUMERICS_VERSION",
-    "Way",
-    "fingerprint_of",
-    "layout_of",
-    "states_follow_from",
-    "stored_plan",
-]
 
 NUMERICS_VERSION = 19
 """The version of the numerics: raised when the same options give other numbers.  A store of another
@@ -81,8 +72,6 @@ class Way:
         check_closed(value, options)
         if is_active is None:
             is_active = np.ones(len(value.players), dtype=bool)
-        else:
-            is_active = is_active
         chosen: Chosen
         if is_of_texts(value):
             chosen, options = choose_of_texts(design, value, options, seed)
@@ -205,7 +194,7 @@ def _as_prepared(
     return chosen.with_value(value), options
 
 
-def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+def cube_layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value = inputs.value
     rows = inputs.rows
     options = way.options

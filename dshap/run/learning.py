@@ -59,15 +59,6 @@ from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
 from dshap.run.session import Session
 
-__all__ = [
-    "Run",
-    "coalition_errors",
-    "learn_states",
-    "learned",
-    "settled_design",
-    "with_landmarks",
-]
-
 SAMPLE_SEED = 0
 """The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
 options."""

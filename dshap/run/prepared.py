@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
-from dshap.attributors.choice import Chosen, restored
+from dshap.attributors.choice import Chosen, restored_choice
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.records import Record
 from dshap.core.rules import as_path
@@ -21,16 +21,6 @@ from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
 from dshap.run.determinism import PROBE_TOLERANCE, check_steady, first_rows
 from dshap.run.difference import data_said
 from dshap.tables import Census
-
-__all__ = [
-    "PREPARED",
-    "DataSummary",
-    "Prepared",
-    "open_prepared",
-    "probe_of",
-    "refuse_other",
-    "save_prepared",
-]
 
 PROBE = "probe"
 """Name of the state with the first rows of the data and the model's predictions for them."""
@@ -144,7 +134,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
             f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
         )
     content = described(path)
-    chosen = restored(value, content["design"])
+    chosen = restored_choice(value, content["design"])
     was = content["learnt"]["value"]
     now = json.loads(json.dumps(chosen.value_fingerprint()))
     names = sorted(

@@ -14,8 +14,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.types import Design
 
-__all__ = ["Quality", "check_measurable", "mean_by_sizes"]
-
 
 @dataclass(frozen=True, eq=False)
 class Quality:

@@ -25,8 +25,6 @@ from dshap.tables import hash_columns, hash_keys
 from dshap.tables.files import whole_file
 from dshap.tables.opener import Site
 
-__all__ = ["RowsOfStore"]
-
 SHOWN = 3
 """The most keys of each kind that a message names."""
 JOINED_ROWS = 4_000_000

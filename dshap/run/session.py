@@ -30,8 +30,6 @@ from dshap.engine import (
     learn_from,
 )
 
-__all__ = ["Session", "open_session"]
-
 
 @dataclass(frozen=True)
 class Session:

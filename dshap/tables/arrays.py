@@ -29,8 +29,6 @@ from dshap.tables.columns import (
 )
 from dshap.tables.reader import BlockBuilder, LaidOut, check_span
 
-__all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
-
 
 class ArraySource(LaidOut):
     """A table in memory, which is pickled with its data.

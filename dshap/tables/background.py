@@ -26,8 +26,6 @@ from dshap.predictors.times import times_of
 from dshap.tables.opener import Learn
 from dshap.values.background import Background, herd
 
-__all__ = ["METHODS", "background_of"]
-
 CANDIDATES = 10_000
 """Number of sampled rows among which a background is chosen."""
 FREQUENCIES = 256
@@ -213,9 +211,7 @@ def _stratified(task: _Task) -> Choice:
         column = int(np.argmax(np.ptp(scaled[inside], axis=0)))
         values = scaled[inside, column]
         bound = float(np.median(values))
-        if (values > bound).any():
-            bound = bound
-        else:
+        if not (values > bound).any():
             bound = float(values[values < bound].max())
         splits.append((cell, column, bound))
         is_above = values > bound

@@ -17,8 +17,6 @@ from dshap.core.rows import SPAN_ROWS
 from dshap.core.types import Explained, Predictor, RowReader, replaced
 from dshap.tables.opener import CodedReader, Site, categories_of
 
-__all__ = ["refuse_unknown_categories", "with_all_categories"]
-
 MAX_CATEGORIES = 65_536
 SHOWN = 5
 """Largest number of categories that a message names."""

@@ -28,19 +28,6 @@ from dshap.tables.files import whole_file
 from dshap.tables.opener import Site
 from dshap.tables.reader import BATCH_ROWS, BatchReader
 
-__all__ = [
-    "Census",
-    "CensusPass",
-    "MissingValues",
-    "check_targets",
-    "hash_columns",
-    "hash_keys",
-    "missing_values",
-    "repeated_keys",
-    "take_census",
-]
-
-
 SHOWN_COLUMNS = 8
 """Largest number of columns that a message names."""
 SHOWN_ROWS = 5

@@ -16,32 +16,6 @@ from dshap.core.options import MISSING_POLICIES
 from dshap.core.records import BoolArray, FloatArray
 from dshap.predictors.times import DATE, from_microseconds, microseconds, misfit, time_kind, zone_of
 
-__all__ = [
-    "KEY_DTYPES",
-    "TEXT",
-    "TIME",
-    "Layout",
-    "Names",
-    "Times",
-    "arrow_array",
-    "as_names",
-    "as_times",
-    "check_missing",
-    "code_array",
-    "kept_array",
-    "kept_dtype",
-    "key_array",
-    "key_dtype",
-    "key_refusal",
-    "layout_of",
-    "null_key_refusal",
-    "number_array",
-    "repeats",
-    "said_left_out",
-    "spooled_times",
-    "time_array",
-]
-
 TEXT = np.dtypes.StringDType(na_object=None)
 """The dtype of text columns that are features."""
 TIME = np.dtype("datetime64[us]")

@@ -25,18 +25,6 @@ from dshap.core.errors import InputError
 from dshap.core.rules import as_path
 from dshap.tables.columns import repeats
 
-__all__ = [
-    "FileStamp",
-    "Partitions",
-    "Paths",
-    "check_same_file",
-    "find_files",
-    "find_partitions",
-    "stamp_file",
-    "table_stamp",
-    "whole_file",
-]
-
 Paths = str | Path | Sequence[str | Path]
 TICK_NS = 20_000_000
 COARSE_NS = 1_000_000_000

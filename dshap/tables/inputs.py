@@ -19,8 +19,6 @@ from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, kind_of, open_rows
 from dshap.tables.texts import open_texts
 
-__all__ = ["Inputs", "open_for", "times_of_data"]
-
 
 def open_for(
     value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse"

@@ -20,8 +20,6 @@ from dshap.tables.columns import Times, as_names, as_times
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 
-__all__ = ["CodedReader", "Learn", "Site", "categories_of", "kind_of", "open_rows", "open_source"]
-
 Learn = Callable[[Pass, RowReader], Any]
 """A function that runs a pass over all rows of a table and returns its result."""
 

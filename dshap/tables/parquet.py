@@ -29,8 +29,6 @@ from dshap.tables.files import (
 )
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
-__all__ = ["ParquetFiles", "ParquetSource"]
-
 OPEN_FILES = 4
 """Number of files that each thread keeps open."""
 _CSV = "read it first, rows=pandas.read_csv(path), or write it once with pandas.read_csv(path).to_parquet(...)"
@@ -109,7 +107,7 @@ class ParquetFiles:
         inside = [name for name in names if name not in self._partitions.names]
         for index, low, high in self._parts(start, stop):
             try:
-                for batch in read_rows(self._open(index), low, high, inside, self.batch_rows):
+                for batch in read_batches(self._open(index), low, high, inside, self.batch_rows):
                     yield self._partitions.batch(index, batch, names)
             # reading a changed file fails like reading a damaged one
             except (OSError, ValueError, pa.ArrowException):
@@ -245,7 +243,7 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
-def read_rows(
+def read_batches(
     file: pq.ParquetFile, start: int, stop: int, names: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows start..stop of one file, from the row groups that overlap them."""

@@ -25,8 +25,6 @@ from dshap.tables.columns import (
     time_array,
 )
 
-__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "BlockBuilder", "LaidOut", "check_span"]
-
 BATCH_ROWS = 16_384
 """Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
 COLUMNS_AT_ONCE = 64

@@ -20,8 +20,6 @@ from dshap.tables.columns import Names, arrow_array, as_names, repeats, spooled_
 from dshap.tables.files import whole_file
 from dshap.tables.parquet import ParquetSource
 
-__all__ = ["ROW_GROUP_ROWS", "TARGET", "spool_source", "write_part", "write_partition"]
-
 ROW_GROUP_ROWS = 65_536
 """Rows of a row group: one span of the census, two evaluation tiles."""
 SPOOL_ROWS = 1_048_576

@@ -15,8 +15,6 @@ from dshap.core.rows import SPAN_ROWS
 from dshap.tables.columns import Names, as_names, layout_of
 from dshap.tables.reader import BatchReader
 
-__all__ = ["MAX_ROWS", "SYNTHETIC_TABLES", "SyntheticTable"]
-
 Columns = Mapping[str, NDArray[Any]]
 
 SPAN_COLUMNS = 52

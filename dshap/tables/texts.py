@@ -36,8 +36,6 @@ from dshap.tables.reader import (
 )
 from dshap.tables.spool import write_part
 
-__all__ = ["ANY_IDS", "TextFiles", "TextSource", "open_texts"]
-
 EXACT_IN_FLOAT32 = 1 << 24
 """Token ids below this are exact in float32 and kept in four bytes."""
 BATCH_TEXTS = 1_024

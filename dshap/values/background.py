@@ -13,8 +13,6 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 
-__all__ = ["Background", "herd"]
-
 
 @dataclass(frozen=True, eq=False)
 class Background:

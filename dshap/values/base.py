@@ -25,8 +25,6 @@ from dshap.predictors.predict_function import PredictFunction, row_forms
 from dshap.predictors.times import time_kind, times_of
 from dshap.values.links import IDENTITY, link_of
 
-__all__ = ["PROBE_ROWS", "KernelValue", "Predicted", "PredictedValue", "TableValue"]
-
 PROBE_ROWS = 64
 """The number of rows whose predictions identify the predict function in the fingerprint."""
 

@@ -13,8 +13,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, Cost, FloatArray, State
 from dshap.values.gaussian import Gaussian
 
-__all__ = ["Copula"]
-
 MARGIN_SAMPLE = 20_000
 """Number of sampled rows that the margins are estimated from."""
 POINTS = 4_096

@@ -22,8 +22,6 @@ from dshap.kernels import (
 from dshap.loops.lattice import Lattice
 from dshap.values.base import TableValue
 
-__all__ = ["SUM_ROWS", "EmbeddedValue"]
-
 SUM_ROWS = 512
 """Number of rows whose factors are held at once in the sums over the data."""
 KERNEL_SAMPLE = 20_000

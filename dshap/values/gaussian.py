@@ -16,8 +16,6 @@ from dshap.predictors.frames import Frame
 from dshap.values.base import PredictedValue
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
 
-__all__ = ["Gaussian"]
-
 
 class Gaussian(Shifted, PredictedValue):
     """Observational values under a Gaussian distribution fitted to the data.

@@ -15,8 +15,6 @@ from dshap.predictors.expansion import expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.subset_table import SubsetTable
 
-__all__ = ["KernelInterventional"]
-
 
 class KernelInterventional(KernelValue):
     """Interventional values of a kernel model in closed form.

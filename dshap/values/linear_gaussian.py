@@ -17,8 +17,6 @@ from dshap.predictors.linear import LinearModel, coefficients_of
 from dshap.predictors.named import classes_of, fitted_names_of, names_of
 from dshap.values.normal import NormalTable, Shifted, normal_sums
 
-__all__ = ["LinearGaussian", "LinearTransform"]
-
 KINDS = ("observational", "interventional")
 
 

@@ -19,17 +19,6 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import Number
 from dshap.core.types import Link
 
-__all__ = [
-    "IDENTITY",
-    "LINKS",
-    "ExpectedLogProbability",
-    "Identity",
-    "LogOdds",
-    "LogProbability",
-    "Logit",
-    "link_of",
-]
-
 ROUNDING = 1e-9
 """How far rounding may move a mean of probabilities outside [0, 1]."""
 MAX_CLIP = 0.1

@@ -20,8 +20,6 @@ from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.values.background import Background
 from dshap.values.base import PredictedValue, check_predict
 
-__all__ = ["Marginal"]
-
 STREAMED_ROWS = 65_536
 """Number of background rows in memory at once, for a background that is read by spans."""
 
@@ -107,9 +105,7 @@ class Marginal(PredictedValue):
         if not self.streams_data:
             if names is not None and has_columns(background):
                 background = columns_by_name(background, names)
-            if is_frame(background):
-                background = background
-            else:
+            if not is_frame(background):
                 background = _rows_of(background)
         super().__init__(
             predict,

@@ -12,8 +12,6 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.values.base import TableValue
 
-__all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]
-
 SHIFT_SAMPLE = 1_024
 """Number of sampled rows whose mean is subtracted before squares are summed.
 

@@ -29,8 +29,6 @@ from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 
-__all__ = ["KernelObservational", "coalition_weights", "product_parts"]
-
 POINTS = 4
 """Points x whose f(x_S, X_S̄) measure the error of an embedding.
 
@@ -109,13 +107,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
         explained = expansion_model(model, data, output_names)
         if with_interventional:
             explained = BothKinds(explained)
-        else:
-            explained = explained
         KernelValue.__init__(self, explained, data, players)
         if kernel is None:
             kernel = getattr(self.expansion, "kernel", None)
-        else:
-            kernel = kernel
         if kernel is None:
             raise InputError(
                 "kernel is None, and the model has no product kernel of its own: give kernel=, one "

@@ -29,8 +29,6 @@ from dshap.values.base import PredictedValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 from dshap.values.subset_table import SubsetTable
 
-__all__ = ["ConditionalRegression"]
-
 PRECISIONS = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
 """The largest error allowed of float32 sums, in standard deviations of f."""

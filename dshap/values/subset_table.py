@@ -13,8 +13,6 @@ from dshap.core.records import BoolArray, FloatArray, State
 from dshap.loops.member_sums import MemberSums, Terms, member_weights
 from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
 
-__all__ = ["SubsetTable"]
-
 
 @dataclass(frozen=True, eq=False)
 class SubsetTable:

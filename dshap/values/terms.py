@@ -23,8 +23,6 @@ from dshap.predictors.expansion import Expansion
 from dshap.values.interventional import KernelInterventional
 from dshap.values.observational import KernelObservational, coalition_weights, product_parts
 
-__all__ = ["TERM_ROWS", "InterventionalTerms", "ObservationalTerms", "TermValue"]
-
 TERM_ROWS = 256
 """Number of rows whose factors are held at once."""
 SIGNED_SUMS = 8

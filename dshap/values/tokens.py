@@ -20,8 +20,6 @@ from dshap.values.base import PROBE_ROWS, TableValue
 from dshap.values.links import link_of
 from dshap.values.marginal import Marginal
 
-__all__ = ["Tokens"]
-
 PROBE_LENGTH = 8
 """Length of the text that predict is tried on, where it takes any length."""
 

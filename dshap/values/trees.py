@@ -9,8 +9,6 @@ from dshap.predictors.tree_kinds import is_ensemble
 from dshap.predictors.tree_model import TreeModel, model_of_trees
 from dshap.values.base import TableValue
 
-__all__ = ["Trees", "as_value"]
-
 
 def as_value(given: Any) -> Any:
     """The `Trees` of a fitted tree ensemble; any other object unchanged."""

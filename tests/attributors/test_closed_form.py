@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import dshap
 from dshap import designs
-from dshap.attributors.choice import Chosen, check_closed, choose, form_of, learns, restored
+from dshap.attributors.choice import Chosen, check_closed, choose, form_of, learns, restored_choice
 from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
@@ -93,16 +93,16 @@ def test_what_is_kept_of_it_is_data():
         chosen = choose(name, value, None)
         assert chosen.design is None and chosen.form is not None
         assert chosen.fingerprint() == {"design": "closed_form", "n_players": D, "n_replicates": 0}
-        again = restored(value, chosen.fingerprint())
+        again = restored_choice(value, chosen.fingerprint())
         assert again.value_fingerprint() == chosen.value_fingerprint() and again.info == chosen.info
     drawn = LinearGaussian(COEF, data=DATA, n_permutations=20)
     assert (
         choose("auto", drawn, None).fingerprint()["n_replicates"] == Linear(drawn).n_replicates > 0
     )
     exact = choose("exact", kernel(), None)
-    assert restored(kernel(), exact.fingerprint()).design == designs.exact(D)
+    assert restored_choice(kernel(), exact.fingerprint()).design == designs.exact(D)
     with pytest.raises(InputError, match="Marginal has no closed form: give another design"):
-        restored(
+        restored_choice(
             Marginal(lambda x: x[:, 0], DATA),
             {"design": "closed_form", "n_players": D, "n_replicates": 0},
         )

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dshap.designs import exact, kernelshap, kriging, permutation
 from dshap.designs.coalitions import (
+    coalition_spans,
     first_distinct,
     masks_of_size,
     pack,
     random_masks,
-    spans,
     stream,
     unpack,
 )
@@ -77,7 +77,7 @@ def test_streams_depend_on_every_coordinate():
 
 
 def test_spans_cover_without_gaps():
-    parts = list(spans(3_000_000, 24))
+    parts = list(coalition_spans(3_000_000, 24))
     assert parts[0][0] == 0 and parts[-1][1] == 3_000_000
     assert all(stop == start for (_, stop), (start, _) in pairwise(parts))
     assert max(stop - start for start, stop in parts) * 24 * 8 <= 2**24

@@ -167,7 +167,11 @@ def test_intervals_hold_the_truth(n):
 
 def test_restored_from_its_fingerprint():
     design = permutation(7, 8, antithetic=False, seed=3, n_replicates=5)
-    assert designs.restored(design.fingerprint()) == design == pickle.loads(pickle.dumps(design))
+    assert (
+        designs.restored_design(design.fingerprint())
+        == design
+        == pickle.loads(pickle.dumps(design))
+    )
     assert design.with_players(4) == permutation(4, 8, antithetic=False, seed=3, n_replicates=5)
 
 

@@ -18,11 +18,11 @@ from dshap.core.records import Record
 from dshap.cube import CONTAINER, StateFolder
 from dshap.engine import SilentProgress
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
-from dshap.jobs.arguments import expansion_of, model_of, placeholder
+from dshap.jobs.arguments import model_of, optional_expansion, placeholder
 from dshap.jobs.quality import quality_sample
 from dshap.jobs.schema import VALUES, Job
 from dshap.jobs.stages import ALL_KEPT
-from dshap.jobs.table import JobTable, imported_model, open_table
+from dshap.jobs.table import JobRows, imported_model, open_table
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.values import Gaussian
@@ -250,7 +250,7 @@ def test_a_target_that_holds_no_classes(folder):
 def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
-    table = JobTable(job)
+    table = JobRows(job)
     given = imported_model(job) if job.is_imported else placeholder(job.model, table.reader, 1)
     return job.explain[0].made(table.context(given))
 
@@ -297,10 +297,10 @@ def test_what_stands_for_a_model_in_a_plan_has_its_size(folder):
     for model in (RIDGE, FOURIER_RIDGE):
         job = job_of({**model, "holdout": 0.0}, {"name": "a", "value": "kernel_interventional"})
         reader = open_table(job)
-        planned = expansion_of(placeholder(job.model, reader, 1))
+        planned = optional_expansion(placeholder(job.model, reader, 1))
         table = small_table(N_ROWS)
         fitted = (
-            model_of(job.model, JobTable(job).context())
+            model_of(job.model, JobRows(job).context())
             .fit(table[["hr", "temp", "hum"]], table.y)
             .expansion_
         )

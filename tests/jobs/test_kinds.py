@@ -17,7 +17,7 @@ from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.jobs.arguments import MODEL_PARTS, VALUE_PARTS
 from dshap.jobs.schema import CLUSTERS, DESIGNS, MODELS, VALUES
-from dshap.jobs.table import JobTable, imported_model
+from dshap.jobs.table import JobRows, imported_model
 from tests.jobs.job_files import changed, small_table
 
 CODE = '''
@@ -113,7 +113,7 @@ def test_a_value_function_and_a_design_of_code_of_the_users():
 def test_a_background_of_a_number_of_rows_is_an_array():
     held = {"name": "a", "value": "own_kinds:Held", "background": 20, "quality_rows": 10}
     job = parse_job(changed(IMPORTED, ("explain", [held])))
-    value = job.explain[0].made(JobTable(job).context(imported_model(job)))
+    value = job.explain[0].made(JobRows(job).context(imported_model(job)))
     assert value.n_rows == 20 and value.model.feature_names == ("hr", "temp", "hum")
     result = run_job(job, SilentProgress())
     cube = dshap.open_cube(result.paths["a"]).load()
@@ -195,7 +195,7 @@ def test_every_design_is_known_again_by_its_fingerprint():
         design = DESIGNS({"kind": kind, **keys}).made((5, 3))
         assert (
             design.fingerprint()["design"] == kind
-            and designs.restored(design.fingerprint()) == design
+            and designs.restored_design(design.fingerprint()) == design
         )
 
 

@@ -23,7 +23,7 @@ from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
 from dshap.jobs import JobResult, parse_job, run_job
 from dshap.jobs.stages import ALL_KEPT
-from dshap.jobs.table import KEPT_BYTES, JobTable
+from dshap.jobs.table import KEPT_BYTES, JobRows
 from dshap.run.determinism import PROBE_ROWS
 from dshap.tables import ParquetSource, parquet
 from dshap.tables.files import COARSE_TICK_NS, TICK_NS, FileStamp, stamp_file
@@ -400,7 +400,7 @@ def test_large_samples_are_read_again(folder, monkeypatch):
 
 
 def test_what_is_known_of_a_table_is_found_once(folder, reads):
-    table = JobTable(parse_job(changed(("source.path", "table"))))
+    table = JobRows(parse_job(changed(("source.path", "table"))))
     assert table.kept_census() is None and table.keep() == []
     first = table.sample(30)
     reads.clear()

@@ -21,7 +21,7 @@ from dshap.core.rows import SPAN_ROWS, sample_positions
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import FourierExpansion, KernelLogistic
 from dshap.models.logistic import LogisticStep
-from dshap.models.newton import PENALTIES, Newton, contrasts, logistic_sums, newton_on, pairs
+from dshap.models.newton import PENALTIES, Newton, class_pairs, contrasts, logistic_sums, newton_on
 from tests.models.row_blocks import block_of
 
 NAMES = np.array(["high", "low", "middle"])
@@ -127,7 +127,7 @@ def test_sums_are_the_derivatives_of_the_loss(k):
             (up["loss"] - down["loss"]) / 2e-5, sums["gradient"][i, j], rtol=1e-6, atol=1e-7
         )
         slope = (up["gradient"] - down["gradient"]) / 2e-5  # (3, c)
-        for block, (a, b) in zip(sums["hessian"], pairs(contrast.shape[1]), strict=True):
+        for block, (a, b) in zip(sums["hessian"], class_pairs(contrast.shape[1]), strict=True):
             if j in (a, b):
                 np.testing.assert_allclose(
                     slope[:, b if j == a else a], block[i], rtol=1e-6, atol=1e-7

@@ -24,7 +24,7 @@ from dshap.core.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge import PENALTIES
-from dshap.models.rows import spans
+from dshap.models.rows import placed_blocks
 from dshap.values import KernelInterventional
 from tests.models.row_blocks import block_of
 
@@ -340,7 +340,9 @@ def test_what_a_fit_leaves_is_missing_before_it():
 def test_spans_begin_at_fixed_rows_and_draws_are_uniform():
     x = np.arange(2 * SPAN_ROWS + 7.0)[:, None]
     found = list(
-        spans(lambda: ((x[a : a + 30_001], x[a : a + 30_001, 0]) for a in range(0, len(x), 30_001)))
+        placed_blocks(
+            lambda: ((x[a : a + 30_001], x[a : a + 30_001, 0]) for a in range(0, len(x), 30_001))
+        )
     )
     assert [start for start, _, _ in found] == [0, SPAN_ROWS, 2 * SPAN_ROWS]
     assert [len(rows) for _, rows, _ in found] == [SPAN_ROWS, SPAN_ROWS, 7]

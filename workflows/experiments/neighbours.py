@@ -15,7 +15,7 @@ import dshap
 from dshap.core.blocks import N_ENDS, CoalitionBlock
 from dshap.core.records import FloatArray
 from dshap.designs import ConnectedRegressionDesign, Graph, chain
-from dshap.designs.coalitions import spans
+from dshap.designs.coalitions import coalition_spans
 from dshap.designs.shapley_kernel import normal_matrix
 from workflows.experiments.comparison import PRESENT, Method
 
@@ -61,7 +61,7 @@ def _solved(
     """(ZᵀΩZ)⁻¹ (d, d) and ZᵀΩ1 (d,)."""
     plain = dshap.designs.connected_regression(graph, order, weights=weights)
     matrix = normal_matrix(
-        plain.block(*span) for span in spans(plain.n_coalitions, plain.n_players)
+        plain.block(*span) for span in coalition_spans(plain.n_coalitions, plain.n_players)
     )
     offsets = matrix.diagonal().copy()
     # a single player is in nothing but an end

@@ -33,18 +33,6 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.kriging.posterior import NUGGET, Process, random_signs
 from dshap.designs.kriging.prior import MANY_PLAYERS, Prior, correlations, player_sizes
 
-__all__ = [
-    "Mean",
-    "Sloped",
-    "averaged_log_error",
-    "averaged_precisions",
-    "averaged_share",
-    "averaged_weights",
-    "expected_sizes",
-    "mixed_weights",
-    "weighted_priors",
-]
-
 FEW_PAIRS = 2
 MANY_PAIRS = 8
 """Pairs a player between which the share of the mean over priors falls from 1 to 0.

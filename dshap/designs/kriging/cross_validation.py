@@ -15,9 +15,7 @@ from dshap.designs.kriging.pairs import tell_apart
 from dshap.designs.kriging.posterior import CONTRASTS
 from dshap.designs.kriging.prior import MANY_PLAYERS, correlations
 from dshap.designs.kriging.row_process import GameProcesses
-from dshap.designs.kriging.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBase, fitted
-
-__all__ = ["Folds", "held_out", "ratio", "tried"]
+from dshap.designs.kriging.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBase, fit_terms
 
 MOST_DOUBT = 10.0
 """The most that a single game can multiply the standard errors of all games by."""
@@ -231,8 +229,8 @@ class _Trial:
         """Errors on a game (p,) with sparse terms, fitted to the kept pairs and to all pairs."""
         base = self.base
         y = game[self.split.kept]
-        part = next(fitted(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
-        whole = next(fitted(base.screen, base.precision, game[:, None], base.of_triple, ROUNDS))
+        part = next(fit_terms(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
+        whole = next(fit_terms(base.screen, base.precision, game[:, None], base.of_triple, ROUNDS))
         rest = game - base.screen.pairs[:, part.triples].prod(axis=2) @ part.coefficients
         left_out = (
             _mean_square(whole.left_out(game, base.precision)),

@@ -46,8 +46,6 @@ from dshap.designs.kriging.prior import MANY_PLAYERS, MAX_RELEVANT_PLAYERS, Prio
 from dshap.designs.kriging.row_process import GameProcesses, own_seconds
 from dshap.designs.kriging.sparse_terms import held_bytes
 
-__all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
-
 MAX_CONTRASTED_PLAYERS = 128
 """The most players that have one error contrast each.
 

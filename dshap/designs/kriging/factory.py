@@ -9,8 +9,6 @@ from dshap.designs.kriging.design import LEAST_SPARSE_PAIRS, MIN_SPARSE_PLAYERS,
 from dshap.designs.kriging.pilot import DEFAULT_VARIATION
 from dshap.designs.kriging.prior import MANY_PLAYERS
 
-__all__ = ["kriging"]
-
 
 def kriging(
     d: int,

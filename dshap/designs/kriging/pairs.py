@@ -16,17 +16,6 @@ from dshap.designs.coalitions import pack, unpack
 from dshap.designs.kriging.prior import MANY_PLAYERS
 from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_of
 
-__all__ = [
-    "MAX_KRIGED",
-    "MAX_KRIGED_PLAYERS",
-    "PairList",
-    "checked_budgets",
-    "determines",
-    "odd_values",
-    "tell_apart",
-    "too_few_for_errors",
-]
-
 MAX_KRIGED = 4_096
 """The most coalitions of a kriging design.
 

@@ -30,20 +30,6 @@ from dshap.designs.kriging.prior import (
 from dshap.designs.kriging.row_process import GameProcesses
 from dshap.designs.kriging.sparse_terms import ROUGHNESS
 
-__all__ = [
-    "DECAYS",
-    "DEFAULT_DECAY",
-    "DEFAULT_VARIATION",
-    "FINE_DECAYS",
-    "NOTHING_FOUND",
-    "deviance",
-    "for_few",
-    "for_games",
-    "for_list",
-    "found_fields",
-    "likeliest",
-]
-
 FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
 DECAYS = FINE_DECAYS[1::2]
 NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98)

@@ -28,26 +28,6 @@ from dshap.designs.kriging.prior import (
     order_variances,
 )
 
-__all__ = [
-    "CONTRASTS",
-    "LEAST_USUAL",
-    "NUGGET",
-    "SQUARES",
-    "Process",
-    "Solution",
-    "beyond_usual",
-    "error_contrasts",
-    "exact_weights",
-    "halfway",
-    "influence",
-    "interaction_weights",
-    "listed_interactions",
-    "missed_weights",
-    "random_signs",
-    "scale_weights",
-    "solution_bytes",
-]
-
 NUGGET = 1e-10
 """Added to the diagonal of the covariance against rounding, relative to a value's variance."""
 MAX_PAIRED_PLAYERS = 64

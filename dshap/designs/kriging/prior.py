@@ -18,18 +18,6 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 from dshap.loops.elementary import elementary_products, others_sums
 
-__all__ = [
-    "MANY_PLAYERS",
-    "MAX_RELEVANT_PLAYERS",
-    "Covariances",
-    "Prior",
-    "correlations",
-    "krawtchouk",
-    "order_kernel",
-    "order_variances",
-    "player_sizes",
-]
-
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """Orders in which players differ; in higher ones, weak where that matters, they are alike."""
 MANY_PLAYERS = 64

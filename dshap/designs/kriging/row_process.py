@@ -18,8 +18,6 @@ from dshap.designs.kriging.posterior import Process
 from dshap.designs.kriging.prior import Covariances, Prior, player_sizes
 from dshap.designs.kriging.sparse_terms import ROUGHNESS, Screen, TermBase
 
-__all__ = ["GameProcess", "GameProcesses", "own_seconds"]
-
 SHARED_PART = 0.2
 """Part of the variance of a game's own process that is as in the shared one.
 

@@ -32,8 +32,6 @@ from dshap.designs.kriging.posterior import (
 )
 from dshap.designs.kriging.prior import Prior
 
-__all__ = ["ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted", "held_bytes"]
-
 ROUNDS = 4
 TERMS = 50
 STEPS = 6
@@ -185,7 +183,7 @@ class TermBase:
         phi = odd @ self.weights
         moves = np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
         signs = signs / np.sqrt(max(len(moves), 1))
-        fits = fitted(
+        fits = fit_terms(
             self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0
         )
         for game, fit in enumerate(fits):
@@ -214,7 +212,7 @@ class TermBase:
         return halfway(moved, np.sqrt(scale_weights(pairs) * diagonal), variance)
 
 
-def fitted(
+def fit_terms(
     screen: Screen, precision: FloatArray, odd: FloatArray, variance: float, rounds: int
 ) -> Iterator[Fit]:
     """Fit sparse terms to each of the games odd (p, games), beside a process of this precision.

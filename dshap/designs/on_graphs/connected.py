@@ -14,8 +14,8 @@ from dshap.designs.on_graphs.design import (
     OUTSIDE,
     CoalitionList,
     GraphDesign,
+    ScoreTerms,
     TermList,
-    Terms,
     checked_order,
     of_chains_too,
     two_ends,
@@ -28,12 +28,10 @@ from dshap.designs.on_graphs.subsets import (
     Words,
     connected_subsets,
     n_runs,
-    pairs,
+    set_player_pairs,
     sizes,
     to_words,
 )
-
-__all__ = ["ConnectedDesign", "connected"]
 
 
 @dataclass(frozen=True)
@@ -150,17 +148,19 @@ def connected(
     return ConnectedDesign(graph, order, coefficients, outside)
 
 
-def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
+def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, ScoreTerms]:
     """U and U ∖ i for every player i of U whose neighbourhood contains U."""
-    row, player = pairs(found.members & found.common, graph.n_nodes)
+    row, player = set_player_pairs(found.members & found.common, graph.n_nodes)
     u = sizes(found.members)[row]
     share = 2 / ((u + 2) * (u + 1) * u)
     whole = found.members[row]
     words = np.concatenate([whole, whole & ~to_words(np.eye(graph.n_nodes, dtype=bool))[player]])
-    return words, Terms(np.arange(len(words)), np.tile(player, 2), np.concatenate([share, -share]))
+    return words, ScoreTerms(
+        np.arange(len(words)), np.tile(player, 2), np.concatenate([share, -share])
+    )
 
 
-def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
+def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, ScoreTerms]:
     """U for every player in it or beside it whose neighbourhood contains U.
 
     The empty coalition has the score that makes each player's scores sum to 0.
@@ -171,16 +171,16 @@ def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, 
     for start, stop in small_spans(len(found.members), d):
         score = sides.scores(found.members[start:stop], found.common[start:stop])
         row, player = np.nonzero(score)
-        parts.append(Terms(start + row, player, score[row, player]))
-    row, player, coefficient = Terms.joined(parts)
+        parts.append(ScoreTerms(start + row, player, score[row, player]))
+    row, player, coefficient = ScoreTerms.joined(parts)
     rest = -np.bincount(player, coefficient, minlength=d)
     words = np.concatenate([found.members[row], two_ends(d)[:1].repeat(d, axis=0)])
-    return words, Terms(
+    return words, ScoreTerms(
         np.arange(len(words)), np.append(player, np.arange(d)), np.append(coefficient, rest)
     )
 
 
-TERMS: Mapping[str, Callable[[Subsets, Graph, BoolArray], tuple[Words, Terms]]] = {
+TERMS: Mapping[str, Callable[[Subsets, Graph, BoolArray], tuple[Words, ScoreTerms]]] = {
     "paper": _of_paper,
     "boundary": _of_boundary,
 }

@@ -29,8 +29,6 @@ from dshap.designs.on_graphs.subsets import (
 )
 from dshap.designs.shapley_kernel import ConstrainedSolution
 
-__all__ = ["ConnectedRegressionDesign", "connected_regression"]
-
 STEP = 512
 """Number of coalitions whose scores are added at a time."""
 MATRICES = 12

@@ -19,18 +19,6 @@ from dshap.designs.coalitions import BaseDesign, checked_span, first_distinct_bi
 from dshap.designs.on_graphs.graphs import Graph, chain, graph_of
 from dshap.designs.on_graphs.subsets import Words, to_masks, to_words
 
-__all__ = [
-    "OUTSIDE",
-    "CoalitionList",
-    "GraphDesign",
-    "OfChains",
-    "TermList",
-    "Terms",
-    "checked_order",
-    "of_chains_too",
-    "two_ends",
-]
-
 Given = ParamSpec("Given")
 Made = TypeVar("Made", bound="GraphDesign", covariant=True)
 
@@ -225,7 +213,7 @@ def two_ends(d: int) -> Words:
     return to_words(np.array([[False] * d, [True] * d]))
 
 
-class Terms(NamedTuple):
+class ScoreTerms(NamedTuple):
     """Sparse scores: entries (coalition, player, coefficient)."""
 
     row: NDArray[np.intp]
@@ -236,7 +224,7 @@ class Terms(NamedTuple):
     """(e,): score of the entry."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Terms]) -> Terms:
+    def joined(cls, parts: Sequence[ScoreTerms]) -> ScoreTerms:
         """The entries of several lists, one after the other."""
         rows = [part.row for part in parts]
         players = [part.player for part in parts]
@@ -266,7 +254,7 @@ class TermList:
         cls,
         d: int,
         words: Words,
-        terms: Terms,
+        terms: ScoreTerms,
         groups: NDArray[np.int16] | None = None,
         n_groups: int = 0,
     ) -> TermList:
@@ -282,8 +270,6 @@ class TermList:
         words = words[first[is_used]]
         if groups is None:
             groups = np.full(len(at), -1, np.int16)
-        else:
-            groups = groups
         dealt = groups >= 0
         entries, entry = np.unique(
             at[dealt] * max(n_groups, 1) + groups[dealt], return_inverse=True
@@ -344,17 +330,13 @@ def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
     while (asked is None or high < asked) and fits(high):
         low = high
         high = 2 * high
-    if asked is None:
-        high = high
-    else:
+    if asked is not None:
         high = min(high, asked)
     while high - low > 1:
         middle = (low + high) // 2
         if fits(middle):
             low = middle
-            high = high
         else:
-            low = low
             high = middle
     if low:
         return f"the highest order that fits is {low}"

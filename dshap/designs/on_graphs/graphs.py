@@ -15,9 +15,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from dshap.core.errors import InputError, shown
 from dshap.core.records import BoolArray
 from dshap.core.rules import Whole
-from dshap.designs.coalitions import spans
-
-__all__ = ["Graph", "chain", "graph_of", "grid"]
+from dshap.designs.coalitions import coalition_spans
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
     near = np.asarray(component == component[:, None])
     if order is not None:
         adjacency = graph.adjacency
-        for start, stop in spans(*near.shape):
+        for start, stop in coalition_spans(*near.shape):
             paths = dijkstra(
                 adjacency, indices=np.arange(start, stop), unweighted=True, limit=order
             )

@@ -18,16 +18,21 @@ from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.on_graphs.design import (
     OUTSIDE,
     GraphDesign,
+    ScoreTerms,
     TermList,
-    Terms,
     checked_order,
     of_chains_too,
 )
 from dshap.designs.on_graphs.graphs import Graph
-from dshap.designs.on_graphs.subsets import Words, has, pairs, sizes, subsets_of, to_words
+from dshap.designs.on_graphs.subsets import (
+    Words,
+    has,
+    set_player_pairs,
+    sizes,
+    subsets_of,
+    to_words,
+)
 from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
-
-__all__ = ["LocalDesign", "local"]
 
 MAX_TERMS = 2**21
 """The most subsets of all neighbourhoods, or steps of sampled orders; every process holds them."""
@@ -122,7 +127,7 @@ class LocalDesign(GraphDesign):
         )
         n_groups = min(self.n_replicates, self.n_units)
         n_listed = len(terms.row)
-        terms = Terms.joined([terms, drawn._replace(row=drawn.row + len(words))])
+        terms = ScoreTerms.joined([terms, drawn._replace(row=drawn.row + len(words))])
         groups = np.full(len(terms.row), -1, np.int16)
         if n_groups:
             groups[n_listed:] = unit % n_groups
@@ -250,7 +255,9 @@ def _n_subsets(near: BoolArray) -> int:
     return sum(1 << n for n in near.sum(axis=1).tolist())
 
 
-def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tuple[Words, Terms]:
+def _enumerated(
+    near: BoolArray, is_listed: BoolArray, is_present: bool
+) -> tuple[Words, ScoreTerms]:
     """All subsets T of the neighbourhoods near (d, d) of listed players, each once, with scores.
 
     1/(n C(n − 1, |T| − 1)) for players in T, −1/(n C(n − 1, |T|)) for the others.  Where all beyond
@@ -261,20 +268,20 @@ def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tupl
     found = subsets_of(near & is_listed[:, None], most=MAX_TERMS)
     assert found is not None  # `of_order` has refused more subsets
     words = np.concatenate([to_words(np.zeros((1, d), dtype=bool)), found.members])
-    row, player = pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
+    row, player = set_player_pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
     n = size[player]
     is_in = has(words[row], player)
     weight = 1 / (n * binom(n - 1, sizes(words)[row] - is_in))
     if is_present:
-        return to_words(np.ones((1, d), dtype=bool)) & ~words, Terms(
+        return to_words(np.ones((1, d), dtype=bool)) & ~words, ScoreTerms(
             row, player, np.where(is_in, -weight, weight)
         )
-    return words, Terms(row, player, np.where(is_in, weight, -weight))
+    return words, ScoreTerms(row, player, np.where(is_in, weight, -weight))
 
 
 def _drawn(
     near: BoolArray, drawn: NDArray[np.intp], n_units: int, seed: int, is_present: bool
-) -> tuple[Words, Terms, NDArray[np.intp]]:
+) -> tuple[Words, ScoreTerms, NDArray[np.intp]]:
     """Prefixes of drawn orders within the neighbourhoods of players, with scores ±1/orders.
 
     For each order and player the neighbours up to it and those before it; the last array (e,) is
@@ -293,4 +300,8 @@ def _drawn(
         before = before | to_words(~near)[player]
     words = np.concatenate([before | to_words(np.eye(d, dtype=bool))[player], before])
     coefficient = np.repeat([1.0, -1.0], len(before)) / len(places)
-    return words, Terms(np.arange(len(words)), np.tile(player, 2), coefficient), np.tile(unit, 2)
+    return (
+        words,
+        ScoreTerms(np.arange(len(words)), np.tile(player, 2), coefficient),
+        np.tile(unit, 2),
+    )

@@ -26,8 +26,6 @@ from dshap.designs.on_graphs.subsets import (
     to_words,
 )
 
-__all__ = ["BoundaryList", "MyersonDesign", "Sides", "myerson", "small_spans"]
-
 PAIR_BYTES = 2**24
 """Bytes for pairs of a coalition and a player held at a time."""
 

@@ -14,22 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray
-from dshap.designs.coalitions import spans
-
-__all__ = [
-    "GROWING_WORDS",
-    "MAX_SUBSETS",
-    "Subsets",
-    "Words",
-    "connected_subsets",
-    "has",
-    "n_runs",
-    "pairs",
-    "sizes",
-    "subsets_of",
-    "to_masks",
-    "to_words",
-]
+from dshap.designs.coalitions import coalition_spans
 
 Words = NDArray[np.uint64]
 WORD = np.dtype("<u8")
@@ -72,11 +57,11 @@ def has(words: Words, nodes: NDArray[np.intp]) -> BoolArray:
     return (at & np.uint64(1)).astype(bool)
 
 
-def pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def set_player_pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """(row, node) for every node of every set, rows rising."""
     rows = []
     nodes = []
-    for start, stop in spans(len(words), d):
+    for start, stop in coalition_spans(len(words), d):
         row, node = np.nonzero(to_masks(words[start:stop], d))
         rows.append(start + row)
         nodes.append(node)

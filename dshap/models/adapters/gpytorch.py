@@ -16,10 +16,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.kernels.unbound import MATERN
-from dshap.models.adapters.kernel_terms import Term, add, expansion_of, multiply, refusal
+from dshap.models.adapters.kernel_terms import Term, add, expansion_of_terms, multiply, refusal
 from dshap.models.expansion_sum import AnyExpansion
-
-__all__ = ["from_gpytorch"]
 
 PROBES = 32
 """Number of rows at which the model's prior is compared with the one read from its modules."""
@@ -87,7 +85,7 @@ def from_gpytorch(
         names = None
     else:
         names = tuple(output_names)
-    expansion = expansion_of(terms, landmarks, weights[:, None], np.array([mean]), names)
+    expansion = expansion_of_terms(terms, landmarks, weights[:, None], np.array([mean]), names)
     if feature_names is None:
         features = None
     else:

@@ -16,8 +16,6 @@ from dshap.kernels.unbound import MATERN
 from dshap.models.expansion import KernelExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
 
-__all__ = ["Term", "add", "class_name", "expansion_of", "fitted", "multiply", "refusal", "terms_of"]
-
 POWERS = {"rbf": 2.0, "laplacian": 1.0}
 """family -> p of its factor exp(−c|x − z|^p).
 
@@ -117,7 +115,7 @@ def multiply(left: Sequence[Term], right: Sequence[Term]) -> list[Term]:
     return [one.times(other) for one in left for other in right]
 
 
-def expansion_of(
+def expansion_of_terms(
     terms: Sequence[Term],
     landmarks: FloatArray,
     weights: FloatArray,
@@ -152,7 +150,7 @@ def expansion_of(
 # --- scikit-learn's kernels, by name and as trees of `gaussian_process.kernels`
 
 
-def class_name(given: Any) -> str:
+def estimator_name(given: Any) -> str:
     """The class's name in messages and tables, such as `SVR`.
 
     Classes outside scikit-learn include their module, as a subclass may compute anything.
@@ -166,13 +164,13 @@ def class_name(given: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def fitted(estimator: Any, *names: str) -> tuple[Any, ...]:
+def fitted_attributes(estimator: Any, *names: str) -> tuple[Any, ...]:
     """Fitted attributes of an estimator; sparse ones become dense."""
     try:
         found = [getattr(estimator, name) for name in names]
     except AttributeError as error:
         raise InputError(
-            f"{class_name(estimator)} is not fitted ({error}): fit it first"
+            f"{estimator_name(estimator)} is not fitted ({error}): fit it first"
         ) from error
     return tuple(each.toarray() if is_sparse(each) else each for each in found)
 
@@ -233,7 +231,7 @@ NAMED_REASONS = {
 
 def tree_terms(kernel: Any, n_columns: int) -> list[Term]:
     """The product terms of a kernel tree between new rows and training rows, multiplied out."""
-    name = class_name(kernel)
+    name = estimator_name(kernel)
     if name not in TREES:
         why = TREE_REASONS.get(
             name, "is a kernel of one's own: whether it is a product over the columns is unknown"

@@ -15,11 +15,15 @@ import numpy as np
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.models.adapters.kernel_terms import class_name, expansion_of, fitted, refusal, terms_of
+from dshap.models.adapters.kernel_terms import (
+    estimator_name,
+    expansion_of_terms,
+    fitted_attributes,
+    refusal,
+    terms_of,
+)
 from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
-
-__all__ = ["from_sklearn"]
 
 
 def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) -> AnyExpansion:
@@ -52,7 +56,7 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
         The estimator is not fitted, or cannot be reduced; the message says what to use instead.
     """
     chain = _unfold(estimator)
-    scalers = list(takewhile(lambda step: class_name(step) in SCALERS, chain.steps))
+    scalers = list(takewhile(lambda step: estimator_name(step) in SCALERS, chain.steps))
     rest = chain.steps[len(scalers) :]
     inside = rest[:1] or [chain.model]
     if rest:
@@ -86,8 +90,8 @@ class _Chain:
 
 def _unfold(estimator: Any) -> _Chain:
     chain = _Chain(estimator)
-    while class_name(chain.model) in WRAPPERS:
-        chain.model = WRAPPERS[class_name(chain.model)](chain)
+    while estimator_name(chain.model) in WRAPPERS:
+        chain.model = WRAPPERS[estimator_name(chain.model)](chain)
     return chain
 
 
@@ -100,13 +104,13 @@ def _pipeline(chain: _Chain) -> Any:
 def _search(chain: _Chain) -> Any:
     if chain.model.refit is False:
         raise InputError(
-            f"{class_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True"
+            f"{estimator_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True"
         )
-    return fitted(chain.model, "best_estimator_")[0]
+    return fitted_attributes(chain.model, "best_estimator_")[0]
 
 
 def _transformed_target(chain: _Chain) -> Any:
-    inner, transformer = fitted(chain.model, "regressor_", "transformer_")
+    inner, transformer = fitted_attributes(chain.model, "regressor_", "transformer_")
     chain.targets.append(transformer)
     return inner
 
@@ -123,7 +127,7 @@ WRAPPERS: dict[str, Callable[[_Chain], Any]] = {
 
 
 def _adapt(model: Any) -> AnyExpansion:
-    name = class_name(model)
+    name = estimator_name(model)
     if name in LINEAR:
         instead = "use dshap.values.LinearGaussian(coef, intercept, mean, covariance), or dshap.values.Marginal"
         raise refusal(
@@ -136,21 +140,21 @@ def _adapt(model: Any) -> AnyExpansion:
 
 
 def _kernel_ridge(model: Any) -> AnyExpansion:
-    landmarks, dual = fitted(model, "X_fit_", "dual_coef_")
+    landmarks, dual = fitted_attributes(model, "X_fit_", "dual_coef_")
     weights = dual.reshape(len(dual), -1)  # (r, k)
     terms = terms_of(model.kernel, model.gamma, landmarks.shape[1], "KernelRidge")
-    return expansion_of(terms, landmarks, weights, np.zeros(weights.shape[1]))
+    return expansion_of_terms(terms, landmarks, weights, np.zeros(weights.shape[1]))
 
 
 def _gaussian_process(model: Any) -> AnyExpansion:
-    landmarks, dual, kernel = fitted(model, "X_train_", "alpha_", "kernel_")
+    landmarks, dual, kernel = fitted_attributes(model, "X_train_", "alpha_", "kernel_")
     landmarks = np.asarray(landmarks, dtype=float)
     weights = dual.reshape(len(dual), -1)
     mean, std = (
         np.broadcast_to(number, weights.shape[1:])
         for number in (model._y_train_mean, model._y_train_std)
     )
-    return expansion_of(
+    return expansion_of_terms(
         terms_of(kernel, None, landmarks.shape[1], ""), landmarks, weights * std, mean
     )
 
@@ -159,18 +163,20 @@ def _support_vectors(
     model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None
 ) -> AnyExpansion:
     # _gamma is a number, also for gamma="scale"
-    landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")
+    landmarks, intercept, gamma = fitted_attributes(
+        model, "support_vectors_", "intercept_", "_gamma"
+    )
     if callable(model.kernel):
         raise refusal(
-            f"a callable kernel of {class_name(model)}",
+            f"a callable kernel of {estimator_name(model)}",
             "leaves no support vectors in the fitted model",
         )
-    terms = terms_of(model.kernel, gamma, landmarks.shape[1], class_name(model))
-    return expansion_of(terms, landmarks, weights, intercept, output_names)
+    terms = terms_of(model.kernel, gamma, landmarks.shape[1], estimator_name(model))
+    return expansion_of_terms(terms, landmarks, weights, intercept, output_names)
 
 
 def _svm_of_one_output(model: Any) -> AnyExpansion:
-    return _support_vectors(model, fitted(model, "dual_coef_")[0].T)
+    return _support_vectors(model, fitted_attributes(model, "dual_coef_")[0].T)
 
 
 def _svm_of_classes(model: Any) -> AnyExpansion:
@@ -180,12 +186,12 @@ def _svm_of_classes(model: Any) -> AnyExpansion:
     j), positive for i, in libsvm's layout: the coefficient of a support vector of class i against j
     is in row j − 1, against j < i in row j.
     """
-    dual, classes, counts = fitted(model, "dual_coef_", "classes_", "n_support_")
+    dual, classes, counts = fitted_attributes(model, "dual_coef_", "classes_", "n_support_")
     if len(classes) == 2:
         return _support_vectors(model, dual.T, (str(classes[1]),))
     if model.decision_function_shape != "ovo":
         raise refusal(
-            f"decision_function_shape={model.decision_function_shape!r} of {class_name(model)} "
+            f"decision_function_shape={model.decision_function_shape!r} of {estimator_name(model)} "
             f"with {len(classes)} "
             "classes",
             "counts votes and is not linear in the kernel",
@@ -222,7 +228,7 @@ Affine = tuple[FloatArray | float, FloatArray | float]
 
 def affine(scaler: Any) -> Affine:
     """(shift, scale) of a scaler: x' = (x − shift) / scale."""
-    if (name := class_name(scaler)) not in SCALERS:
+    if (name := estimator_name(scaler)) not in SCALERS:
         raise refusal(name, "is no scaler of single columns")
     if of_estimator(scaler, "clip"):
         raise refusal(
@@ -234,22 +240,22 @@ def affine(scaler: Any) -> Affine:
 
 
 def _standard(scaler: Any) -> Affine:
-    mean, scale = fitted(scaler, "mean_", "scale_")
+    mean, scale = fitted_attributes(scaler, "mean_", "scale_")
     return (mean if scaler.with_mean else 0.0), (scale if scaler.with_std else 1.0)
 
 
 def _robust(scaler: Any) -> Affine:
-    centre, scale = fitted(scaler, "center_", "scale_")
+    centre, scale = fitted_attributes(scaler, "center_", "scale_")
     return (centre if scaler.with_centering else 0.0), (scale if scaler.with_scaling else 1.0)
 
 
 def _min_max(scaler: Any) -> Affine:
-    factor, offset = fitted(scaler, "scale_", "min_")
+    factor, offset = fitted_attributes(scaler, "scale_", "min_")
     return -offset / factor, 1.0 / factor
 
 
 def _max_abs(scaler: Any) -> Affine:
-    return 0.0, fitted(scaler, "scale_")[0]
+    return 0.0, fitted_attributes(scaler, "scale_")[0]
 
 
 def _function(scaler: Any) -> Affine:
@@ -312,12 +318,12 @@ def linear_of_features(feature_map: Any, after: Sequence[Any], model: Any) -> An
 
 def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
     """Weights (p, k) of the unscaled features, and intercept (k,), of a linear model."""
-    if (name := class_name(model)) not in LINEAR:
+    if (name := estimator_name(model)) not in LINEAR:
         raise refusal(
             f"{name} of kernel features",
             f"is not linear in them (linear are {', '.join(sorted(LINEAR))})",
         )
-    coef, intercept = fitted(model, "coef_", "intercept_")
+    coef, intercept = fitted_attributes(model, "coef_", "intercept_")
     weights = np.atleast_2d(coef).T  # (p, k)
     for scaler in reversed(after):
         shift, scale = (np.broadcast_to(each, weights.shape[:1]) for each in affine(scaler))
@@ -338,7 +344,7 @@ def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
 
 def _features(feature_map: Any) -> list[tuple[int, Build]]:
     """(number of features, builder of their expansion) for each part of a feature map."""
-    if (name := class_name(feature_map)) in SCALERS:
+    if (name := estimator_name(feature_map)) in SCALERS:
         raise refusal(
             f"{name} in a FeatureUnion",
             "gives columns as they are, and a linear model of them is a sum",
@@ -354,7 +360,7 @@ def _features(feature_map: Any) -> list[tuple[int, Build]]:
 
 
 def _nystroem(feature_map: Any) -> list[tuple[int, Build]]:
-    landmarks, whitening = fitted(feature_map, "components_", "normalization_")
+    landmarks, whitening = fitted_attributes(feature_map, "components_", "normalization_")
     options = feature_map.kernel_params or {}
     if feature_map.gamma is None:
         gamma = options.get("gamma")
@@ -363,13 +369,15 @@ def _nystroem(feature_map: Any) -> list[tuple[int, Build]]:
     terms = terms_of(feature_map.kernel, gamma, landmarks.shape[1], "Nystroem")
 
     def build(weights: FloatArray) -> AnyExpansion:
-        return expansion_of(terms, landmarks, whitening.T @ weights, np.zeros(weights.shape[1]))
+        return expansion_of_terms(
+            terms, landmarks, whitening.T @ weights, np.zeros(weights.shape[1])
+        )
 
     return [(len(whitening), build)]
 
 
 def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
-    frequencies, phases, gamma = fitted(
+    frequencies, phases, gamma = fitted_attributes(
         feature_map, "random_weights_", "random_offset_", "_gamma"
     )  # (columns, D), (D,)
     kernel = terms_of("rbf", gamma, len(frequencies), "RBFSampler")[0].kernel()
@@ -385,7 +393,7 @@ def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
 
 def flat_steps(step: Any) -> list[Any]:
     """The steps of a pipeline, with nested pipelines unfolded."""
-    if class_name(step) == "Pipeline":
+    if estimator_name(step) == "Pipeline":
         return [each for _, inner in step.steps for each in flat_steps(inner)]
     return [step]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dshap.designs import kriging, permutation, restored
+from dshap.designs import kriging, permutation, restored_design
 from dshap.designs.kriging.averaging import (
     LEAST_SLOPE,
     SLOPES,
@@ -120,7 +120,7 @@ def test_few_coalitions_add_up_and_are_linear(d, share):
     rng = np.random.default_rng(d)
     one, other = (game(dividends(d, rng)) for _ in range(2))
     design = settled(kriging(d, m), lambda masks: np.array([one, other])[:, codes(masks)])
-    assert design.average is not None and restored(design.fingerprint()) == design
+    assert design.average is not None and restored_design(design.fingerprint()) == design
     phi = attribute(design, one)
     assert phi.sum() == pytest.approx(one[-1] - one[0])
     np.testing.assert_allclose(

@@ -38,7 +38,7 @@ def test_growing_begins_with_the_same_list():
     design = replace(kriging(10, 40, seed=3), later_shells=1)
     larger = grown(design, 200)
     np.testing.assert_array_equal(larger.masks[:40], design.masks)
-    assert larger.n_coalitions == 200 and designs.restored(larger.fingerprint()) == larger
+    assert larger.n_coalitions == 200 and designs.restored_design(larger.fingerprint()) == larger
     assert pickle.loads(pickle.dumps(larger)) == larger
 
 

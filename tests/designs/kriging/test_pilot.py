@@ -9,7 +9,7 @@ import pytest
 
 from dshap.core.records import Record
 from dshap.core.types import Design
-from dshap.designs import kriging, permutation, restored
+from dshap.designs import kriging, permutation, restored_design
 from dshap.designs.coalitions import stream
 from dshap.designs.kriging.cross_validation import held_out
 from dshap.designs.kriging.pairs import odd_values
@@ -17,7 +17,7 @@ from dshap.designs.kriging.pilot import DECAYS, FINE_DECAYS, deviance
 from dshap.designs.kriging.posterior import CONTRASTS, NUGGET, Process
 from dshap.designs.kriging.prior import Prior, player_sizes
 from dshap.designs.kriging.row_process import GameProcesses
-from dshap.designs.kriging.sparse_terms import ROUNDS, Screen, fitted
+from dshap.designs.kriging.sparse_terms import ROUNDS, Screen, fit_terms
 from tests.benchmarks.games import estimated, games_of, settled
 from tests.designs.design_games import (
     attribute,
@@ -125,7 +125,8 @@ def test_what_a_scout_learned_is_not_lost(kind):
         if known is None:
             continue
         assert (
-            known.decay is None and restored(json.loads(json.dumps(known.fingerprint()))) == known
+            known.decay is None
+            and restored_design(json.loads(json.dumps(known.fingerprint()))) == known
         )
         for each in (known, replace(design, later_shells=1)):
             each = settled(each, games.values)
@@ -314,11 +315,13 @@ def test_held_out_coalitions_are_predicted_from_the_others():
     )
     logs, doubts = [], []
     for y in odd:
-        (fit,) = fitted(Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, ROUNDS)
+        (fit,) = fit_terms(
+            Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, ROUNDS
+        )
         rest = y - pairs[:, fit.triples].prod(axis=2) @ fit.coefficients
         plain, beside = (np.square(inverse @ (whole @ each)[held]).mean() for each in (y, rest))
         logs.append(np.log(beside / plain) / 2)
-        (full,) = fitted(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, ROUNDS)
+        (full,) = fit_terms(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, ROUNDS)
         ratios = []
         for p, at, terms in ((part, kept, fit), (whole, np.arange(n), full)):
             left = p @ (y[at] - pairs[at][:, terms.triples].prod(axis=2) @ terms.coefficients)

@@ -9,7 +9,7 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.core.records import Record
-from dshap.designs import kriging, restored
+from dshap.designs import kriging, restored_design
 from dshap.designs.coalitions import stream
 from dshap.designs.kriging.cross_validation import held_out
 from dshap.designs.kriging.pairs import odd_values
@@ -275,7 +275,7 @@ def test_such_a_design_is_not_linear(of_words):
     doubled = replace(design, doubt=2 * design.doubt).of_values(values)
     phi, replicates = design.of_values(values)
     np.testing.assert_allclose(doubled[1] - doubled[0], 2 * (replicates - phi), atol=1e-12)
-    again = restored(json.loads(json.dumps(design.fingerprint())))
+    again = restored_design(json.loads(json.dumps(design.fingerprint())))
     assert again == design and "doubt" not in kriging(D, M).fingerprint()
     bad = values.copy()
     bad[0, 5] = np.nan
@@ -317,7 +317,7 @@ def test_processes_of_their_own_have_a_decay_of_their_own():
     airports = games_of("airports", 150, 4, 0)
     design = settled(kriging(150, 2_048), airports.values)
     assert design.by_game and design.own_decay < design.decay < 1
-    assert restored(json.loads(json.dumps(design.fingerprint()))) == design
+    assert restored_design(json.loads(json.dumps(design.fingerprint()))) == design
     v = airports.values(design.masks)
     errors = [
         np.square(estimated(one, v)[0] - airports.shapley).sum()

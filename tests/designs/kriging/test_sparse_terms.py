@@ -11,7 +11,7 @@ from dshap.designs import kriging
 from dshap.designs.kriging.pairs import odd_values
 from dshap.designs.kriging.posterior import Process, exact_weights, missed_weights, random_signs
 from dshap.designs.kriging.prior import Prior
-from dshap.designs.kriging.sparse_terms import ROUNDS, SPARE, STEPS, Screen, TermBase, fitted
+from dshap.designs.kriging.sparse_terms import ROUNDS, SPARE, STEPS, Screen, TermBase, fit_terms
 from tests.benchmarks.games import games_of
 from tests.designs.design_games import (
     codes,
@@ -83,7 +83,7 @@ def test_posterior_and_errors_in_other_code():
     odd = odd_values(v[codes(design.masks)][None])
     prior = Prior.of(d, 0.03, 0.0, None)
     plain = Process.at(pairs, prior)
-    (fit,) = fitted(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
+    (fit,) = fit_terms(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
     variances = 1 / np.diag(np.linalg.inv(fit.covariance) - fit.columns.T @ fit.weighted)
     assert (
         len(fit.triples)
@@ -130,7 +130,7 @@ def test_variances_are_those_of_expectation_maximisation():
     process = Process.at(np.unique(pairs, axis=0)[::-1], Prior.of(6, 0.1, 0.0, None))
     pairs = np.unique(pairs, axis=0)[::-1]
     precision, y = process.precision(), rng.normal(size=len(pairs))
-    (fit,) = fitted(Screen(pairs), precision, y[:, None], 0.01, 1)
+    (fit,) = fit_terms(Screen(pairs), precision, y[:, None], 0.01, 1)
     every = np.array(list(itertools.combinations(range(6), 3)))
     gradients = [abs(pairs[:, triple].prod(axis=1) @ precision @ y) for triple in every]
     best = every[np.argsort(gradients)[-((len(pairs) - 6) // SPARE) :]]

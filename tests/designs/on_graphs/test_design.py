@@ -14,7 +14,7 @@ from dshap.core.blocks import EMPTY, FULL
 from dshap.core.errors import InputError
 from dshap.core.types import Design
 from dshap.designs import chain, connected, connected_regression, grid, local, myerson
-from dshap.designs.on_graphs.design import TermList, Terms
+from dshap.designs.on_graphs.design import ScoreTerms, TermList
 from dshap.designs.on_graphs.subsets import to_masks, to_words
 from tests.designs.design_games import attribute
 
@@ -42,7 +42,7 @@ def test_protocol_pickle_and_fingerprint(name):
         assert pickle.loads(pickle.dumps(design)) == design
         stored = json.loads(json.dumps(design.fingerprint()))
         assert stored["design"] == name.split(",")[0]
-        again = designs.restored(stored)
+        again = designs.restored_design(stored)
         assert again == design and again.fingerprint() == stored
 
 
@@ -170,7 +170,9 @@ def test_a_process_needs_no_more_than_the_design_says(make):
 
 def test_terms_of_equal_coalitions_are_added():
     words = to_words(np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1]], dtype=bool))
-    terms = Terms(np.array([0, 2, 1, 3]), np.array([0, 0, 2, 1]), np.array([1.0, 2.0, 4.0, 8.0]))
+    terms = ScoreTerms(
+        np.array([0, 2, 1, 3]), np.array([0, 0, 2, 1]), np.array([1.0, 2.0, 4.0, 8.0])
+    )
     listed = TermList.of(3, words, terms, np.array([0, 1, 1, -1], np.int16), 2)
     masks = to_masks(listed.words, 3).astype(int)
     np.testing.assert_array_equal(masks, [[0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 1, 0]])

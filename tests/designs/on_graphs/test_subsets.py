@@ -7,7 +7,7 @@ from dshap.designs import chain, grid
 from dshap.designs.on_graphs.subsets import (
     connected_subsets,
     has,
-    pairs,
+    set_player_pairs,
     sizes,
     subsets_of,
     to_masks,
@@ -28,7 +28,9 @@ def test_words_are_masks(d, m, seed):
     nodes = np.random.default_rng(seed).integers(0, d, m)
     np.testing.assert_array_equal(has(words, nodes), masks[np.arange(m), nodes])
     if m:
-        np.testing.assert_array_equal(np.stack(pairs(words, d)), np.stack(np.nonzero(masks)))
+        np.testing.assert_array_equal(
+            np.stack(set_player_pairs(words, d)), np.stack(np.nonzero(masks))
+        )
 
 
 def codes(words, d):
