@@ -75,7 +75,7 @@ class JobRows:
         return self.reader.target_names
 
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:
-        """What the objects of the job's other tables are built from, beside their own keys."""
+        """Gather what the objects of the job's other tables are built from, beside their own keys."""
         return Context(self, self.job.job.seed, self.job.model.kind, model, executor)
 
     def texts(self, n_texts: int) -> list[Ids]:
