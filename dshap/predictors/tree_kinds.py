@@ -56,7 +56,8 @@ def _kind_of(model: Any) -> Any:
 
 def _refusal(model: Any) -> str:
     """The error message for a model that is no tree ensemble."""
-    if is_ensemble(estimator_of(model)):
+    owner = estimator_of(model)
+    if owner is not model and is_ensemble(owner):  # a method, such as model.predict
         return f"Trees takes the model, not its {model.__name__}: give Trees(model)"
     if callable(model) and not has_member(model, "predict"):
         return (

@@ -308,7 +308,6 @@ def test_memory_does_not_grow_with_the_files(group_rows, tmp_path):
             "row 1: 'none' is no word of the vocabulary",
         ),
         (["w1"], {}, "row 0: it is a string, and there is no tokenizer"),
-        ([], {}, "there are no texts"),
         (7, {}, "rows are 7: give a list of texts"),
         (pd.DataFrame({"a": [[1]], "b": [[2]]}), {}, "columns that can hold texts: a, b; name one"),
         (pd.DataFrame({"x": [1.0]}), {}, "columns that can hold texts: none"),

@@ -406,7 +406,7 @@ def test_explain_takes_the_ensemble_itself(library, table):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda x, y: Trees(np.sum), "no fitted tree ensemble"),
+        (lambda x, y: Trees(np.sum), r"not a function: use Marginal\(function, background\)"),
         (
             lambda x, y: Trees(ensemble.RandomForestRegressor()),
             "RandomForestRegressor is no fitted tree ensemble .*fit it",

@@ -11,6 +11,7 @@ from dshap.core.records import Record
 from dshap.core.types import Design
 from dshap.designs import kriging, permutation, restored_design
 from dshap.designs.coalitions import stream
+from dshap.designs.kriging import pilot
 from dshap.designs.kriging.cross_validation import held_out
 from dshap.designs.kriging.pairs import odd_values
 from dshap.designs.kriging.pilot import DECAYS, FINE_DECAYS, deviance
@@ -155,7 +156,7 @@ def test_a_pilot_of_many_coalitions_sees_a_part_of_the_pairs(monkeypatch):
         seen.append(pairs)
         return deviance(pairs, *rest)
 
-    monkeypatch.setattr("dshap.designs.kriging.pilot.deviance", seeing)
+    monkeypatch.setattr(pilot, "deviance", seeing)
     rng = np.random.default_rng(8)
     games = np.array([fourier_game(11, rng, 0.1)[0] for _ in range(8)])
     design = kriging(11, 1_400, shells=1)

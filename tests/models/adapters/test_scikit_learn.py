@@ -569,7 +569,7 @@ class MyRidge(KernelRidge):
             TWO,
             "GaussianProcessClassifier is no kernel model",
         ),
-        (MyRidge(), Y, "test_adapters.MyRidge is no kernel model"),
+        (MyRidge(), Y, "test_scikit_learn.MyRidge is no kernel model"),
         (
             make_pipeline(PCA(2), KERNEL),
             Y,
