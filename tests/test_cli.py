@@ -753,6 +753,7 @@ def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) 
     return len(list(receipts.glob("*.json")))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(folder):
     job = changed(
         *imported("slow"), ("run.instance_tile", 25), ("source.target", None), ("run.micro_rows", 1)
@@ -767,6 +768,7 @@ def test_an_interrupted_run_goes_on(folder):
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", ["local", "python", "scheduler"])
 def test_clusters(folder, kind, request, monkeypatch):
@@ -808,6 +810,7 @@ def test_clusters(folder, kind, request, monkeypatch):
     assert again.exit_code == 0 and again.stdout.startswith("nothing to do")
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_model_beside_the_job_is_found_from_anywhere_and_by_local_workers(tmp_path, monkeypatch):
     """With the installed command, which has neither the job's folder nor the working directory in

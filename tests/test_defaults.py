@@ -73,6 +73,7 @@ def check(cube, truth: FloatArray, is_exact: bool) -> None:
     assert np.square(ratio).mean() > 0.05 or errors.max() < 1e-5 * scale
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("game", "d"), [(game, d) for d in CHOICES for game in GAMES if d < 300 or game == "products"]
@@ -84,6 +85,7 @@ def test_the_default_is_right_at_every_width(game, d):
     check(dshap.explain(value, rows, progress=False), truth, kind == "exact")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("d", BORDERS)
 @pytest.mark.parametrize("game", GAMES)
@@ -114,6 +116,7 @@ def test_the_fewest_coalitions_of_all_are_not_regressed(game, d, budget):
     assert root_mean_square(cube, truth) < 3 * np.sqrt(np.square(truth).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.filterwarnings("ignore:std_error is NaN:RuntimeWarning")
 @pytest.mark.parametrize("budget", [2.0, 2.15, 2.5, 3.0, 3.9, 4.0, 5.0])

@@ -62,6 +62,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("columns", [1, 2, 14])
 @pytest.mark.parametrize("name", CALLS)

@@ -61,6 +61,7 @@ def test_readme_is_short():
     assert len(README.read_text().splitlines()) <= 150
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_a_page_runs_from_top_to_bottom_and_prints_what_it_shows(
@@ -99,6 +100,7 @@ def test_an_output_that_is_not_printed_is_told():
     assert missing_lines("a 1\na ...3\nb\n", "a 12\n  b") == ["a 1", "a ...3", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(500)
 def test_every_command_on_the_bike_job_ends_well_in_its_order(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from workflows.rkhs_shap.linear import BETA, data_of
 from workflows.rkhs_shap.truth import banana
 
 FOLDER = Path(data.__file__).parent
-pytestmark = pytest.mark.usefixtures("in_this_process")
+pytestmark = [pytest.mark.usefixtures("in_this_process"), pytest.mark.slow]
 
 
 def run(name: str, folder: Path) -> dict[str, Any]:

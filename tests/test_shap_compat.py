@@ -34,6 +34,7 @@ def two(x):
     return np.column_stack([1 - p, p])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("predict", [product, two])
 def test_one_changed_import(predict, tables):
     """shap's exact explainer on the same background: values, base values, names, shapes."""

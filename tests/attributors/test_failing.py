@@ -63,6 +63,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raises", [False, True], ids=["NaN", "raises"])
 @pytest.mark.parametrize("name", RUNS)
 def test_one_bad_row_fails_alone(rows, tmp_path, name, raises):

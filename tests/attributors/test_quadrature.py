@@ -45,6 +45,7 @@ def mixed_model(rng, d, k=1):
 MODELS = {"kernel": kernel_model, "fourier": fourier_model, "sum": mixed_model}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_small_games_by_the_definition(name, rng):
     model, rows, background = (
@@ -63,6 +64,7 @@ def test_small_games_by_the_definition(name, rng):
     assert_allclose(cube.base_value, model.predict(background).mean(axis=0), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_twelve_players_are_all_their_coalitions(name, rng):
     """Within 1e-10 of the standard deviation of the predictions, with the exact number of nodes."""
@@ -124,6 +126,7 @@ WIDE_MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [13, 20, 32, 64, 200])
 @pytest.mark.parametrize("spread", BACKGROUNDS)
 @pytest.mark.parametrize("name", WIDE_MODELS)

@@ -72,6 +72,7 @@ GRAPHS = [
 """Of chains of any length: each text has the chain of its own tokens."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "design", ["auto", "kernelshap", designs.permutation(4, 40), designs.kernelshap(9, 60), *GRAPHS]
 )
@@ -144,6 +145,7 @@ WITHOUT_GRAPH = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:std_error is NaN")
 @pytest.mark.parametrize(("make", "options"), WITHOUT_GRAPH)
 def test_a_design_without_a_graph_takes_the_chain_of_each_text(make, options, tmp_path):
@@ -253,6 +255,7 @@ def test_a_padding_of_another_id():
     )
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_a_cluster(client, tmp_path):
     value = Tokens(chances, N_TOKENS, background=texts_of([5, 2]), link="log_odds")
     here = explained(value, instance_tile=2)

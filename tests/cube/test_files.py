@@ -32,6 +32,7 @@ KILLERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", KILLERS)
 def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment):
     """SIGKILL, for real, in the middle of write_new: the name does not exist, and the next run

@@ -234,6 +234,7 @@ print(list(cube.coords), list(cube.data_vars), list(rows.data_vars), row.attribu
 """
 
 
+@pytest.mark.slow
 def test_keys_and_kept_columns_keep_their_order_in_every_process(tmp_path):
     """Names of a folder come in the order of their hashes, which differ from process to process."""
     keys = {"shop": "int64", "day": "string", "at": "datetime64[ns]"}

@@ -349,6 +349,7 @@ def test_damaged_prepared_states_are_prepared_again(tmp_path):
     assert {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
+@pytest.mark.slow
 def test_random_alterations_are_all_named_and_mended(tmp_path):
     """20 of the alterations of `tests/benchmarks/alterations.py`: none in silence, none to a
     traceback."""

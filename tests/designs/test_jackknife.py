@@ -87,6 +87,7 @@ def test_any_chunking_gives_the_same_errors(sampling, paired):
     np.testing.assert_allclose(estimates(design, v, 7)[1], estimates(design, v)[1], rtol=1e-10)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize(("d", "n"), [(8, 128), (10, 160)])
 def test_intervals_hold_the_truth(sampling, paired, d, n):

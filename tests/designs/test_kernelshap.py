@@ -149,6 +149,7 @@ def triples_with_player_0(d):
     return np.array([float(T & 1 and T.bit_count() == 3) for T in range(2**d)])
 
 
+@pytest.mark.slow
 @every_kind
 def test_mean_over_seeds_is_the_shapley_value(sampling, paired):
     """Of triples and of a game of every order: 600 seeds, 8 players, 80 of 256 coalitions.  A
@@ -264,6 +265,7 @@ def test_seeds_differ():
     assert (kernelshap(12, 64, seed=0).masks != kernelshap(12, 64, seed=1).masks).any()
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("d", [60, 200, 1_000])
 def test_many_players(sampling, paired, d):

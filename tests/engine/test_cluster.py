@@ -94,6 +94,7 @@ def test_what_cannot_be_sent_is_said(client):
         dshap.explain(Marginal(predict, np.zeros((3, 2))), np.ones((5, 2)), client=client)
 
 
+@pytest.mark.slow
 def test_a_script_that_starts_workers_unguarded_is_told_so(tmp_path):
     """In the last line of one short traceback; it was 460 lines, of each process and of dask."""
     script = tmp_path / "script.py"
@@ -146,6 +147,7 @@ def refused_by_connect(address: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_nobody_else_can_connect_to_a_local_cluster(client):
     """Another process, of another user where the tests may change theirs: plainly, without
     encryption, or with certificates of its own.  `connect` says what is missing."""
@@ -206,6 +208,7 @@ class SlowAlone(Slow):
         return x.sum(axis=1)
 
 
+@pytest.mark.slow
 def test_workers_that_come_late_are_used(tmp_path):
     rows = np.random.default_rng(0).normal(size=(960, 3))
     value = Marginal(SlowAlone(tmp_path), rows[:4])
@@ -221,6 +224,7 @@ def test_workers_that_come_late_are_used(tmp_path):
     assert len(workers) == 2 and workers == {file.name for file in tmp_path.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
     """Scheduler and worker in processes of their own; SIGKILL of the scheduler; the plain loop
     finishes the store."""

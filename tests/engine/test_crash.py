@@ -24,7 +24,7 @@ from dshap.engine import local_client, shut_down
 from tests.engine import crash_job
 from tests.engine.test_executors import assert_same_bits
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(crash_job.__file__).parents[2]
 JOB = "import sys; from tests.engine.crash_job import main; main(*sys.argv[1:])"
 N_BLOCKS = -(-crash_job.N_ROWS // crash_job.OPTIONS["instance_tile"])

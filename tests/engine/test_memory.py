@@ -24,7 +24,7 @@ from tests.engine.memory import (
     warm_worker,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture

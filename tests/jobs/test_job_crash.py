@@ -20,7 +20,7 @@ from dshap.cli import cli
 from dshap.cube import open_cube
 from tests.engine.test_executors import assert_same_bits
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 JOB = """
 [job]

@@ -362,6 +362,7 @@ def test_a_bound_kernel_is_taken_as_it_is():
     assert KernelRidge(kernel, Nystrom(20)).fit(x, y).expansion_.kernel is kernel
 
 
+@pytest.mark.slow
 def test_bike_sharing_reaches_its_r2():
     root = Path(__file__).parents[2]
     files = [

@@ -201,6 +201,7 @@ def test_validated_penalties_of_a_fitted_model_are_those_of_explain(embedding):
         assert_allclose(found[:, 0], cube.attribution.values[:, player, 0], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [8, 100, 300])
 @pytest.mark.parametrize("value", VALUES)
 def test_a_fit_takes_no_more_than_it_says(d, value):
@@ -578,6 +579,7 @@ def test_penalised_models_are_estimators_of_scikit_learn(kind):
     assert sum(each["status"] == "passed" for each in found) >= 35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value, border", [("interventional", 12), ("observational", 8)])
 @pytest.mark.parametrize("more", [None, -1, 0, 1, 64, 100, 300])
 def test_defaults_hold_on_both_sides_of_the_border_and_far_from_it(value, border, more):

@@ -31,6 +31,7 @@ def test_gradient_equals_finite_differences(k, rng):
     np.testing.assert_allclose(error(at, gradient=True)[1], numeric, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_relevance_is_recovered_on_an_additive_target(rng):
     """Columns: fast, slow, irrelevant, eight unordered categories."""
     x = np.column_stack([rng.uniform(-1, 1, (3000, 3)), rng.integers(0, 8, 3000)])

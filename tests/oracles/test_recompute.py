@@ -20,6 +20,8 @@ from dshap.values import KernelInterventional, KernelObservational
 from tests.oracles import recompute as script
 from tests.oracles.export import export_cube, export_job
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(script.__file__)
 ROOT = SCRIPT.parents[2]
 DEMO, DEMO_ROWS = ROOT / "build" / "bike.zarr", ROOT / "workflows" / "data" / "bike_hour.parquet"

@@ -123,6 +123,7 @@ def test_ids_too_large_for_four_bytes_are_kept_whole(site):
     assert_array_equal(reader.read(0, 2).x, [[(1 << 24) + 1, 3], [(1 << 24) + 3, np.nan]])
 
 
+@pytest.mark.slow
 def test_other_processes_get_them_by_path(client, tmp_path):
     cube = dshap.explain(
         value(), table(), key="id", client=client, store=tmp_path / "cube.zarr", instance_tile=2
@@ -132,6 +133,7 @@ def test_other_processes_get_them_by_path(client, tmp_path):
     assert cube.token[0].values.tolist() == [*[WORDS[token] for token in TEXTS[0]], ""]
 
 
+@pytest.mark.slow
 def test_what_is_spooled_is_as_long_as_the_texts(tmp_path):
     """In several parts, with keys of every kind; one long text makes none of the others longer."""
     texts, n = (
@@ -268,6 +270,7 @@ def peak_bytes(work) -> int:
         pa.set_memory_pool(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group_rows", [1_000, 12_000])
 def test_memory_does_not_grow_with_the_files(group_rows, tmp_path):
     """Eight times the texts take nothing more to open and to read but what each is known by; what a

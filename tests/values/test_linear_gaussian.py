@@ -107,6 +107,7 @@ def blocks(n_blocks, seed):
     return mean, covariance, coef, rows, truth
 
 
+@pytest.mark.slow
 def test_orders_above_16_players_and_their_errors():
     """d = 20: φ ± t·std_error covers the truth; 20 seeds × 9 rows × 20 players × 2 outputs, rows of
     a seed together: the mean of 20 seeds has a standard deviation of about 1.5 %, false alarm below

@@ -147,6 +147,7 @@ def attributions(make):
     return np.array([cube.attribution.values[..., 0] for cube in cubes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NOISY, ids=lambda kind: kind.__name__)
 def test_columns_that_the_model_does_not_use_get_nothing_on_the_average(kind):
     phi = attributions(NOISY[kind])
@@ -156,6 +157,7 @@ def test_columns_that_the_model_does_not_use_get_nothing_on_the_average(kind):
     assert (error[:, USED:] < 0.1 * np.abs(phi[..., :USED]).mean()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PENALISED, ids=lambda kind: kind.__name__)
 def test_what_a_penalty_gives_to_unused_columns_is_below_its_noise(kind):
     phi = attributions(PENALISED[kind])

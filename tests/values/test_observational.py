@@ -87,6 +87,7 @@ def test_shapley_values_equal_brute_force(expansion, table, players):
     assert_allclose(phi.swapaxes(0, 1), oracles.shapley(worth, d), atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("players", "is_constant"), [(None, False), (None, True), ({"pair": [1, 6]}, False)]
 )
@@ -164,6 +165,7 @@ def test_marginal_does_not_depend_on_its_buffer(expansion, table, buffer_rows):
     assert_allclose(cut, whole, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_observational_is_the_dense_formula(smooth):
     """Every row a landmark = Proposition 3 with n×n matrices, 1e-6 relative, n = 400, λ = 1e-3."""
     model, data = smooth

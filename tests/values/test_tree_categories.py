@@ -167,6 +167,7 @@ def test_missing_values_and_classes(library, table, rows, tmp_path):
         dshap.explain(Trees(model), holes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_on_a_cluster(library, table, rows, client, tmp_path):
     model, contributions, margins = LIBRARIES[library](table, target(table))

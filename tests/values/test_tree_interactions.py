@@ -108,6 +108,7 @@ def of_lightgbm(booster, rows, output, n_outputs):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["categories", "numbers", "classes"])
 def test_lightgbm_against_brute_force(kind, table):
     """It has none of its own: shap's algorithm on its trees, splits by sets and missing values as

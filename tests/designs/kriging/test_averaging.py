@@ -139,6 +139,7 @@ made = cache(games_of)
 """Networks take seconds for their Shapley values."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["order 3", "products over 15", "airports", "heavy tails", "network"]
 )
@@ -161,6 +162,7 @@ def test_less_error_than_by_the_likeliest_prior(d, m, n_games, kind):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "m", "share"), [(20, 318, 0.0), (20, 320, None), (64, 1_022, 0.0), (65, 1_038, 0.0),
                                                 (65, 1_040, None), (200, 798, 1.0), (200, 1_600, 0.5)])  # fmt: skip
 def test_where_priors_are_averaged(d, m, share):
@@ -190,6 +192,7 @@ def test_many_players_are_of_different_relevance(d, m):
     assert by_kriging < 0.9 * by_orders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "m"), [(30, 104), (30, 150), (60, 240), (100, 400)])
 def test_a_jump_that_all_share_is_no_difference_between_players(d, m):
     """Votes: 1.3 to 1.7 times the error of equal shares, if the prior knows no effect of size that

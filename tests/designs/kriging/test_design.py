@@ -179,6 +179,7 @@ def test_too_few_for_errors():
     assert np.allclose(exact(6).operator[EMPTY], kriging(6, 64).operator[EMPTY])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [64, 65, 128, 129, 256, 257])
 def test_on_both_sides_of_what_the_number_of_players_chooses(d):
     """Up to 64 players games may have sparse terms; up to 128 each has an error of its own, beside

@@ -59,6 +59,7 @@ def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_no
     assert d == 14 or counts.min() >= 0.9 * counts[(d - 4) // 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "d", "m", "takes"),
     [(kind, d, m, takes) for kind, takes in (("order 3", 1), ("products over 15", 0))
@@ -81,6 +82,7 @@ def test_a_scout_takes_size_one_where_it_tells_much(kind, d, m, takes):
     assert errors[0] < 0.95 * errors[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "d", "takes"),
     [
@@ -201,6 +203,7 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
     np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "d"), [("products over 15", 80), ("airports", 60)])
 def test_decays_near_one_of_many_players(kind, d):
     """Between 0.56 and 1: less error than with 1, and than with 0.32; of 45 players one of the
@@ -215,6 +218,7 @@ def test_decays_near_one_of_many_players(kind, d):
     assert settled(kriging(45, 600), games_of(kind, 45, 6, 0).values).decay in FINE_DECAYS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "kind"), [(100, "airports"), (80, "heavy tails")])
 def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
     """Of more than 64 players, of which few matter: the five largest of each row, whose
@@ -231,6 +235,7 @@ def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
     assert np.mean(held) > 0.86
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 12])
 def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     """Votes of 20 players, 2,700 coalitions, all of up to three players and few others: 512 pairs

@@ -114,6 +114,7 @@ def test_who_looks_at_what_is_missed(d, a_player, seen):
     assert design.info.group_columns == d + seen and (design.average is None) <= (a_player > 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "m"), [(30, 200), (70, 700), (135, 1_400)])
 def test_contrasts_hold_what_is_missed_of_every_player(d, m):
     """Σ_g moves² is that of the signed errors plus that beyond the usual one, of errors of each

@@ -295,6 +295,7 @@ def test_few_or_many_players_and_few_coalitions_share(d, m, differ):
     assert (kriging(d, m).held_coalitions > 0) == differ
 
 
+@pytest.mark.slow
 def test_many_players_have_processes_of_their_own_and_no_terms():
     """Airports of 80: errors are half of those by the shared process and less, of the largest
     players too.  A list of half as many coalitions is of few pairs a player: all share."""
@@ -311,6 +312,7 @@ def test_many_players_have_processes_of_their_own_and_no_terms():
     assert not few.by_game and not few.held_coalitions
 
 
+@pytest.mark.slow
 def test_processes_of_their_own_have_a_decay_of_their_own():
     """Airports of 150 players: once players differ in relevance interactions of high orders are
     fewer, and errors less than with the decay of all; of 45 players it is that."""

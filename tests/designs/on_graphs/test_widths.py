@@ -95,6 +95,7 @@ def test_additive_games_of_myerson(of):
     np.testing.assert_allclose(attributed(myerson(CHAINS[of]), game), w, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("of", CHAINS)
 def test_games_of_k_plus_1_consecutive_players_are_exact(of, k):
