@@ -24,7 +24,7 @@ FLOORS = (
     {"run"},
     {"report"},
     # the faces among them: public names of tables and core
-    {"api", "jobs", "sources", "blocks", "records"},
+    {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},
     {"cli"},
     {"", "__main__"},  # "" is dshap/__init__, which re-exports the face

@@ -8,7 +8,7 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 BOUNDS = {
-    "syntax nodes": 191_400,
+    "syntax nodes": 191_500,
     "syntax nodes in a hundred statements": 758,
     "assignments of several things at once": 4,
     "ternaries": 347,
@@ -17,7 +17,7 @@ BOUNDS = {
     "classes": 392,
     "protocols": 41,
     "docstrings that open as a fragment": 0,
-    "files beside the folders": 6,
+    "files beside the folders": 7,
     "names that several modules define": 0,
     "members of ValueFunction": 9,
     "members of Design": 6,

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "attributors/player_basis.py": "models/test_shapley.py",
     "attributors/trees.py": "values/test_trees.py",
     "blocks.py": "core/test_types.py",
+    "errors.py": "test_mistakes.py",
     "core/blocks.py": "core/test_types.py",
     "core/duck_typing.py": "predictors/test_frames.py",
     "core/errors.py": "test_mistakes.py",

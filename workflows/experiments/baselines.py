@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dshap
-from dshap.core.blocks import Attribution
+from dshap.blocks import Attribution
 
 __all__ = ["LIME_KERNELS", "Lime", "Saliency", "draw_as_images", "draw_as_texts"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dshap
-from dshap.core.records import FloatArray, State
+from dshap.records import FloatArray, State
 
 __all__ = ["KeptMarginal", "KeptTokens", "n_saved"]
 

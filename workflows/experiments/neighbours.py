@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse
 
 import dshap
-from dshap.core.blocks import N_ENDS, CoalitionBlock
-from dshap.core.records import FloatArray
+from dshap.blocks import N_ENDS, CoalitionBlock
 from dshap.designs import ConnectedRegressionDesign, Graph, chain
 from dshap.designs.coalitions import coalition_spans
 from dshap.designs.shapley_kernel import normal_matrix
+from dshap.records import FloatArray
 from workflows.experiments.comparison import PRESENT, Method
 
 __all__ = [

@@ -22,9 +22,9 @@ import pandas as pd
 import xarray as xr
 
 import dshap
-from dshap.core.records import FloatArray
 from dshap.kernels import RBF, Categorical, Kernel, Nystrom, Product
 from dshap.models import KernelLogistic, ShapleyPenalty
+from dshap.records import FloatArray
 from workflows.rkhs_shap.common import COLOURS, options, panels, saved, written
 from workflows.rkhs_shap.data import ADULT, ADULT_CODES, Table, adult, made_up
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.core.records import FloatArray
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
+from dshap.records import FloatArray
 from workflows.rkhs_shap.common import COLOURS, band, options, panels, saved, summary, written
 from workflows.rkhs_shap.truth import (
     BENDS,

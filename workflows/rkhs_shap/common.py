@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.records import FloatArray
+from dshap.records import FloatArray
 from dshap.report import require_matplotlib
 
 __all__ = ["COLOURS", "SEED", "band", "options", "panels", "saved", "summary", "written"]

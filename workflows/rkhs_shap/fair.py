@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.core.records import FloatArray
 from dshap.kernels import Nystrom
 from dshap.models import KernelRidge
+from dshap.records import FloatArray
 from workflows.rkhs_shap.common import options, panels, saved, summary, written
 from workflows.rkhs_shap.linear import (
     FOURTH,

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dshap.core.records import FloatArray
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge, ShapleyPenalty
+from dshap.records import FloatArray
 
 __all__ = ["FOURTH", "LAST", "N_ROWS", "TINY_ROWS", "Parts", "data_of", "fitted_path", "rmse"]
 

@@ -25,10 +25,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 import dshap
-from dshap.core.records import FloatArray
 from dshap.core.threads import one_blas_thread
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
+from dshap.records import FloatArray
 from workflows.rkhs_shap.banana import LANDMARKS, PENALTY, attributions, by_calls, fitted
 from workflows.rkhs_shap.common import COLOURS, options, panels, saved, written
 from workflows.rkhs_shap.truth import banana

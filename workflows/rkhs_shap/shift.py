@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.records import FloatArray
 from dshap.models import KernelRidge
+from dshap.records import FloatArray
 from workflows.rkhs_shap.common import COLOURS, band, options, panels, saved, summary, written
 from workflows.rkhs_shap.linear import (
     LAST,

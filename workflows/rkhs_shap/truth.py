@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dshap.core.records import FloatArray
+from dshap.records import FloatArray
 
 __all__ = [
     "BENDS",
