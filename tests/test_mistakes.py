@@ -297,7 +297,7 @@ PLACES = {
 RECORDS = {
     "dshap.Attributor", "dshap.Design", "dshap.ValueFunction",
     "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
-    "designs.PermutationDesign", "designs.restored", "designs.Graph", "designs.LocalDesign",
+    "designs.PermutationDesign", "designs.restored_design", "designs.Graph", "designs.LocalDesign",
     "designs.ConnectedDesign", "designs.ConnectedRegressionDesign", "designs.MyersonDesign",
     "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",
     "kernels.KeptLandmarks", "kernels.NystromBasis", "kernels.SubsetFeatures", "kernels.bound_kernel",
