@@ -212,7 +212,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         held = work.held_coalitions
     return int(
         rows.read_bytes(n)
-        # with rounds also the rows that are left
+        # with rounds also the rows that are left, and their values
         + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns
         + work.cost(m, n).row_bytes
         + 4 * 8 * n * cell
@@ -220,7 +220,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         + work.info.block_bytes(held or m)
         + chosen
         + pairs
-        + 3 * 8 * n * held * plan.n_outputs
+        + (3 + bool(plan.tol)) * 8 * n * held * plan.n_outputs
         + stored
         + block.state_bytes  # parts of a state while they are joined
         + max(work.value.model.predict_bytes(n), block.task_bytes + linked)
