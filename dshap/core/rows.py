@@ -15,9 +15,9 @@ it must not change."""
 
 Positions = NDArray[np.int64]
 
-_GOLDEN, _MIX1, _MIX2 = (
-    np.uint64(v) for v in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
 
 
 def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]:
@@ -72,11 +72,10 @@ def chosen_rows(block: RowBlock, positions: Positions) -> Stacked:
     inside = positions[slice(*np.searchsorted(positions, [block.start, block.stop]))]
     position = inside[block.is_ok[inside - block.start]]
     place = position - block.start
-    if block.target is None:
-        target = {}
-    else:
-        target = {"target": block.target[place]}
-    return Stacked({"x": block.x[place], "position": position, **target})
+    found = {"x": block.x[place], "position": position}
+    if block.target is not None:
+        found["target"] = block.target[place]
+    return Stacked(found)
 
 
 def read_sample(
