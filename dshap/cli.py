@@ -22,25 +22,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from dshap.core.errors import DamagedError, DshapError, InputError, LockedError, unknown_name
+from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.printing import dated, one_line, printable
 from dshap.core.user_code import raised_by_import
 
 if TYPE_CHECKING:
-    from dshap.cube import CubeStatus, Damage
     from dshap.engine import Progress
-    from dshap.jobs import Job, JobResult
-    from dshap.report import Ranking
-
-LOG = logging.getLogger(__name__)
+    from dshap.jobs import JobSummary
 
 INTERRUPTED = 130
 BUG = 1
 BAD_INPUT = 2
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
-SHOWN_STORES = 4
-"""The most stores in a folder that a message names."""
-QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
 
 
 def main() -> None:
@@ -281,7 +274,7 @@ def run(
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.core.options import RULES
-    from dshap.jobs import load_job, run_job
+    from dshap.jobs import job_summary, load_job, run_job
     from dshap.report import require_matplotlib
 
     if wait_s is not None:
@@ -290,145 +283,33 @@ def run(
     if job.report.picture:
         require_matplotlib()
     result = run_job(job, _progress(quiet), trusts_files=not reread, wait_s=wait_s)
-    if result.is_empty:
-        lines, content, problems = _no_results(job)
-    else:
-        lines, content, problems = _results(job, result)
-    has_rows = bool(content["ranking"]) or not result.has_failed
-    if as_json or (has_rows and not quiet):
-        _print(lines, content, as_json)
-    if problems:
-        _tell(f"warning: {'; '.join(problems)}")
+    shown = job_summary(job, result)
+    if as_json or (shown.has_rows and not quiet):
+        _print(shown.lines, shown.content, as_json)
+    if shown.errors:
+        _tell(f"warning: {'; '.join(_problems(shown))}")
     result.raise_on_failed()
 
 
-def _no_results(job: Job) -> tuple[list[str], dict[str, Any], list[str]]:
-    """Lines, content and problems of a job whose table has no rows."""
-    content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
-    return ["nothing to do: the table has no rows"], content, []
-
-
-def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], list[str]]:
-    """The lines and the content that a finished job shows, and what could not be shown."""
-    from dshap import report
-
-    problems: list[str] = []
-
-    def tried(make: Callable[..., Any], *given: Any) -> Any:
-        """Call `make`; None where it fails, since the job itself is finished."""
-        try:
-            return make(*given)
-        except Exception as error:
-            LOG.info("the report failed", exc_info=error)
-            problems.append(_ending(error)[0])
-            return None
-
-    units = job.run.units
-    ranked = tried(report.rankings, result.paths) or []
-    if ranked or not result.has_failed:
-        row = tried(report.breakdown, result.paths, job.report.instance)
-    else:
-        row = None
-    if ranked:
-        picture = tried(_picture, job, result, ranked)
-    else:
-        picture = None
-    if problems and picture:
+def _problems(shown: JobSummary) -> list[str]:
+    """The parts of a summary that failed, in words, and the picture that was written even so."""
+    problems = [_ending(error)[0] for error in shown.errors]
+    if picture := shown.content["picture"]:
         problems.append(f"the picture {picture} was still written")
-    places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
-    has_worked = not result.was_complete or bool(result.seconds.keys() - {"census"})
-    qualities = {each.name: each.quality for each in result.explanations if each.quality}
-    stages = [stage.to_dict() for stage in result.stages]
-    steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
-    sections = [
-        [f"done: {steps}" if has_worked else "nothing to do: every explanation is finished"],
-        [f"model: {str(result.report).splitlines()[0]}", *result.report.score_lines]
-        if result.report
-        else [],
-        report.ranking_lines(ranked, units) if ranked else [],
-        [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())]
-        if qualities
-        else [],
-        report.breakdown_lines(row, units) if row else [],
-        [*places, f"picture: {picture}"] if picture else places,
-        report.stage_table(stages),
-    ]
-    lines = [line for section in sections if section for line in ("", *section)][1:]
-    content = {
-        "job": job.job.name,
-        "was_complete": result.was_complete,
-        "held_out": _scores(result),
-        "ranking": {ranking.label: dict(ranking.magnitude) for ranking in ranked},
-        "breakdown": row.to_dict() if row else None,
-        "cubes": result.paths,
-        "picture": picture,
-        "quality": {name: quality.to_dict() for name, quality in qualities.items()},
-        "seconds": result.seconds,
-        "stages": stages,
-    }
-    return lines, content, problems
-
-
-def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
-    """Draw the picture of [report], where it is not there yet; None where none is asked for."""
-    from dshap.report import ranking_picture
-
-    if not job.report.picture:
-        return None
-    path = Path(job.report.picture)
-    if not (result.was_complete and path.exists()):
-        ranking_picture(ranked, path, f"{job.job.name}: what moves the prediction", job.run.units)
-    return path
-
-
-def _scores(result: JobResult) -> dict[str, list[float]] | None:
-    """Held-out score -> its value for each output; None where there is no fit."""
-    if result.report is None:
-        return None
-    return {name: score.tolist() for name, score in result.report.held_out.items()}
+    return problems
 
 
 @command
 @STORE
 def status(store: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
-    from dataclasses import asdict
-
-    from dshap.cube import cube_status, is_running, true_path
+    from dshap.cube import is_running, named_cubes, true_path
+    from dshap.report import progress_summary
 
     path = _store(store)
-    statuses = {name: cube_status(cube) for name, cube in _cubes(path).items()}
+    cubes = named_cubes(path)
     place = true_path(path)
-    active = is_running(place) or is_running(place.parent)
-    lines = [line for name, each in statuses.items() for line in _status_lines(name, each)]
-    lines.append("a run is going on" if active else "no run is going on")
-    _print(
-        lines,
-        {"cubes": {name: asdict(each) for name, each in statuses.items()}, "is_running": active},
-        as_json,
-    )
-
-
-def _status_lines(name: str, status: CubeStatus) -> list[str]:
-    """The progress of a cube; and where rows failed, the count and first row of each reason."""
-    failures = [
-        f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}"
-        for each in status.failures
-    ]
-    return [f"{name}: {_status_line(status)}", *failures]
-
-
-def _status_line(status: CubeStatus) -> str:
-    rows = {
-        "ok": status.ok,
-        "skipped": status.skipped,
-        "failed": status.failed,
-        "pending": status.pending,
-    }
-    shown = ", ".join(
-        f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending")
-    )
-    return f"{status.n_rows:,} rows: {shown}; {status.blocks_done} of {status.n_blocks} blocks done"
+    _print(*progress_summary(cubes, is_running(place) or is_running(place.parent)), as_json)
 
 
 def _store(given: str) -> Path:
@@ -438,71 +319,16 @@ def _store(given: str) -> Path:
     return as_path("STORE", given)
 
 
-def _cubes(store: Path) -> dict[str, Path]:
-    """Name -> path of each cube of a store, which is one cube or holds several."""
-    from dshap.cube import cube_paths, read_job
-
-    if not store.exists():
-        raise InputError(f"{store} does not exist: give the store of a run")
-    paths = cube_paths(store)
-    if not paths and read_job(store) is not None:
-        raise InputError(f"{store} holds no attribution cube yet: its job is not that far")
-    if not paths:
-        raise InputError(f"{store} holds no attribution cube: {_instead(store)}")
-    return {path.name: path for path in paths}
-
-
-def _instead(folder: Path) -> str:
-    """Advice on what to give instead of a folder that is no store, such as stores inside it."""
-    from dshap.cube import cube_paths
-
-    if folder.is_dir():
-        inside = sorted(folder.iterdir())
-    else:
-        inside = []
-    stores = [path.name for path in inside if cube_paths(path)]
-    if not stores:
-        return "give the store of a run"
-    return f"give one of the stores in it, {', '.join(stores[:SHOWN_STORES])}{', …' * (len(stores) > SHOWN_STORES)}"
-
-
 @command
 @STORE
 def show(store: str, as_json: bool, quiet: bool) -> None:
     """Show how much each feature matters, over the rows that are finished so far."""
-    from dshap import report
-    from dshap.cube import cube_status, read_job
+    from dshap.cube import named_cubes
     from dshap.jobs import fit_report
+    from dshap.report import importance_summary
 
     path = _store(store)
-    paths = _cubes(path)
-    job = read_job(path) or {}
-    ranked = report.rankings(paths)
-    fitted = fit_report(path)
-    statuses = {name: cube_status(path) for name, path in paths.items()}
-    found = report.accuracy(paths)
-    lines = [
-        *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
-        *(
-            report.ranking_lines(ranked, job.get("units", ""))
-            if ranked
-            else ["no row is explained yet"]
-        ),
-        "",
-        *report.accuracy_lines(found),
-        *(line for name, each in statuses.items() for line in _status_lines(name, each)),
-    ]
-    content = {
-        ranking.label: {
-            "rows": ranking.rows,
-            "mean_magnitude": dict(ranking.magnitude),
-            "mean": dict(ranking.mean),
-            "mean_magnitude_std_error": dict(ranking.magnitude_error),
-            "mean_std_error": dict(ranking.mean_error),
-        }
-        for ranking in ranked
-    }
-    _print(lines, content | {"accuracy": found}, as_json)
+    _print(*importance_summary(path, named_cubes(path), fit_report(path)), as_json)
 
 
 @command
@@ -522,116 +348,21 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     Each damaged item is named, and the exit status is 7.  It is 11 where the store lacks what it
     would be checked against.
     """
-    from dshap.cube import store_parts
+    from dshap.cube import named_cubes, repair_store, store_parts, verify_store
+    from dshap.jobs import refuse_damage, repair_with_job
+    from dshap.report import damage_summary
 
     if job_file is not None and not repair:
         raise InputError("--job carries out a job after --repair: give both, or neither")
     root = _store(store)
     if not store_parts(root):
-        _cubes(root)
-    if repair:
-        mended = _mended(root, job_file, quiet)
+        named_cubes(root)
+    if not repair:
+        mended = None
+    elif job_file is None:
+        mended = repair_store(root)
     else:
-        mended = {}
-    found = _damaged(root)
-    lines = [f"{name}: mended: {damage}" for name, damages in mended.items() for damage in damages]
-    lines += [
-        line
-        for name, damages in found.items()
-        for line in _verified(name, store_parts(root)[name], damages)
-    ]
-    content = {name: [str(damage) for damage in damages] for name, damages in found.items()}
-    removed = {name: [str(damage) for damage in damages] for name, damages in mended.items()}
-    _print(lines, content | {"mended": removed} if repair else content, as_json)
-    _refuse_damage(root, found, mended, job_file)
-
-
-def _damaged(store: Path) -> dict[str, list[Damage]]:
-    """Part of a store -> the damage found in it."""
-    from dshap.cube import store_parts, verify_cube
-
-    return {name: verify_cube(path) for name, path in store_parts(store).items()}
-
-
-def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Damage]]:
-    """Repair a store; gives what was damaged.
-
-    With a job, repair and run until nothing is damaged, or until the damage stays the same.
-    """
-    mended = _repaired(store)
-    left: dict[str, list[Damage]] = {}
-    while job_file is not None:
-        _finish(job_file, store, quiet)
-        before = left
-        left = _damaged(store)
-        if not any(left.values()) or left == before:
-            break
-        for name, damages in _repaired(store).items():
-            mended[name] = [*mended.get(name, []), *damages]
-    return mended
-
-
-def _repaired(store: Path) -> dict[str, list[Damage]]:
-    """Repair a store under its lock; gives what was mended."""
-    from dshap.cube import Workspace, is_running, repair, store_parts, true_path
-
-    if is_running(true_path(store).parent):
-        raise LockedError(f"{store.parent} is locked by a running job: wait for it")
-    with Workspace(store):
-        return {name: repair(path) for name, path in store_parts(store).items()}
-
-
-def _finish(job_file: str, store: Path, quiet: bool) -> None:
-    """Carry out the job of this store."""
-    from dshap.jobs import load_job, run_job
-
-    job = load_job(job_file, ())
-    if Path(job.job.store).resolve() != store.resolve():
-        raise InputError(
-            f"{job_file} has the store {job.job.store}, not {store}: give the job that made this "
-            "store"
-        )
-    run_job(job, _progress(quiet)).raise_on_failed()
-
-
-def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
-    from dshap.cube import cube_status, read_run
-
-    if damages:
-        return [f"{name}: {damage}" for damage in damages]
-    if read_run(path) is None:
-        return []
-    status = cube_status(path)
-    if status.is_complete:
-        left = ""
-    else:
-        left = "; the others are left for the same run again"
-    if status.failed and status.is_complete:
-        left = f"; {status.failed:,} failed rows are left for the same run again"
-    return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]
-
-
-def _refuse_damage(
-    store: Path,
-    found: dict[str, list[Damage]],
-    mended: dict[str, list[Damage]],
-    job_file: str | None,
-) -> None:
-    """Raise a `DamagedError` that says what is left to do."""
-    from dshap.cube import is_left
-
-    count = sum(map(len, found.values()))
-    if not mended and count:
-        raise DamagedError(
-            f"{store}: {count} damaged, as named; dshap verify --repair mends what it can"
-        )
-    if count and job_file is not None:
-        raise DamagedError(
-            f"{store}: {count} damaged after repair and the job, as named, and doing both again "
-            "changes nothing: "
-            "remove what is named, or carry out the job into another store"
-        )
-    if count or (job_file is None and any(map(is_left, mended.values()))):
-        raise DamagedError(
-            f"{store}: what was damaged is removed: carry out the same run again to compute it"
-        )
+        mended = repair_with_job(root, job_file, _progress(quiet))
+    found = verify_store(root)
+    _print(*damage_summary(root, found, mended), as_json)
+    refuse_damage(root, found, mended, has_job=job_file is not None)

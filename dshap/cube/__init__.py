@@ -21,6 +21,7 @@ from dshap.cube.reader import (
     find_row,
     kept_row,
     largest_residual,
+    named_cubes,
     open_cube,
     read_notes,
     row_key,
@@ -34,7 +35,15 @@ from dshap.cube.reference_copy import (
     mark_finished,
     refuse_altered,
 )
-from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube
+from dshap.cube.verify import (
+    Damage,
+    is_left,
+    repair,
+    repair_store,
+    store_parts,
+    verify_cube,
+    verify_store,
+)
 from dshap.cube.workspace import Workspace, check_place, is_running
 from dshap.cube.writer import CubeWriter, drop_lost_blocks
 
@@ -69,6 +78,7 @@ __all__ = [
     "largest_residual",
     "lost_its_metadata",
     "mark_finished",
+    "named_cubes",
     "open_cube",
     "read_job",
     "read_notes",
@@ -77,8 +87,10 @@ __all__ = [
     "remove_store",
     "renew_cube",
     "repair",
+    "repair_store",
     "row_key",
     "store_parts",
     "true_path",
     "verify_cube",
+    "verify_store",
 ]

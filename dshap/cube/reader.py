@@ -19,7 +19,7 @@ from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_path, checked
-from dshap.cube.arrays import read_run
+from dshap.cube.arrays import read_job, read_run
 from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.reference_copy import (
     CONTAINER,
@@ -35,6 +35,8 @@ from dshap.cube.writer import block_name
 MAX_TOLD = 1_000
 """Largest number of blocks with failed rows whose reasons a status reports."""
 MAX_INDEXED_ROWS = 10_000_000
+SHOWN_STORES = 4
+"""The most stores in a folder that a message names."""
 ORDER = (
     "attribution",
     "std_error",
@@ -151,6 +153,33 @@ def cube_paths(store: Path) -> list[Path]:
         for path in sorted(store.iterdir())
         if not path.name.startswith(".") and read_run(path) is not None
     ]
+
+
+def named_cubes(store: Path) -> dict[str, Path]:
+    """Name -> path of each cube of a store, which is one cube or holds several.
+
+    Raises
+    ------
+    InputError
+        There is no store, or it holds no cube; the message names stores inside the folder.
+    """
+    if not store.exists():
+        raise InputError(f"{store} does not exist: give the store of a run")
+    paths = cube_paths(store)
+    if not paths and read_job(store) is not None:
+        raise InputError(f"{store} holds no attribution cube yet: its job is not that far")
+    if not paths:
+        raise InputError(f"{store} holds no attribution cube: {_instead(store)}")
+    return {path.name: path for path in paths}
+
+
+def _instead(folder: Path) -> str:
+    """Advice on what to give instead of a folder that is no store, such as stores inside it."""
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    stores = [path.name for path in inside if cube_paths(path)]
+    if not stores:
+        return "give the store of a run"
+    return f"give one of the stores in it, {', '.join(stores[:SHOWN_STORES])}{', …' * (len(stores) > SHOWN_STORES)}"
 
 
 @dataclass(frozen=True)

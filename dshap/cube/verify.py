@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.core.errors import UncheckableError
+from dshap.core.errors import LockedError, UncheckableError
 from dshap.core.records import digest_of
 from dshap.cube.arrays import read_job, read_run
-from dshap.cube.disk import remove_file
+from dshap.cube.disk import remove_file, true_path
 from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
 from dshap.cube.layout import dims_of
 from dshap.cube.reference_copy import (
@@ -41,6 +41,7 @@ from dshap.cube.reference_copy import (
     restore_files,
     states_of,
 )
+from dshap.cube.workspace import Workspace, is_running
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 
 MISSING = "is missing"
@@ -105,6 +106,19 @@ def verify_cube(path: Path) -> list[Damage]:
             Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
         ]
     return [*others, *(_blocks(path) if (path / "attribution").is_dir() else [])]
+
+
+def verify_store(store: Path) -> dict[str, list[Damage]]:
+    """Part of a store -> the damage found in it."""
+    return {name: verify_cube(path) for name, path in store_parts(store).items()}
+
+
+def repair_store(store: Path) -> dict[str, list[Damage]]:
+    """Repair the parts of a store under its lock, and return the damage found in each."""
+    if is_running(true_path(store).parent):
+        raise LockedError(f"{store.parent} is locked by a running job: wait for it")
+    with Workspace(store):
+        return {name: repair(path) for name, path in store_parts(store).items()}
 
 
 def repair(path: Path) -> list[Damage]:

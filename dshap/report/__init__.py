@@ -11,17 +11,22 @@ from dshap.report.attributions import (
 )
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
+from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
 
 __all__ = [
     "Heat",
     "Ranking",
     "Sentence",
+    "Summary",
     "accuracy",
     "accuracy_lines",
     "breakdown",
     "breakdown_lines",
+    "damage_summary",
     "heat_map",
     "heat_picture",
+    "importance_summary",
+    "progress_summary",
     "ranking_lines",
     "ranking_picture",
     "rankings",

@@ -1,0 +1,64 @@
+"""Repairing the store of a job: what can be put back is, and the job computes the rest again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dshap.core.errors import DamagedError, InputError
+from dshap.cube import Damage, is_left, repair_store, verify_store
+from dshap.engine import Progress
+from dshap.jobs.reading import read_job_file
+from dshap.jobs.runner import run_job
+
+Damages = dict[str, list[Damage]]
+"""Part of a store -> its damage."""
+
+
+def repair_with_job(store: Path, job_file: str, progress: Progress) -> Damages:
+    """Repair a store and carry out its job, until nothing is damaged or the damage stays the same.
+
+    Gives what was damaged.
+    """
+    mended = repair_store(store)
+    found: Damages = {}
+    while True:
+        _finish(job_file, store, progress)
+        before = found
+        found = verify_store(store)
+        if not any(found.values()) or found == before:
+            return mended
+        for name, damages in repair_store(store).items():
+            mended[name] = [*mended.get(name, []), *damages]
+
+
+def _finish(job_file: str, store: Path, progress: Progress) -> None:
+    """Carry out the job of this store."""
+    job = read_job_file(job_file)
+    if Path(job.job.store).resolve() != store.resolve():
+        raise InputError(
+            f"{job_file} has the store {job.job.store}, not {store}: give the job that made this "
+            "store"
+        )
+    run_job(job, progress).raise_on_failed()
+
+
+def refuse_damage(store: Path, found: Damages, mended: Damages | None, *, has_job: bool) -> None:
+    """Raise a `DamagedError` that says what is left to do.
+
+    `mended` is None where no repair was asked for.
+    """
+    count = sum(map(len, found.values()))
+    if not mended and count:
+        raise DamagedError(
+            f"{store}: {count} damaged, as named; dshap verify --repair mends what it can"
+        )
+    if count and has_job:
+        raise DamagedError(
+            f"{store}: {count} damaged after repair and the job, as named, and doing both again "
+            "changes nothing: "
+            "remove what is named, or carry out the job into another store"
+        )
+    if count or (not has_job and any(map(is_left, (mended or {}).values()))):
+        raise DamagedError(
+            f"{store}: what was damaged is removed: carry out the same run again to compute it"
+        )

@@ -1,0 +1,114 @@
+"""The summary of a finished job: rankings, one row, accuracy and stages, as lines and as JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dshap import report
+from dshap.jobs.runner import JobResult
+from dshap.jobs.schema import Job
+from dshap.report import Ranking
+
+LOG = logging.getLogger(__name__)
+
+QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """The results that a job shows."""
+
+    lines: list[str]
+    content: dict[str, Any]
+    """The results for JSON."""
+    has_rows: bool = True
+    """Whether there are results to show, or nothing failed that would show them."""
+    errors: list[Exception] = field(default_factory=list)
+    """Errors of parts that could not be shown; the job itself is finished."""
+
+
+def job_summary(job: Job, result: JobResult) -> JobSummary:
+    """Rank the features, break one row down and draw the picture of a finished job."""
+    if result.is_empty:
+        content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
+        return JobSummary(["nothing to do: the table has no rows"], content)
+    errors: list[Exception] = []
+
+    def tried(make: Callable[..., Any], *given: Any) -> Any:
+        """Call `make`; None where it fails, since the job itself is finished."""
+        try:
+            return make(*given)
+        except Exception as error:
+            LOG.info("the report failed", exc_info=error)
+            errors.append(error)
+            return None
+
+    ranked = tried(report.rankings, result.paths) or []
+    has_rows = bool(ranked) or not result.has_failed
+    row = tried(report.breakdown, result.paths, job.report.instance) if has_rows else None
+    picture = tried(_picture, job, result, ranked) if ranked else None
+    qualities = {each.name: each.quality for each in result.explanations if each.quality}
+    stages = [stage.to_dict() for stage in result.stages]
+    units = job.run.units
+    places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
+    sections = [
+        [_done_line(result)],
+        _fit_lines(result),
+        report.ranking_lines(ranked, units) if ranked else [],
+        [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())]
+        if qualities
+        else [],
+        report.breakdown_lines(row, units) if row else [],
+        [*places, f"picture: {picture}"] if picture else places,
+        report.stage_table(stages),
+    ]
+    content = {
+        "job": job.job.name,
+        "was_complete": result.was_complete,
+        "held_out": _scores(result),
+        "ranking": {ranking.label: dict(ranking.magnitude) for ranking in ranked},
+        "breakdown": row.to_dict() if row else None,
+        "cubes": result.paths,
+        "picture": picture,
+        "quality": {name: quality.to_dict() for name, quality in qualities.items()},
+        "seconds": result.seconds,
+        "stages": stages,
+    }
+    lines = [line for section in sections if section for line in ("", *section)][1:]
+    return JobSummary(lines, content, has_rows, errors)
+
+
+def _done_line(result: JobResult) -> str:
+    if result.was_complete and not result.seconds.keys() - {"census"}:
+        return "nothing to do: every explanation is finished"
+    return "done: " + ", ".join(
+        f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items()
+    )
+
+
+def _fit_lines(result: JobResult) -> list[str]:
+    if result.report is None:
+        return []
+    return [f"model: {str(result.report).splitlines()[0]}", *result.report.score_lines]
+
+
+def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
+    """Draw the picture of [report], where it is not there yet; None where none is asked for."""
+    if not job.report.picture:
+        return None
+    path = Path(job.report.picture)
+    if not (result.was_complete and path.exists()):
+        title = f"{job.job.name}: what moves the prediction"
+        report.ranking_picture(ranked, path, title, job.run.units)
+    return path
+
+
+def _scores(result: JobResult) -> dict[str, list[float]] | None:
+    """Held-out score -> its value for each output; None where there is no fit."""
+    if result.report is None:
+        return None
+    return {name: score.tolist() for name, score in result.report.held_out.items()}

@@ -1,0 +1,116 @@
+"""The progress, importance and damage of stores, as lines of text and as content for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dshap.cube import CubeStatus, Damage, cube_status, read_job, read_run, store_parts
+from dshap.models import FitReport
+from dshap.report.attributions import ranking_lines, rankings
+from dshap.report.notes import accuracy, accuracy_lines
+
+
+class Summary(NamedTuple):
+    """The answer of a command: its lines, and the same as content for JSON."""
+
+    lines: list[str]
+    content: dict[str, Any]
+
+
+def progress_summary(cubes: Mapping[str, Path], is_running: bool) -> Summary:
+    """The rows and blocks of each cube that are done, failed and left, and whether a run goes on."""
+    statuses = {name: cube_status(path) for name, path in cubes.items()}
+    content = {name: asdict(status) for name, status in statuses.items()}
+    ending = "a run is going on" if is_running else "no run is going on"
+    return Summary([*status_lines(statuses), ending], {"cubes": content, "is_running": is_running})
+
+
+def importance_summary(store: Path, cubes: Mapping[str, Path], fitted: FitReport | None) -> Summary:
+    """The importance of each feature over the finished rows, with fit, accuracy and progress."""
+    units = (read_job(store) or {}).get("units", "")
+    ranked = rankings(cubes)
+    found = accuracy(cubes)
+    lines = [*f"model: {fitted}".splitlines(), ""] if fitted else []
+    lines += ranking_lines(ranked, units) if ranked else ["no row is explained yet"]
+    lines += ["", *accuracy_lines(found)]
+    lines += status_lines({name: cube_status(path) for name, path in cubes.items()})
+    content: dict[str, Any] = {
+        ranking.label: {
+            "rows": ranking.rows,
+            "mean_magnitude": dict(ranking.magnitude),
+            "mean": dict(ranking.mean),
+            "mean_magnitude_std_error": dict(ranking.magnitude_error),
+            "mean_std_error": dict(ranking.mean_error),
+        }
+        for ranking in ranked
+    }
+    return Summary(lines, content | {"accuracy": found})
+
+
+def status_lines(statuses: Mapping[str, CubeStatus]) -> list[str]:
+    """The progress of each cube; and where rows failed, the count and first row of each reason."""
+    lines = []
+    for name, status in statuses.items():
+        lines.append(f"{name}: {_progress_line(status)}")
+        lines += [
+            f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}"
+            for each in status.failures
+        ]
+    return lines
+
+
+def _progress_line(status: CubeStatus) -> str:
+    rows = {
+        "ok": status.ok,
+        "skipped": status.skipped,
+        "failed": status.failed,
+        "pending": status.pending,
+    }
+    shown = ", ".join(
+        f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending")
+    )
+    return f"{status.n_rows:,} rows: {shown}; {status.blocks_done} of {status.n_blocks} blocks done"
+
+
+def damage_summary(
+    store: Path,
+    found: Mapping[str, Sequence[Damage]],
+    mended: Mapping[str, Sequence[Damage]] | None,
+) -> Summary:
+    """The damage found in each part of a store, after what a repair mended.
+
+    `mended` is None where no repair was asked for.
+    """
+    parts = store_parts(store)
+    lines = [
+        f"{name}: mended: {damage}"
+        for name, damages in (mended or {}).items()
+        for damage in damages
+    ]
+    for name, damages in found.items():
+        lines += [f"{name}: {damage}" for damage in damages] or _whole_lines(name, parts[name])
+    content: dict[str, Any] = _as_texts(found)
+    if mended is not None:
+        content["mended"] = _as_texts(mended)
+    return Summary(lines, content)
+
+
+def _as_texts(damages: Mapping[str, Sequence[Damage]]) -> dict[str, list[str]]:
+    return {name: [str(damage) for damage in each] for name, each in damages.items()}
+
+
+def _whole_lines(name: str, path: Path) -> list[str]:
+    """The line about a cube without damage; none about the other parts of a store."""
+    if read_run(path) is None:
+        return []
+    status = cube_status(path)
+    if not status.is_complete:
+        left = "; the others are left for the same run again"
+    elif status.failed:
+        left = f"; {status.failed:,} failed rows are left for the same run again"
+    else:
+        left = ""
+    return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]
