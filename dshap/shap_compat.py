@@ -15,7 +15,7 @@ from dshap.core.types import Design, Explained, Link
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
 from dshap.predictors.tree_kinds import is_ensemble
-from dshap.tables.opener import kind_of
+from dshap.tables.sources import kind_of
 from dshap.values import KernelInterventional, Marginal, Trees
 
 

@@ -80,6 +80,11 @@ class RowReader(Protocol):
         ...
 
     @property
+    def target_names(self) -> tuple[str, ...]:
+        """The target columns; empty without a target."""
+        ...
+
+    @property
     def has_target(self) -> bool: ...
     @property
     def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
@@ -103,6 +108,23 @@ class RowReader(Protocol):
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes of reading n_rows beyond the block that is returned."""
+        ...
+
+    @property
+    def null_counts(self) -> Mapping[str, int | None]:
+        """Feature, key or target -> nulls in the whole table; None where counting needs the rows."""
+        ...
+
+    @property
+    def stamp(self) -> Mapping[str, Any] | None:
+        """Plain values that say which rows these are, found without reading them; None: unknown.
+
+        The same stamp means the same rows, so that what an earlier run found in them still holds.
+        """
+        ...
+
+    def describe(self) -> str:
+        """One line for plans and logs."""
         ...
 
 

@@ -42,6 +42,7 @@ from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
 from dshap.tables.background import METHODS
+from dshap.tables.synthetic import MAX_ROWS
 
 MAX_BACKGROUND_BYTES = 1 << 30
 """The largest background that every worker may hold."""
@@ -102,6 +103,26 @@ class Context:
     executor: Executor | None = None
     """The executor of passes over the table; None for a plan, where a background is drawn at
     random."""
+
+
+class SyntheticKeys(Table):
+    """The keys of generated rows, which are computed on the workers."""
+
+    name: Literal["powerlifting"]
+    """The generator: results of powerlifting meets, one lifter per row."""
+    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 200_000
+
+
+SOURCE_PARTS: Mapping[str, ConstructedArgument] = {
+    name: ConstructedArgument(lambda _, roles, name=name: roles.get(name))  # type: ignore[misc]
+    for name in ("categories", "times")
+}
+"""Parameter of a reader that follows from the job's model -> how it is built."""
+SYNTHETIC_PARTS: Mapping[str, ConstructedArgument | None] = {
+    "name": ConstructedArgument(lambda given, _: given.name, SyntheticKeys),
+    "n_rows": ConstructedArgument(lambda given, _: given.rows, SyntheticKeys),
+}
+"""Parameter of the reader of generated rows -> how it is built."""
 
 
 class LearningKeys(Table):

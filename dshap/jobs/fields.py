@@ -19,9 +19,10 @@ from pydantic import (
 )
 
 from dshap.core.errors import InputError
-from dshap.core.options import parse_bytes
+from dshap.core.options import MISSING_POLICIES, parse_bytes
 from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
 from dshap.designs.sampling import SAMPLERS
+from dshap.jobs.paths import TablePath
 from dshap.values.regression import PRECISIONS
 
 
@@ -161,11 +162,17 @@ def _of_rule(rule: Rule) -> Any:
 
 
 WORDS: Mapping[str, Any] = {
+    "features": Names,
+    "key": Names,
     "memory_limit": Memory,
+    "missing": one_of(MISSING_POLICIES),
+    "path": TablePath,
     "precision": one_of(PRECISIONS),
     "sampling": one_of(SAMPLERS),
+    "target": Target,
 }
-"""Option -> its type, for options whose allowed words stand in a table of the library."""
+"""Option of dshap's classes -> its type, where no rule says it: names of columns, a path, words of
+a table of the library."""
 
 
 def options_of(

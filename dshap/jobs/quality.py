@@ -10,10 +10,10 @@ import numpy as np
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import read_rows, smallest_draws
+from dshap.core.types import RowReader
 from dshap.cube import CONTAINER, StateFolder, mark_finished, read_notes
 from dshap.engine import Plan, Progress, format_bytes
 from dshap.jobs.schema import ExplainTable, Job
-from dshap.jobs.table import TableReader
 from dshap.run.explanation import Explanation, measure
 from dshap.run.session import Session
 
@@ -78,7 +78,7 @@ class JobQuality:
         return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{fitted}"
 
 
-def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> None:
+def check_quality(explain: ExplainTable, plan: Plan, reader: RowReader) -> None:
     """Raise an `InputError` where MSE_v cannot be measured, before anything is computed."""
     if explain.n_quality_rows is None:
         return
@@ -118,7 +118,7 @@ def stored_quality(
 def measured_by_job(
     explain: ExplainTable,
     job: Job,
-    reader: TableReader,
+    reader: RowReader,
     explanation: Explanation,
     session: Session,
 ) -> JobQuality:
@@ -143,7 +143,7 @@ def measured_by_job(
     return measured
 
 
-def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArray, bool]:
+def quality_sample(job: Job, reader: RowReader, n_rows: int) -> tuple[FloatArray, bool]:
     """A sample (n, columns) without NaN, and whether its rows were held out of the fit.
 
     It is a sample of all rows where none were held out.  The rows are those with the smallest draws

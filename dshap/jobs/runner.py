@@ -10,6 +10,7 @@ from typing import Any
 from dshap.attributors.choice import reads_data
 from dshap.core.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
 from dshap.core.records import Record, digest_of
+from dshap.core.types import RowReader
 from dshap.cube import (
     CONTAINER,
     StateFolder,
@@ -37,7 +38,7 @@ from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
-from dshap.jobs.table import JobRows, TableReader, imported_model
+from dshap.jobs.table import JobRows, imported_model
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
@@ -49,7 +50,6 @@ from dshap.run.session import Session
 from dshap.tables import (
     Census,
     MissingValues,
-    TextFiles,
     check_targets,
     missing_values,
     open_source,
@@ -185,12 +185,17 @@ def plan_job(job: Job) -> JobPlan:
     except EmptyTableError:
         if not job.is_imported:
             raise
-        return JobPlan(f"{job.source.path}: no rows; a run has nothing to do", (), ())
-    if isinstance(table.reader, TextFiles):
+        return JobPlan(f"{_place_of(job)}: no rows; a run has nothing to do", (), ())
+    if job.is_of_texts:
         missing = None
     else:
         missing = missing_values(table.reader)
     return replace(_plan_of(job, table), missing=missing)
+
+
+def _place_of(job: Job) -> str:
+    """The path of the table, or its kind where it has none."""
+    return str(dict(job.source).get("path", job.source.kind))
 
 
 def _plan_of(job: Job, table: JobRows) -> JobPlan:
@@ -290,7 +295,7 @@ class _Run:
         return self.progress.executor
 
     @property
-    def reader(self) -> TableReader:
+    def reader(self) -> RowReader:
         return self.table.reader
 
     def carry_out(self) -> JobResult:
@@ -417,7 +422,7 @@ class _Run:
         return found
 
 
-def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any]:
+def _fingerprint(job: Job, reader: RowReader, census: Census) -> dict[str, Any]:
     """The fingerprint that all explanations of a store share, and that decides the fit.
 
     Each cube has a fingerprint of its own besides.
@@ -454,7 +459,7 @@ def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_other_job(
-    store: Path, fingerprint: dict[str, Any], reader: TableReader, session: Session
+    store: Path, fingerprint: dict[str, Any], reader: RowReader, session: Session
 ) -> None:
     refuse_altered(store)
     stored = read_job(store)

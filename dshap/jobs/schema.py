@@ -14,22 +14,27 @@ from pydantic import BeforeValidator, Field, create_model, model_validator
 from dshap import designs
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.types import Design
-from dshap.jobs.arguments import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
+from dshap.jobs.arguments import (
+    CHOSEN_BACKGROUND,
+    DESIGN_PARTS,
+    MODEL_PARTS,
+    SOURCE_PARTS,
+    SYNTHETIC_PARTS,
+    VALUE_PARTS,
+)
 from dshap.jobs.fields import (
     Count,
     FolderName,
     InstanceKey,
-    Names,
     NotEmpty,
     Penalty,
     Seed,
-    Target,
     options_of,
 )
 from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
-from dshap.jobs.paths import PicturePath, StorePath, TablePath
-from dshap.jobs.texts import TEXT_PARTS, TextTable, with_chains
-from dshap.tables.synthetic import MAX_ROWS
+from dshap.jobs.paths import PicturePath, StorePath
+from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
+from dshap.tables.sources import READERS
 
 
 class JobSection(Table):
@@ -45,43 +50,12 @@ class JobSection(Table):
     """The stored type of the attributions; sums are always float64."""
 
 
-class ParquetTable(KindTable):
-    """The table [source] of kind = "parquet"."""
-
-    path: TablePath
-    """The path of a file or a folder, or a glob."""
-    key: Names = ()
-    """The column(s) that name a row."""
-    target: Target | None = None
-    """The column(s) that the model is fitted to."""
-    features: Names | None = None
-    """The feature columns; where left out all number columns but key and target.  Columns of times
-    and dates of an imported model must be named."""
-    missing: Literal["refuse", "skip", "pass"] = "refuse"
-
-
-class SyntheticRows(KindTable):
-    """The table [source] of kind = "synthetic": generated rows, computed on the workers."""
-
-    name: Literal["powerlifting"]
-    """The generator: results of powerlifting meets, one lifter per row."""
-    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 200_000
-    seed: Seed = 0
-    key: Names = ("lift_id",)
-    target: Target | None = "deadlift_kg"
-    features: Names | None = None
-    """The feature columns; where left out all but `lift_id`, `deadlift_kg`, key and target."""
-
-    @property
-    def missing(self) -> str:
-        """The treatment of missing values, of which a generated table has none."""
-        return "refuse"
-
-
 SOURCES = Kinds(
     "kind",
-    {"parquet": ParquetTable, "synthetic": SyntheticRows, "texts": TextTable},
+    READERS,
     KindTable,
+    SOURCE_PARTS,
+    particular={"synthetic": SYNTHETIC_PARTS, "texts": TEXT_FILES_PARTS},
     not_built=("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
 )
 
@@ -327,14 +301,14 @@ class Job(Table):
 
     def _check_fitted(self) -> None:
         kind = f'[model] kind = "{self.model.kind}"'
-        target = self.source.target
+        target = self.target
         if target is None:
             raise ValueError(f"[source] target is missing: {kind} is fitted to it")
         if self.model.kind == "kernel_logistic" and not isinstance(target, str):
             raise ValueError(
                 f"[source] target = {list(target)}: {kind} takes one column of classes"
             )
-        if self.source.missing == "pass":
+        if self.missing == "pass":
             raise ValueError(
                 '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"'
             )
@@ -377,7 +351,7 @@ class Job(Table):
                     f'{place} {key} = "model": [model] kind = "import" has none; give one of its '
                     "own"
                 )
-            if self.source.missing == "pass" and "quality_rows" in dict(explain):
+            if self.missing == "pass" and "quality_rows" in dict(explain):
                 raise ValueError(
                     f'{place}: value "{explain.value}" learns from the rows, which must then be '
                     "free of NaN; with "
@@ -388,6 +362,16 @@ class Job(Table):
     def is_imported(self) -> bool:
         """Whether the model is imported, not fitted by the job."""
         return bool(self.model.kind == "import")
+
+    @property
+    def target(self) -> Any:
+        """The target column(s), None where [source] names none or its kind has none."""
+        return dict(self.source).get("target")
+
+    @property
+    def missing(self) -> str:
+        """The treatment of rows with missing values; kinds of tables without them refuse them."""
+        return dict(self.source).get("missing", "refuse")
 
     @property
     def is_of_texts(self) -> bool:
@@ -404,7 +388,7 @@ class Job(Table):
         return RunOptions.of(
             {
                 **dict(self.run),
-                "missing": self.source.missing,
+                "missing": self.missing,
                 "max_coalitions": self.design.max_coalitions,
                 "tol": self.design.tol,
                 "dtype": self.job.dtype,

@@ -1,7 +1,7 @@
 """The table of a job and facts about it, kept in the store while its files stay the same.
 
-The facts are records named by a digest of the table's stamp (`ParquetSource.stamp`: sizes, times
-and footers of the files, and the roles of the columns), of the version of dshap, and of the
+The facts are records named by a digest of the table's stamp (`RowReader.stamp`; of files: sizes,
+times, footers and the roles of the columns), of the version of dshap, and of the
 question.  A table whose files changed has another stamp: its facts are found anew, and compared
 with those the store was made of.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from dshap import __version__, values
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import read_sample, sample_positions, spans
+from dshap.core.types import RowReader
 from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
 from dshap.engine import Executor, learn_from
@@ -30,13 +31,10 @@ from dshap.jobs.schema import Job
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.times import times_of
 from dshap.run.identity import NUMERICS_VERSION
-from dshap.tables import Census, ParquetSource, SyntheticTable, TextFiles
+from dshap.tables import Census, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
-from dshap.tables.texts import ANY_IDS
 from dshap.values.background import Background
-
-TableReader = ParquetSource | SyntheticTable | TextFiles
 
 KEPT_BYTES = 16 << 20
 """The largest record that is kept; a larger sample is read again."""
@@ -181,30 +179,31 @@ class JobRows:
         return f"{what}-{digest_of({'table': self._stamp, 'made_by': made_by, **options})}"
 
 
-def open_table(job: Job) -> TableReader:
-    """Open the table of [source] and check its columns; reads no row.
+def open_table(job: Job) -> RowReader:
+    """Open the table of [source] and check its columns; reads no row, except of texts.
 
     With trees, the columns and categories are the model's.
     """
     source = job.source
-    if job.is_of_texts:
-        tokenizer = source.tokenizer and imported(
-            source.tokenizer, "[source] tokenizer", "function "
-        )
-        vocabulary = replace(ANY_IDS, tokenizer=tokenizer)
-        return TextFiles(source.path, source.column, key=source.key, vocabulary=vocabulary)
-    roles: dict[str, Any] = {
-        "features": source.features,
-        "target": source.target,
-        "key": source.key,
-    }
+    roles: dict[str, Any] = {}
     if job.is_of_trees:
         value = values.Trees(imported_model(job))
-        roles["features"] = _features_of(value, source.features)
-        roles |= {"categories": value.model.categories} if value.model.categories else {}
-    elif job.is_imported and source.kind == "parquet":
-        roles["times"] = source.features
-    return _with_roles(job, missing=source.missing, **roles)
+        source = _with(source, features=_features_of(value, dict(source).get("features")))
+        roles["categories"] = value.model.categories
+    elif job.is_imported:
+        roles["times"] = dict(source).get("features")
+    if roles.get("categories") and "categories" not in source.parts:
+        raise InputError(
+            f'[source] kind = "{source.kind}" holds numbers, and the model takes categories: name a '
+            "Parquet table"
+        )
+    reader: RowReader = source.made(roles)
+    return reader
+
+
+def _with(source: Any, **roles: Any) -> Any:
+    """The table [source] with other roles of the columns."""
+    return source.model_copy(update=roles)
 
 
 def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
@@ -218,19 +217,7 @@ def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[s
     return known or given
 
 
-def _with_roles(job: Job, missing: str, **roles: Any) -> TableReader:
-    source = job.source
-    if source.kind == "parquet":
-        return ParquetSource(source.path, missing=missing, **roles)
-    if roles.pop("categories", None):
-        raise InputError(
-            '[source] kind = "synthetic" holds numbers, and the model takes categories: name a '
-            "Parquet table"
-        )
-    return SyntheticTable(source.name, source.rows, source.seed, **roles)
-
-
-def n_classes(job: Job, reader: TableReader) -> int:
+def n_classes(job: Job, reader: RowReader) -> int:
     """Count the classes of the target in a pass over that column.
 
     Raises
@@ -238,7 +225,8 @@ def n_classes(job: Job, reader: TableReader) -> int:
     InputError
         More values than classes, or one only.
     """
-    column = _with_roles(job, features=reader.target_names, target=None, key=(), missing="pass")
+    alone = {"features": reader.target_names, "target": None, "key": (), "missing": "pass"}
+    column = _with(job.source, **alone).made({})
     classes = np.zeros(0)
     for start, stop in spans(0, column.n_rows):
         found = column.read(start, stop).x[:, 0]
@@ -275,7 +263,7 @@ def _article(noun: str) -> str:
     return "a"
 
 
-def _opened(job: Job) -> TableReader:
+def _opened(job: Job) -> RowReader:
     """Open the table; where its files were written just now, wait until they have a stamp."""
     reader = open_table(job)
     if reader.stamp is None:

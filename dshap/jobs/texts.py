@@ -1,43 +1,50 @@
-"""Texts in job files: their source table, and the arguments of their value function."""
+"""Texts in job files: the arguments of their reader, and the arguments of their value function."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from dshap.core.errors import InputError
-from dshap.jobs.fields import Count, Names, NotEmpty, or_say
-from dshap.jobs.kinds import CODE, ConstructedArgument, KindTable, Table
-from dshap.jobs.paths import FilePath, TablePath
+from dshap.jobs.fields import Count, NotEmpty, or_say
+from dshap.jobs.kinds import CODE, ConstructedArgument, Table, imported
+from dshap.jobs.paths import FilePath
+from dshap.tables.texts import ANY_IDS
 
 if TYPE_CHECKING:
     from dshap.jobs.arguments import Context
 
 
-class TextTable(KindTable):
-    """The table [source] of kind = "texts": a column of texts."""
+class TextColumnKeys(Table):
+    """The key of the column of texts."""
 
-    path: TablePath
-    """The path of a Parquet file or folder, or a glob."""
     column: NotEmpty
     """The column of the texts: lists of token ids, or strings."""
-    key: Names = ()
-    """The column(s) that name a text."""
+
+
+class TokenizerKeys(Table):
+    """The key of the function that cuts strings into tokens."""
+
     tokenizer: Annotated[str, Field(pattern=CODE)] | None = None
     """"package.module:name" of a function, string -> token ids, where the texts are strings."""
 
-    @property
-    def target(self) -> None:
-        """The target, None: nothing is fitted to texts."""
-        return
 
-    @property
-    def missing(self) -> str:
-        """The treatment of missing texts: they are refused."""
-        return "refuse"
+def _ids(given: Any, _: Any) -> Any:
+    """The vocabulary of the texts as they stand in the table: any ids, and the tokenizer."""
+    tokenizer = given.tokenizer and imported(given.tokenizer, "[source] tokenizer", "function ")
+    return replace(ANY_IDS, tokenizer=tokenizer)
+
+
+TEXT_FILES_PARTS: Mapping[str, ConstructedArgument | None] = {
+    "column": ConstructedArgument(lambda given, _: given.column, TextColumnKeys),
+    "longest": None,
+    "vocabulary": ConstructedArgument(_ids, TokenizerKeys),
+}
+"""Parameter of the reader of texts -> how it is built; the longest text is found."""
 
 
 class TextBackgroundKeys(Table):

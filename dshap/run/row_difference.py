@@ -23,7 +23,7 @@ from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
 from dshap.run.determinism import PROBE_TOLERANCE
 from dshap.tables import hash_columns, hash_keys
 from dshap.tables.files import whole_file
-from dshap.tables.opener import Site
+from dshap.tables.site import Site
 
 SHOWN = 3
 """The most keys of each kind that a message names."""

@@ -35,7 +35,7 @@ from dshap.engine import (
 class Session:
     """Everything all steps of one call share: executor, workspace, options, progress.
 
-    It is a `dshap.tables.opener.Site`: the tables of a run are read and spooled here.
+    It is a `dshap.tables.site.Site`: the tables of a run are read and spooled here.
     """
 
     executor: Executor

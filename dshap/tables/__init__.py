@@ -1,5 +1,7 @@
 """Tables: one opener, readers for each kind of rows, the census, categories and backgrounds."""
 
+from typing import Any
+
 from dshap.core.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, from_pandas
 from dshap.tables.categories import refuse_unknown_categories
@@ -15,11 +17,14 @@ from dshap.tables.census import (
 )
 from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_for, times_of_data
-from dshap.tables.opener import kind_of, open_rows, open_source
-from dshap.tables.parquet import ParquetSource
+from dshap.tables.opener import open_rows, open_source
+from dshap.tables.parquet import ParquetSource as ParquetSource
+from dshap.tables.sources import READERS, kind_of, reader_class
 from dshap.tables.spool import write_part
-from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
-from dshap.tables.texts import TextFiles, TextSource
+from dshap.tables.synthetic import SYNTHETIC_TABLES
+from dshap.tables.synthetic import SyntheticTable as SyntheticTable
+from dshap.tables.texts import TextFiles as TextFiles
+from dshap.tables.texts import TextSource
 
 __all__ = [
     "SPAN_ROWS",
@@ -29,9 +34,6 @@ __all__ = [
     "CensusPass",
     "Inputs",
     "MissingValues",
-    "ParquetSource",
-    "SyntheticTable",
-    "TextFiles",
     "TextSource",
     "check_targets",
     "from_pandas",
@@ -47,4 +49,13 @@ __all__ = [
     "take_census",
     "times_of_data",
     "write_part",
+    *(place.rpartition(":")[2] for place in READERS.values()),
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The class of a reader in the table of kinds, by its name."""
+    for place in READERS.values():
+        if place.endswith(f":{name}"):
+            return reader_class(place)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,7 @@ from dshap.core.rows import chosen_rows, sample_positions
 from dshap.core.types import RowReader
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.predictors.times import times_of
-from dshap.tables.opener import Learn
+from dshap.tables.site import Learn
 from dshap.values.background import Background, herd
 
 CANDIDATES = 10_000

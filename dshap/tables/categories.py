@@ -15,7 +15,8 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rows import SPAN_ROWS
 from dshap.core.types import Explained, Predictor, RowReader, replaced
-from dshap.tables.opener import CodedReader, Site, categories_of
+from dshap.tables.reader import CodedReader, categories_of
+from dshap.tables.site import Site
 
 MAX_CATEGORIES = 65_536
 SHOWN = 5

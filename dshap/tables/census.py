@@ -25,8 +25,8 @@ from dshap.core.rows import splitmix64
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
 from dshap.tables.files import whole_file
-from dshap.tables.opener import Site
-from dshap.tables.reader import BATCH_ROWS, BatchReader
+from dshap.tables.reader import BATCH_ROWS
+from dshap.tables.site import Site
 
 SHOWN_COLUMNS = 8
 """Largest number of columns that a message names."""
@@ -345,7 +345,7 @@ class MissingValues:
         }
 
 
-def missing_values(reader: BatchReader) -> MissingValues:
+def missing_values(reader: RowReader) -> MissingValues:
     """Count nulls by the statistics of the files, and NaN in a few batches of rows.
 
     The statistics cover all rows but do not count NaN.  Small tables are looked at as a whole.
@@ -362,7 +362,7 @@ def missing_values(reader: BatchReader) -> MissingValues:
     return MissingValues(reader.n_rows, nulls, uncounted, others, rows_seen, reader.missing)
 
 
-def _not_finite(reader: BatchReader, start: int, stop: int) -> dict[str, int]:
+def _not_finite(reader: RowReader, start: int, stop: int) -> dict[str, int]:
     """column -> number of null, NaN or infinite values in these rows, of features and target."""
     block = reader.read(start, stop, target=reader.has_target)
     parts = [(reader.feature_names, block.x)]

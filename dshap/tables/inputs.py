@@ -16,7 +16,10 @@ from dshap.core.types import Explained, Predictor, RowReader
 from dshap.predictors.times import times_of
 from dshap.tables.categories import with_all_categories
 from dshap.tables.census import Census, take_census
-from dshap.tables.opener import CodedReader, Site, kind_of, open_rows
+from dshap.tables.opener import open_rows
+from dshap.tables.reader import CodedReader
+from dshap.tables.site import Site
+from dshap.tables.sources import READERS, kind_of
 from dshap.tables.texts import open_texts
 
 
@@ -118,7 +121,7 @@ class Inputs:
 
 def _is_same(data: Any, rows: Any) -> bool:
     """Whether the value function learns from the same table that is explained."""
-    return data is rows or (kind_of(data) == kind_of(rows) == "path" and str(data) == str(rows))
+    return data is rows or (kind_of(data) == kind_of(rows) in READERS and str(data) == str(rows))
 
 
 def times_of_data(value: Explained) -> Mapping[str, str]:

@@ -6,7 +6,8 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray
+from dshap.core.types import RowReader
 from dshap.tables.columns import (
     KEY_DTYPES,
     Layout,
@@ -69,6 +71,29 @@ def check_span(start: int, stop: int, n_rows: int) -> None:
             f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= "
             f"{n_rows}"
         )
+
+
+@runtime_checkable
+class CodedReader(RowReader, Protocol):
+    """A reader that gives text, and other categories, as their positions in lists."""
+
+    @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]: ...
+    def with_categories(
+        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+    ) -> CodedReader:
+        """A reader of the same rows, coded by these lists.
+
+        Values outside of the lists are NaN with `others_are_missing`, else -1.
+        """
+        ...
+
+
+def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
+    """feature -> its categories, if it is read as their positions."""
+    if isinstance(reader, CodedReader):
+        return reader.categories
+    return {}
 
 
 class BlockBuilder:
@@ -203,6 +228,16 @@ class LaidOut:
         return self._layout.times
 
     @property
+    def stamp(self) -> Mapping[str, Any] | None:
+        """The stamp of the table, None: readers that can tell the same rows without reading say it."""
+        return None
+
+    @cached_property
+    def null_counts(self) -> Mapping[str, int | None]:
+        """feature, key or target -> nulls in the whole table; None if counting needs the rows."""
+        return dict.fromkeys(self._layout.names())
+
+    @property
     def left_out(self) -> Mapping[str, str]:
         """column that is not read, as it holds no numbers -> its type.
 
@@ -253,6 +288,10 @@ class LaidOut:
         )
         return footers + n_numbers * number + n_texts * text + 2 * max(n_rows, batch)
 
+    def describe(self) -> str:
+        """One line for plans and logs."""
+        return self._described(type(self).__name__)
+
     def _described(self, source: str, features: str = "", target: str = "") -> str:
         """One line for plans and logs: the source, and the roles of its columns."""
         roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features{features}"]
@@ -264,9 +303,6 @@ class LaidOut:
 
 class BatchReader(LaidOut, ABC):
     """A reader of Arrow batches, which its method `_batches` gives."""
-
-    null_counts: Mapping[str, int | None]
-    """feature, key or target -> nulls in the whole table; None if counting needs the rows."""
 
     def read(
         self,

@@ -24,7 +24,6 @@ from dshap.core.vocabulary import Ids, Vocabulary
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Layout, Names, as_names, is_text, key_dtype, key_refusal
 from dshap.tables.files import Partitions, table_stamp
-from dshap.tables.opener import Site, kind_of
 from dshap.tables.parquet import ParquetFiles, open_file
 from dshap.tables.reader import (
     PAGE_BYTES,
@@ -34,6 +33,8 @@ from dshap.tables.reader import (
     LaidOut,
     check_span,
 )
+from dshap.tables.site import Site
+from dshap.tables.sources import kind_of
 from dshap.tables.spool import write_part
 
 EXACT_IN_FLOAT32 = 1 << 24

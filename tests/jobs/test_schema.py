@@ -75,7 +75,7 @@ def test_a_synthetic_table_has_its_own_roles():
         ("lift_id",),
         "deadlift_kg",
     )
-    assert source.features is None and source.missing == "refuse"
+    assert source.features is None
 
 
 def test_every_run_option_has_one_place():

@@ -14,7 +14,7 @@ from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
 from dshap.tables import ArraySource
-from dshap.tables.opener import Site
+from dshap.tables.site import Site
 
 
 class Counted(LoopExecutor):

@@ -1,0 +1,93 @@
+"""The table of the kinds of tables: what `explain` takes for rows, and a job file in [source].
+
+A kind that has a reader of its own is a line of `KINDS` with the place of that class.  The
+parameters of its constructor are the keys of [source] in a job file, its name is their `kind`, and
+`dshap.sources` has the class.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dshap.core.types import RowReader
+from dshap.tables import conversion
+from dshap.tables.conversion import Asked
+
+
+class Kind(NamedTuple):
+    """A kind of tables: how it is known among the rows that are given, and what opens it.
+
+    Rows are known by their types, or by members that all of the kind have (for libraries that are
+    not imported here); files by the end of their names.
+    """
+
+    open: Callable[[Asked], RowReader | Asked] | None = None
+    """The function that opens rows of this kind; None: its reader does."""
+    types: tuple[type, ...] = ()
+    members: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    reader: str = ""
+    """"package.module:name" of the reader's class; empty for rows that no job file can name."""
+
+    def knows(self, rows: Any) -> bool:
+        if isinstance(rows, str | Path) and self.suffixes:
+            return str(rows).endswith(self.suffixes)
+        return isinstance(rows, self.types) or (
+            bool(self.members) and all(hasattr(rows, name) for name in self.members)
+        )
+
+    def opened(self, asked: Asked) -> RowReader | Asked:
+        """A reader of these rows, or the same rows as another kind."""
+        if self.open is not None:
+            return self.open(asked)
+        reader: RowReader = reader_class(self.reader)(asked.rows, **asked.roles)
+        return reader
+
+
+KINDS: Mapping[str, Kind] = {
+    "parquet": Kind(types=(str, Path), reader="dshap.tables.parquet:ParquetSource"),
+    "synthetic": Kind(reader="dshap.tables.synthetic:SyntheticTable"),
+    "texts": Kind(reader="dshap.tables.texts:TextFiles"),
+    "list": Kind(conversion.open_list, (list, tuple)),
+    "reader": Kind(conversion.open_reader, (RowReader,)),
+    "array": Kind(conversion.open_array, (np.ndarray,)),
+    "data frame": Kind(conversion.open_frame, (pd.DataFrame,)),
+    "column": Kind(conversion.refuse_column, (pd.Series,)),
+    "xarray dataset": Kind(conversion.open_dataset, members=("data_vars",)),
+    "xarray array": Kind(conversion.open_data_array, members=("dims", "coords")),
+    "dask array": Kind(conversion.open_dask_array, members=("__dask_graph__", "rechunk")),
+    "dask frame": Kind(conversion.open_dask_frame, members=("__dask_graph__", "columns")),
+    "arrow stream": Kind(conversion.open_arrow, members=("__arrow_c_stream__",)),
+    "arrow array": Kind(conversion.open_arrow, members=("__arrow_c_array__",)),
+}
+"""Name -> kind of tables; the first kind that knows the rows opens them."""
+READERS: Mapping[str, str] = {name: kind.reader for name, kind in KINDS.items() if kind.reader}
+"""Kind that a job file can name -> the place of its reader's class."""
+
+
+def reader_class(place: str) -> Any:
+    """The class at "package.module:name"."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def kind_of(rows: Any) -> str | None:
+    """The name of the first kind that knows these rows; None if none does."""
+    return next((name for name, kind in KINDS.items() if kind.knows(rows)), None)
+
+
+def opened(asked: Asked) -> RowReader:
+    """A reader of rows of any kind."""
+    kind = kind_of(asked.rows)
+    if kind is None:
+        raise conversion.unknown_rows(asked.rows)
+    found = KINDS[kind].opened(asked)
+    if isinstance(found, Asked):
+        return opened(found)
+    return found
