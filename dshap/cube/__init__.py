@@ -11,6 +11,7 @@ from dshap.cube.arrays import (
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
+from dshap.cube.folder import clear_orphans, is_free
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.reader import (
     CubeStatus,
@@ -27,13 +28,16 @@ from dshap.cube.reader import (
     row_key,
 )
 from dshap.cube.reference_copy import (
-    CONTAINER,
-    PREPARED,
     has_copy,
     holds_run,
     is_finished,
     mark_finished,
+    mark_prepared,
+    may_prepare,
+    read_plan,
+    read_prepared,
     refuse_altered,
+    states_of,
 )
 from dshap.cube.verify import (
     Damage,
@@ -48,8 +52,6 @@ from dshap.cube.workspace import Workspace, check_place, is_running
 from dshap.cube.writer import CubeWriter, drop_lost_blocks
 
 __all__ = [
-    "CONTAINER",
-    "PREPARED",
     "TEXT",
     "ReceiptFolder",
     "CubeLayout",
@@ -60,6 +62,7 @@ __all__ = [
     "StateFolder",
     "Workspace",
     "check_place",
+    "clear_orphans",
     "create_cube",
     "create_store",
     "cube_paths",
@@ -72,16 +75,21 @@ __all__ = [
     "has_copy",
     "holds_run",
     "is_finished",
+    "is_free",
     "is_left",
     "is_running",
     "kept_row",
     "largest_residual",
     "lost_its_metadata",
     "mark_finished",
+    "mark_prepared",
+    "may_prepare",
     "named_cubes",
     "open_cube",
     "read_job",
     "read_notes",
+    "read_plan",
+    "read_prepared",
     "read_run",
     "refuse_altered",
     "remove_store",
@@ -89,6 +97,7 @@ __all__ = [
     "repair",
     "repair_store",
     "row_key",
+    "states_of",
     "store_parts",
     "true_path",
     "verify_cube",

@@ -16,16 +16,17 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.core.blocks import Status
 from dshap.core.errors import StoreMismatchError
-from dshap.cube.disk import (
-    clear_private_folders,
-    make_folder,
-    private_folder,
-    sync,
-    sync_tree,
-    true_path,
-)
+from dshap.cube.disk import make_folder, sync, sync_tree, true_path
+from dshap.cube.folder import Folder, clear_private_folders, is_free, private_folder
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
-from dshap.cube.reference_copy import CONTAINER, has_copy, keep_copy, renew_copy, states_of
+from dshap.cube.reference_copy import (
+    CONTAINER,
+    PLAN,
+    has_copy,
+    keep_copy,
+    renew_copy,
+    states_of,
+)
 from dshap.cube.summary import STATISTICS
 
 RUN = "dshap_run"
@@ -38,16 +39,14 @@ NAT = np.iinfo(np.int64).min
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
 
 
-def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None = None) -> None:
-    """Create the cube at `path`, with complete metadata and every row pending.
+def create_cube(path: Path, layout: CubeLayout, plan: str | None = None) -> None:
+    """Create the cube at `path`, with its plan, complete metadata and every row pending.
 
-    It is built in a private folder and then renamed, so that it is never half there.  `files` maps
-    names to texts for its `state` folder.  Private folders of a killed creation are removed.
+    It is built in a private folder and then renamed, so that it is never half there.
     """
     path = true_path(path)
-    clear_private_folders(path)
     try:
-        _created(path, lambda private: _create(private, layout, files or {}), os.rename)
+        _created(path, lambda private: _create(private, layout, plan), os.rename)
     except OSError as error:
         if path.exists():
             raise StoreMismatchError(
@@ -56,21 +55,25 @@ def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None 
         raise
 
 
-def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
+def renew_cube(path: Path, layout: CubeLayout, plan: str) -> None:
     """Make the reference copy of a cube's created files again, and restore those that differ.
 
     Blocks stay as they are.
     """
     _created(
         path,
-        lambda private: _create(private, layout, files),
+        lambda private: _create(private, layout, plan),
         lambda private, path: renew_copy(path, private),
     )
 
 
 def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
-    """Create a store with its reference copy in a private folder, then `put` it at `path`."""
+    """Create a store with its reference copy in a private folder, then `put` it at `path`.
+
+    Private folders of a killed creation are removed.
+    """
     path = true_path(path)
+    clear_private_folders(path)
     private = private_folder(path)
     make_folder(path.parent)
     try:
@@ -83,10 +86,10 @@ def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Pa
         shutil.rmtree(private, ignore_errors=True)
 
 
-def _create(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
+def _create(path: Path, layout: CubeLayout, plan: str | None) -> None:
     _create_arrays(path, layout)
-    for name, text in files.items():
-        (path / CONTAINER / name).write_text(text)
+    if plan is not None:
+        Folder(path).put_new(PLAN, plan.encode())
 
 
 def _create_arrays(path: Path, layout: CubeLayout) -> None:
@@ -254,14 +257,15 @@ def _keep_order(group: Path, names: Iterable[str]) -> None:
 
     A reader that lists the folder instead gets the order of the file system.
     """
-    document = json.loads((group / "zarr.json").read_text())
-    members = {name: json.loads((group / name / "zarr.json").read_text()) for name in names}
+    folder = Folder(group)
+    document = json.loads(folder.get("zarr.json") or b"")
+    members = {name: json.loads(folder.get(f"{name}/zarr.json") or b"") for name in names}
     document["consolidated_metadata"] = {
         "kind": "inline",
         "must_understand": False,
         "metadata": members,
     }
-    (group / "zarr.json").write_text(json.dumps(document))
+    folder.replace("zarr.json", json.dumps(document).encode())
 
 
 def _array(
@@ -442,7 +446,7 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
     if lost_its_metadata(path):
         _created(path, create, lambda private, path: renew_copy(path, private))
         return
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if not is_free(path):
         raise StoreMismatchError(
             f"{path} exists and is no store of this program: choose another store"
         )
@@ -457,8 +461,8 @@ def lost_its_metadata(path: Path) -> bool:
     states = states_of(path)
     if read_job(path) is not None or not any(states.is_whole(name) for name in states.names()):
         return False
-    others = [each for each in path.iterdir() if each.name not in (CONTAINER, "zarr.json")]
-    return all(read_run(each) is not None for each in others)
+    others = set(Folder(path).list()) - {CONTAINER, "zarr.json"}
+    return all(read_run(path / name) is not None for name in others)
 
 
 def read_job(path: Path) -> dict[str, Any] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import shutil
 import stat
 import uuid
@@ -168,20 +167,3 @@ def remove_store(path: Path) -> None:
     shutil.rmtree(place)
     if path.is_symlink():
         place.mkdir()
-
-
-def private_folder(path: Path) -> Path:
-    """A random name beside `path` for a folder that is renamed to `path` once it is whole."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
-
-
-def clear_private_folders(path: Path) -> None:
-    """Remove the private folders of `path` that a killed run left behind, and no others."""
-    if not path.parent.is_dir():
-        return
-    own = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")
-    with os.scandir(path.parent) as entries:
-        for entry in entries:
-            is_own = own.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            if is_own and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-                shutil.rmtree(entry.path, ignore_errors=True)

@@ -14,18 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from dshap.core.errors import DamagedError
 from dshap.core.records import Record
-from dshap.cube.disk import read_file, remove_file, write_new
+from dshap.cube.folder import Folder
 
 SEAL = "seal"
 SEAL_BYTES = 16
@@ -51,30 +50,28 @@ class CreateOnlyFolder(ABC):
     suffix: str
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.folder = Folder(path)
 
-    def file(self, name: str) -> Path:
-        return self.path / f"{name}{self.suffix}"
+    def file(self, name: str) -> str:
+        """The name of a file in the folder."""
+        return f"{name}{self.suffix}"
 
     def has(self, name: str) -> bool:
         """Whether anything stands under this name, even a link that leads nowhere."""
-        return os.path.lexists(self.file(name))
+        return self.home(name).has(self.file(name))
 
     def names(self) -> Iterator[str]:
         """The names of the whole files; a half-written one begins with a dot and is left out."""
-        if self.path.is_dir():
-            for entry in sorted(os.scandir(self.path), key=lambda entry: entry.name):
-                if entry.name.endswith(self.suffix) and not entry.name.startswith("."):
-                    yield entry.name[: -len(self.suffix)]
+        for file in self.folder.list():
+            if file.endswith(self.suffix):
+                yield file.removesuffix(self.suffix)
 
     def remove(self, name: str) -> None:
-        remove_file(self.file(name))
+        self.folder.delete(self.file(name))
 
-    def _write(self, name: str, *data: bytes | memoryview) -> bool:
-        """Create the file of this name; a file or a link in the place of the folder is removed."""
-        if not self.path.is_dir():
-            remove_file(self.path)
-        return write_new(self.file(name), *data)
+    def home(self, name: str) -> Folder:
+        """The folder that holds the file of this name."""
+        return self.folder
 
     @abstractmethod
     def damage(self, name: str) -> str | None:
@@ -101,7 +98,7 @@ class CreateOnlyFolder(ABC):
         """Raise a `DamagedError` if the file of this name is not whole."""
         if what := self.damage(name):
             raise DamagedError(
-                f"{self.file(name)} is damaged ({what}): run the same again, or dshap.prepare "
+                f"{self.home(name).place(self.file(name))} is damaged ({what}): run the same again, or dshap.prepare "
                 "where it lies in a "
                 "prepared store, and it is made again; dshap verify names all that is damaged"
             )
@@ -114,7 +111,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def put(self, name: str, content: dict[str, Any]) -> bool:
         """Store a record; return False if one of this name exists (it is left as it is)."""
-        return self._write(name, self._sealed(name, content))
+        return self.folder.put_new(self.file(name), self._sealed(name, content))
 
     def get(self, name: str) -> dict[str, Any]:
         """The record of this name.
@@ -134,7 +131,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def whole_one(self, name: str) -> dict[str, Any] | None:
         """The record of this name, or None if it is missing or damaged."""
-        stored = read_file(self.file(name))
+        stored = self.folder.get(self.file(name))
         try:
             content = dict(json.loads(stored or b""))
         except (ValueError, TypeError):
@@ -145,7 +142,7 @@ class ReceiptFolder(CreateOnlyFolder):
         return None
 
     def damage(self, name: str) -> str | None:
-        stored = read_file(self.file(name))
+        stored = self.folder.get(self.file(name))
         if stored is None:
             return NO_FILE
         try:
@@ -158,13 +155,13 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def content(self, name: str) -> dict[str, Any]:
         """The record of this name, without a check of its seal."""
-        content = dict(json.loads(self.file(name).read_bytes()))
+        content = dict(json.loads(self.folder.get(self.file(name)) or b""))
         content.pop(SEAL, None)
         return content
 
     def holds(self, name: str, content: dict[str, Any]) -> bool:
         """Whether the file is whole and its record equals `content`."""
-        return read_file(self.file(name)) == self._sealed(name, content)
+        return self.folder.get(self.file(name)) == self._sealed(name, content)
 
     @staticmethod
     def _sealed(name: str, content: dict[str, Any]) -> bytes:
@@ -189,16 +186,13 @@ class StateFolder(CreateOnlyFolder):
         if prepared is None:
             self.prepared = None
         else:
-            self.prepared = Path(prepared)
+            self.prepared = Folder(prepared)
 
-    def file(self, name: str) -> Path:
-        file = self.path / f"{name}{self.suffix}"
-        if self.prepared is not None and (self.prepared / file.name).exists():
-            return self.prepared / file.name
-        return file
-
-    def remove(self, name: str) -> None:
-        remove_file(self.path / f"{name}{self.suffix}")
+    def home(self, name: str) -> Folder:
+        """The folder that holds the file of this name."""
+        if self.prepared is not None and self.prepared.has_file(self.file(name)):
+            return self.prepared
+        return self.folder
 
     def put(self, name: str, record: Record) -> None:
         """Store a record as an .npz file, with the seal as the comment of its archive.
@@ -210,7 +204,7 @@ class StateFolder(CreateOnlyFolder):
         sealing = _sealing(name)
         sealing.update(content)
         sealing.update(length)
-        self._write(name, content, length, sealing.digest())
+        self.folder.put_new(self.file(name), content, length, sealing.digest())
 
     def get(self, name: str, kind: type[Record]) -> Any:
         """The record of this name, as an instance of `kind`.
@@ -221,38 +215,40 @@ class StateFolder(CreateOnlyFolder):
             Its content is not what was written under this name.
         """
         self.refuse_damaged(name)
-        return kind.load(self.file(name))
+        with self.home(name).open(self.file(name)) as content:
+            return kind.load(content)
 
     def damage(self, name: str) -> str | None:
+        home = self.home(name)
         file = self.file(name)
-        if not file.is_file():
+        if not home.has_file(file):
             return NO_FILE
-        if _is_sealed(file, name):
-            return _oversized(file)
+        size = home.size(file)
+        with home.open(file) as content:
+            if _is_sealed(content, size, name):
+                return _oversized(content, size)
         return ALTERED
 
 
-def _is_sealed(file: Path, name: str) -> bool:
+def _is_sealed(content: BinaryIO, size: int, name: str) -> bool:
     """Whether the .npz file ends with the seal of its content and name; it is read in pieces."""
     sealing = _sealing(name)
-    with open(file, "rb") as content:
-        left = os.fstat(content.fileno()).st_size - SEAL_BYTES
-        while left > 0 and (piece := content.read(min(left, PIECE_BYTES))):
-            sealing.update(piece)
-            left -= len(piece)
-        return left == 0 and content.read() == sealing.digest()
+    left = size - SEAL_BYTES
+    while left > 0 and (piece := content.read(min(left, PIECE_BYTES))):
+        sealing.update(piece)
+        left -= len(piece)
+    return left == 0 and content.read() == sealing.digest()
 
 
-def _oversized(file: Path) -> str | None:
+def _oversized(content: BinaryIO, size: int) -> str | None:
     """The fault of the entries of a sealed .npz file, in words; None if there is none.
 
     Only headers are read.  A seal shows that a file was not altered, not who made it: entries that
     are compressed, or claim to hold more than the file, could take unplanned memory.
     """
-    size = file.stat().st_size
     said = 0
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(content) as archive:
             for entry in archive.infolist():
                 if entry.compress_type != zipfile.ZIP_STORED:
                     return f"its entry {entry.filename!r} is compressed, which dshap writes none"

@@ -20,6 +20,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_path, checked
 from dshap.cube.arrays import read_job, read_run
+from dshap.cube.folder import Folder
 from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.reference_copy import (
     CONTAINER,
@@ -146,13 +147,7 @@ def cube_paths(store: Path) -> list[Path]:
     """The paths of the cubes at a store or directly below it."""
     if read_run(store) is not None:
         return [store]
-    if not store.is_dir():
-        return []
-    return [
-        path
-        for path in sorted(store.iterdir())
-        if not path.name.startswith(".") and read_run(path) is not None
-    ]
+    return [store / name for name in Folder(store).list() if read_run(store / name) is not None]
 
 
 def named_cubes(store: Path) -> dict[str, Path]:
@@ -175,8 +170,7 @@ def named_cubes(store: Path) -> dict[str, Path]:
 
 def _instead(folder: Path) -> str:
     """Advice on what to give instead of a folder that is no store, such as stores inside it."""
-    inside = sorted(folder.iterdir()) if folder.is_dir() else []
-    stores = [path.name for path in inside if cube_paths(path)]
+    stores = [name for name in Folder(folder).list() if cube_paths(folder / name)]
     if not stores:
         return "give the store of a run"
     return f"give one of the stores in it, {', '.join(stores[:SHOWN_STORES])}{', …' * (len(stores) > SHOWN_STORES)}"
@@ -391,7 +385,7 @@ def kept_row(path: Path, position: int) -> dict[str, Any]:
 
 def kept_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
     """kept column -> its array; empty if the cube keeps none."""
-    if not (path / "rows").is_dir():
+    if not Folder(path).has_room("rows"):
         return {}
     rows = zarr.open_group(path / "rows", mode="r")
     return {str(array.attrs["long_name"]): array for _, array in rows.arrays()}

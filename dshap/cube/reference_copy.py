@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dshap.core.errors import DamagedError
 from dshap.core.records import Record
-from dshap.cube.disk import clear_way, read_file, remove_file, replace_file, size_of
 from dshap.cube.files import ReceiptFolder, StateFolder
+from dshap.cube.folder import Folder
 
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
@@ -25,17 +26,20 @@ It holds no chunk.
 """
 COPY = "files"
 FINISHED = "finished"
-PREPARED = "prepared.json"
-"""The file that describes a prepared value function, beside its states."""
+DESCRIPTION = "prepared"
+PREPARED = f"{DESCRIPTION}.json"
+"""The record that describes a prepared value function, beside its states, and its file."""
+PLAN = f"{CONTAINER}/plan.json"
+"""The file of the plan that a cube was created with."""
 CHANGES = "base_value/c"
 """The prefix of the only chunk of a new cube that is written again later."""
 SHARED = ("base_value/c/0",)
 """Files whose values belong to no block."""
 
 
-def states_of(path: Path) -> StateFolder:
-    """The folder of the states of the store at `path`."""
-    return StateFolder(path / CONTAINER)
+def states_of(path: Path, prepared: Path | None = None) -> StateFolder:
+    """The states of the store at `path`; those of a second, prepared store are looked at first."""
+    return StateFolder(path / CONTAINER, None if prepared is None else prepared / CONTAINER)
 
 
 def receipts_of(path: Path) -> ReceiptFolder:
@@ -58,31 +62,66 @@ def copy_of(path: Path) -> StateFolder:
     return StateFolder(path / CONTAINER / "created")
 
 
+def description_of(path: Path) -> ReceiptFolder:
+    """The folder of the description of a prepared value function, which is named `DESCRIPTION`."""
+    return ReceiptFolder(path)
+
+
+def read_prepared(path: Path) -> dict[str, Any] | None:
+    """The description of the prepared value function at `path`; None if none is there.
+
+    Raises
+    ------
+    DamagedError
+        The description is not what was written.
+    """
+    described = description_of(path)
+    if not described.has(DESCRIPTION):
+        return None
+    return described.get(DESCRIPTION)
+
+
+def mark_prepared(path: Path, content: dict[str, Any]) -> None:
+    """Write the description beside the states, last, so that it vouches for all of them."""
+    mark_finished(path, [PREPARED])
+    description_of(path).put(DESCRIPTION, content)
+
+
+def may_prepare(path: Path) -> bool:
+    """Whether nothing but prepared states lies at `path`."""
+    return not path.exists() or set(Folder(path).list()) <= {PREPARED, CONTAINER}
+
+
 def mark_of(path: Path) -> ReceiptFolder:
     """The folder of the list of a finished run, which has the name `FINISHED`."""
     return ReceiptFolder(path / CONTAINER)
 
 
+def read_plan(path: Path) -> bytes | None:
+    """The plan that the cube at `path` was created with; None if it, or its copy, is missing."""
+    if not has_copy(path):
+        return None
+    return Folder(path).get(PLAN)
+
+
 def keep_copy(path: Path) -> None:
     """Store the reference copy of a store that was just created, before it holds any cube."""
-    files = {
-        str(file.relative_to(path)): file for file in sorted(path.rglob("*")) if file.is_file()
-    }
+    store = Folder(path)
     kept = {
-        name: np.frombuffer(file.read_bytes(), np.uint8)
-        for name, file in files.items()
+        name: np.frombuffer(store.get(name) or b"", np.uint8)
+        for name in list(store.tree())
         if not name.startswith(CHANGES)
     }
     copy_of(path).put(copy_name_of(path), Record(kept))
 
 
-def _digest(file: Path) -> str:
-    return hashlib.blake2b(read_file(file) or b"", digest_size=10).hexdigest()
+def _digest(content: bytes | None) -> str:
+    return hashlib.blake2b(content or b"", digest_size=10).hexdigest()
 
 
 def copy_name_of(path: Path) -> str:
     """The name of the reference copy, from a digest of the store's root metadata."""
-    return f"{COPY}-{_digest(path / 'zarr.json')}"
+    return f"{COPY}-{_digest(Folder(path).get('zarr.json'))}"
 
 
 def copy_name(path: Path) -> str | None:
@@ -101,8 +140,8 @@ def has_copy(path: Path) -> bool:
 
 def altered_files(path: Path) -> list[str]:
     """The names of created files that are missing or differ from their copy."""
-    kept = ((name, path / name, content) for name, content in copied_files(path).items())
-    return [name for name, file, content in kept if read_file(file) != content]
+    store = Folder(path)
+    return [name for name, content in copied_files(path).items() if store.get(name) != content]
 
 
 def copied_files(path: Path) -> dict[str, bytes]:
@@ -130,20 +169,18 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
     chosen = list(names)
     kept = copied_files(path) if chosen else {}
     for name in chosen:
-        clear_way(path / name, path)
-        replace_file(path / name, kept[name])
+        Folder(path).replace(name, kept[name])
 
 
 def renew_copy(path: Path, fresh: Path) -> None:
     """Take over the copy of an equal, newly created store, and restore the files that differ."""
     source = copy_of(fresh)
     target = copy_of(path)
-    if not target.path.is_dir():
-        remove_file(target.path)
-    for name in [*target.names()]:
+    for name in target.names():
         target.remove(name)
     for name in source.names():
-        replace_file(target.file(name), source.file(name).read_bytes())
+        file = source.file(name)
+        target.folder.put_new(file, source.folder.get(file) or b"")
     restore_files(path, altered_files(path))
 
 
@@ -173,7 +210,7 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
     content = {
         "states": list(states_of(path).names()),
         "notes": note_digests(path),
-        "files": {name: size for name in SHARED if (size := size_of(path / name))},
+        "files": {name: size for name in SHARED if (size := Folder(path).size(name))},
         "others": sorted(others),
     }
     mark = mark_of(path)
@@ -186,7 +223,7 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
 def note_digests(path: Path) -> dict[str, str]:
     """note -> digest of its file."""
     notes = notes_of(path)
-    return {name: _digest(notes.file(name)) for name in notes.names()}
+    return {name: _digest(notes.folder.get(notes.file(name))) for name in notes.names()}
 
 
 def holds_run(path: Path, digest: str) -> bool:
@@ -204,4 +241,4 @@ def is_finished(path: Path) -> bool:
     if not mark.is_whole(FINISHED) or not has_copy(path):
         return False
     files: dict[str, int] = mark.get(FINISHED).get("files", {})
-    return all(size_of(path / name) == size for name, size in files.items())
+    return all(Folder(path).size(name) == size for name, size in files.items())

@@ -17,19 +17,23 @@ import zarr
 from dshap.core.errors import LockedError, UncheckableError
 from dshap.core.records import digest_of
 from dshap.cube.arrays import read_job, read_run
-from dshap.cube.disk import remove_file, true_path
-from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
+from dshap.cube.disk import true_path
+from dshap.cube.files import CreateOnlyFolder
+from dshap.cube.folder import Folder
 from dshap.cube.layout import dims_of
 from dshap.cube.reference_copy import (
     CONTAINER,
     COPY,
+    DESCRIPTION,
     FINISHED,
     PREPARED,
+    SHARED,
     altered_files,
     copied_files,
     copy_name,
     copy_name_of,
     copy_of,
+    description_of,
     failures_of,
     has_copy,
     holds_run,
@@ -54,10 +58,12 @@ class Damage:
 
     place: str
     what: str
-    remove: tuple[Path, ...] = ()
-    """Files to remove, so that the same run makes them again."""
+    remove: tuple[str, ...] = ()
+    """Names of files to remove, so that the same run makes them again."""
     is_copied: bool = False
     """Whether it is a created file, which is restored from its copy without a run."""
+    is_orphan: bool = False
+    """Whether it is a file that a killed run left unfinished, which nothing needs."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
@@ -65,20 +71,20 @@ class Damage:
 
 def store_parts(store: Path) -> dict[str, Path]:
     """name -> folder with a `state` of its own: a cube, or a job's store and the cubes in it."""
-    if not store.is_dir():
+    folder = Folder(store)
+    if not folder.has_room():
         return {}
-    if (store / "attribution").is_dir():
-        inside = []
-    else:
-        inside = sorted(store.iterdir())
-    names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
-    cubes = [path for path in names if read_job(path) is None]  # a store inside is no cube
+    names = [] if folder.has_room("attribution") else folder.list()
+    inside = [store / name for name in names if name != CONTAINER]
+    cubes = [path for path in inside if read_job(path) is None]  # a store inside is no cube
     return {path.name: path for path in (store, *cubes) if _is_part(path)}
 
 
 def _is_part(path: Path) -> bool:
     """Whether this folder is part of a store; its `state` may be lost."""
-    return (path / CONTAINER).is_dir() or read_run(path) is not None or read_job(path) is not None
+    return (
+        Folder(path).has_room(CONTAINER) or read_run(path) is not None or read_job(path) is not None
+    )
 
 
 def verify_cube(path: Path) -> list[Damage]:
@@ -93,7 +99,7 @@ def verify_cube(path: Path) -> list[Damage]:
         The folder `state` is missing, or nothing in it is sealed: an earlier version wrote it.
     """
     _refuse_unsealed(path)
-    if not (path / CONTAINER).is_dir():
+    if not Folder(path).has_room(CONTAINER):
         raise UncheckableError(
             f"{path} has no folder {CONTAINER}: there is nothing to check it against; {ANEW}"
         )
@@ -105,7 +111,7 @@ def verify_cube(path: Path) -> list[Damage]:
             *others,
             Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
         ]
-    return [*others, *(_blocks(path) if (path / "attribution").is_dir() else [])]
+    return [*others, *(_blocks(path) if Folder(path).has_room("attribution") else [])]
 
 
 def verify_store(store: Path) -> dict[str, list[Damage]]:
@@ -129,19 +135,22 @@ def repair(path: Path) -> list[Damage]:
     damage, so the check is repeated until it finds nothing more that can be removed.
     """
     _refuse_unsealed(path)
-    if not (path / CONTAINER).is_dir():
+    if not Folder(path).has_room(CONTAINER):
         return [
             Damage(
                 CONTAINER, f"{MISSING}, and with it all that the values are checked against; {ANEW}"
             )
         ]
-    damages: list[Damage] = []
+    damages = [
+        Damage(name, "a killed run left it unfinished", is_orphan=True)
+        for name in Folder(path).clear_orphans()
+    ]
     new = [*_unknown(path), *_reparable(path)]
     while new:
         damages += new
         restore_files(path, [damage.place for damage in new if damage.is_copied])
         for file in (file for damage in new for file in damage.remove):
-            remove_file(file)
+            Folder(path).delete(file)
         new = [damage for damage in _reparable(path) if damage not in damages]
     if is_left(damages):
         mark_of(path).remove(FINISHED)
@@ -160,7 +169,7 @@ def _reparable(path: Path) -> list[Damage]:
     found = [*created, *_sealed(path), *_lost(path)]
     # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
-        found += _blocks(path) if (path / "attribution").is_dir() else []
+        found += _blocks(path) if Folder(path).has_room("attribution") else []
     return found
 
 
@@ -171,31 +180,31 @@ def _unknown(path: Path) -> Iterator[Damage]:
     and makes the metadata again.
     """
     name = copy_name(path)
-    root = path / "zarr.json"
-    if has_copy(path) or not os.path.lexists(root):
+    folder = Folder(path)
+    if has_copy(path) or not folder.has("zarr.json"):
         return
     if name is not None:
         is_known = name == copy_name_of(path)
-    elif (path / "attribution").is_dir():
+    elif folder.has_room("attribution"):
         run = read_run(path) or {}
         is_known = bool(run) and run.get("digest") == digest_of(run.get("fingerprint"))
         is_known = is_known and holds_run(path, str(run.get("digest")))
     else:
         is_known = read_job(path) is not None
     if not is_known:
-        yield Damage("zarr.json", "it does not name the run that wrote this store", (root,))
+        yield Damage("zarr.json", "it does not name the run that wrote this store", ("zarr.json",))
 
 
 def is_left(damages: list[Damage]) -> bool:
     """Whether something is left for a run to make again after a repair."""
-    return any(not damage.is_copied for damage in damages)
+    return any(not (damage.is_copied or damage.is_orphan) for damage in damages)
 
 
 def _refuse_unsealed(path: Path) -> None:
     """Refuse a store without a copy or any seal: of an earlier version, or of another program."""
     folders = (states_of(path), notes_of(path), receipts_of(path))
     is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
-    is_prepared = ReceiptFolder(path).is_whole(Path(PREPARED).stem)
+    is_prepared = description_of(path).is_whole(DESCRIPTION)
     if copy_name(path) is None and is_whole and not any(is_whole) and not is_prepared:
         raise UncheckableError(
             f"{path} was written by an earlier dshap, or by another program: nothing in it can be "
@@ -207,7 +216,7 @@ def _refuse_unsealed(path: Path) -> None:
 def _created(path: Path) -> Iterator[Damage]:
     """Check metadata, names and plan against their copy."""
     copies = copy_of(path)
-    if not (path / "zarr.json").exists() and not copies.path.exists():
+    if not Folder(path).has_file("zarr.json") and not copies.folder.has(""):
         return  # prepared states have no metadata
     kept = copy_name(path)
     place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
@@ -218,10 +227,10 @@ def _created(path: Path) -> Iterator[Damage]:
             "this store)",
         )
     elif what := copies.damage(kept):
-        yield Damage(place, what, (copies.file(kept),))
+        yield Damage(place, what, (place,))
     else:
         for name in altered_files(path):
-            if os.path.lexists(path / name):
+            if Folder(path).has(name):
                 what = "it is not what was created"
             else:
                 what = MISSING
@@ -239,14 +248,18 @@ def _sealed(path: Path) -> Iterator[Damage]:
     for kind, folder in folders.items():
         for name in folder.names():
             if what := folder.damage(name):
-                yield Damage(f"{kind} {name}", what, (folder.file(name),))
+                yield Damage(f"{kind} {name}", what, (_file(path, folder, name),))
     mark = mark_of(path)
-    described = ReceiptFolder(path)
+    described = description_of(path)
     if mark.has(FINISHED) and (what := mark.damage(FINISHED)):
-        yield Damage("the list of what the run left", what, (mark.file(FINISHED),))
-    name = Path(PREPARED).stem
-    if described.has(name) and (what := described.damage(name)):
-        yield Damage(PREPARED, what, (described.file(name),))
+        yield Damage("the list of what the run left", what, (_file(path, mark, FINISHED),))
+    if described.has(DESCRIPTION) and (what := described.damage(DESCRIPTION)):
+        yield Damage(PREPARED, what, (PREPARED,))
+
+
+def _file(path: Path, folder: CreateOnlyFolder, name: str) -> str:
+    """The name, in this part of a store, of a file of one of its rooms."""
+    return os.path.relpath(folder.folder.place(folder.file(name)), path)
 
 
 def _lost(path: Path) -> Iterator[Damage]:
@@ -257,7 +270,7 @@ def _lost(path: Path) -> Iterator[Damage]:
     if not mark.is_whole(FINISHED):
         is_done = n_blocks and all(receipts.has(block_name(block)) for block in range(n_blocks))
         if not mark.has(FINISHED) and (
-            is_done or os.path.lexists(path / PREPARED) or _holds_finished(path)
+            is_done or description_of(path).has(DESCRIPTION) or _holds_finished(path)
         ):
             yield Damage(
                 "the list of what the run left",
@@ -274,10 +287,12 @@ def _lost(path: Path) -> Iterator[Damage]:
             yield Damage(f"note {name}", MISSING)
         elif notes[name] != digest and notes_of(path).is_whole(name):
             yield Damage(
-                f"note {name}", "it is not the one that the run left", (notes_of(path).file(name),)
+                f"note {name}",
+                "it is not the one that the run left",
+                (_file(path, notes_of(path), name),),
             )
     for name in content["others"]:
-        if not os.path.lexists(path / name if name == PREPARED else path / name / CONTAINER):
+        if not Folder(path).has(name if name == PREPARED else f"{name}/{CONTAINER}"):
             yield Damage(name, MISSING)
     for block in range(n_blocks):
         if not receipts.has(block_name(block)):
@@ -314,7 +329,7 @@ def _blocks(path: Path) -> Iterator[Damage]:
     else:
         base = _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
     for name, receipt in receipts_of(path).whole():
-        file = receipts_of(path).file(name)
+        file = _file(path, receipts_of(path), name)
         rows = slice(receipt["start"], receipt["stop"])
         block = receipt["block"]
         place = f"block {block} (rows {rows.start} to {rows.stop - 1})"
@@ -332,7 +347,7 @@ def _blocks(path: Path) -> Iterator[Damage]:
         yield Damage(
             "base_value",
             f"stored values changed (against {bases.total()} receipts)",
-            (path / "base_value/c/0",),
+            SHARED,
         )
 
 

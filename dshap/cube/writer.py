@@ -16,7 +16,7 @@ from dshap.core.errors import DshapError
 from dshap.core.records import FloatArray
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.arrays import read_run
-from dshap.cube.disk import clear_way, size_of, sync
+from dshap.cube.folder import Folder
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.summary import block_sums
@@ -159,13 +159,17 @@ class CubeWriter:
         try:
             array[where] = values
         except (ValueError, IndexError, OSError):
-            clear_way(self.path / self._file(name, tile), self.path / name)
+            Folder(self.path / name).clear_way(self._chunk(name, tile))
             array[where] = values
 
     def _file(self, name: str, tile: int) -> str:
         """The path of a tile of an array, relative to the cube."""
+        return f"{name}/{self._chunk(name, tile)}"
+
+    def _chunk(self, name: str, tile: int) -> str:
+        """The path of a tile of an array, relative to the array."""
         array = self._array(name)
-        return f"{name}/{array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1)))}"
+        return str(array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1))))
 
     def _synced(self, tile: int, names: Iterable[str]) -> dict[str, int]:
         """file -> bytes of a tile of these arrays, once all of them are on disk.
@@ -173,20 +177,10 @@ class CubeWriter:
         A file of fill values only is not stored and has 0 bytes.  The folders above a file are
         synced with it, as each may be new.
         """
-        files = {self._file(name, tile): self.path / name for name in names}
-        there = [
-            (self.path / file, folder)
-            for file, folder in files.items()
-            if (self.path / file).exists()
-        ]
-        above = [
-            parent
-            for file, folder in there
-            for parent in file.parents
-            if parent.is_relative_to(folder)
-        ]
-        sync([*(file for file, _ in there), *above])
-        return {file: size_of(self.path / file) for file in files}
+        store = Folder(self.path)
+        files = [self._file(name, tile) for name in names]
+        store.sync([file for file in files if store.has(file)])
+        return {file: store.size(file) for file in files}
 
     def write_base(self, base: FloatArray) -> None:
         """Store v(empty), where it is the same for all rows."""
@@ -352,7 +346,7 @@ def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
     Receipts of earlier versions name no files.
     """
     files: Mapping[str, int] = receipt.get("files", {})
-    return [name for name, size in files.items() if size_of(path / name) != size]
+    return [name for name, size in files.items() if Folder(path).size(name) != size]
 
 
 def drop_lost_blocks(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import read_rows, smallest_draws
 from dshap.core.types import RowReader
-from dshap.cube import CONTAINER, StateFolder, mark_finished, read_notes
+from dshap.cube import mark_finished, read_notes, states_of
 from dshap.engine import Plan, Progress, format_bytes
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.run.explanation import Explanation, measure
@@ -104,7 +104,7 @@ def stored_quality(
 
     It is None too where its state or its note is damaged or gone.
     """
-    states = StateFolder(explanation.path / CONTAINER)
+    states = states_of(explanation.path)
     name = _state_name(explain, job, explanation)
     for damaged in states.mend([name]):
         progress.say(f"state {damaged} is damaged: it is computed again")
@@ -136,9 +136,7 @@ def measured_by_job(
         is_held_out,
         is_fitted,
     )
-    StateFolder(explanation.path / CONTAINER).put(
-        _state_name(explain, job, explanation), measured.to_record()
-    )
+    states_of(explanation.path).put(_state_name(explain, job, explanation), measured.to_record())
     mark_finished(explanation.path)  # the list of finished files must name this state
     return measured
 

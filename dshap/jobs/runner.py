@@ -12,17 +12,18 @@ from dshap.core.errors import EmptyTableError, FailedBlocksError, InputError, St
 from dshap.core.records import Record, digest_of
 from dshap.core.types import RowReader
 from dshap.cube import (
-    CONTAINER,
-    StateFolder,
     Workspace,
     check_place,
+    clear_orphans,
     create_store,
     is_finished,
+    is_free,
     lost_its_metadata,
     mark_finished,
     read_job,
     read_run,
     refuse_altered,
+    states_of,
 )
 from dshap.engine import (
     LoopExecutor,
@@ -252,7 +253,7 @@ def run_job(
     store = Path(job.job.store)
     _refuse_foreign(store)
     try:
-        table = JobRows(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
+        table = JobRows(job, states_of(store), trusts_files=trusts_files)
     except EmptyTableError:
         if not job.is_imported:  # without rows no model can be fitted
             raise
@@ -302,6 +303,9 @@ class _Run:
         census = self._census()
         fingerprint = _fingerprint(self.job, self.reader, census)
         _refuse_other_job(self.store, fingerprint, self.reader, self.session)
+        if read_job(self.store) is not None:
+            for name in clear_orphans(self.store):
+                self.progress.say(f"{name} was left unfinished by a killed run: it is removed")
         model = self._model(fingerprint)
         prepared = [
             (explain, self._prepared(explain, model, census)) for explain in self.job.explain
@@ -355,7 +359,7 @@ class _Run:
         if self.job.is_imported:
             return imported_model(self.job)
         model = model_of(self.job.model, self.table.context())
-        states = StateFolder(self.store / CONTAINER)
+        states = states_of(self.store)
         name = f"model-{digest_of(fingerprint)}"
         self._say_damaged(states.mend())
         if states.has(name):
@@ -478,8 +482,7 @@ def _refuse_foreign(store: Path) -> None:
             raise StoreMismatchError(
                 f"{above} is a store, and {store} would lie inside it: choose another [job] store"
             )
-    is_taken = store.exists() and (not store.is_dir() or any(store.iterdir()))
-    if is_taken and read_job(store) is None and not lost_its_metadata(store):
+    if not is_free(store) and read_job(store) is None and not lost_its_metadata(store):
         raise StoreMismatchError(
             f"{store} exists and is no store of a job: choose another [job] store"
         )
@@ -487,7 +490,7 @@ def _refuse_foreign(store: Path) -> None:
 
 def fit_report(store: Path) -> FitReport | None:
     """The report of the fit in a job's store; None where the store has none."""
-    states = StateFolder(store / CONTAINER)
+    states = states_of(store)
     for name in states.names():
         if name.startswith("model-"):
             with contextlib.suppress(InputError, KeyError):

@@ -26,24 +26,26 @@ from dshap.core.options import RunOptions
 from dshap.core.records import Record
 from dshap.core.rows import sample_positions, spans
 from dshap.core.threads import process_threads
-from dshap.core.types import Design, Explained, GivenAttributor, RowReader
+from dshap.core.types import Design, Explained, GivenAttributor, RecordStore, RowReader
 from dshap.cube import (
-    CONTAINER,
-    PREPARED,
     CubeLayout,
     CubeWriter,
-    StateFolder,
+    clear_orphans,
     create_cube,
     drop_lost_blocks,
     has_copy,
     holds_run,
     is_finished,
+    is_left,
     largest_residual,
     mark_finished,
+    may_prepare,
+    read_prepared,
     read_run,
     remove_store,
     renew_cube,
     repair,
+    states_of,
 )
 from dshap.engine import Failure, Plan, make_plan
 from dshap.engine.explain import evaluate
@@ -174,12 +176,12 @@ class Explanation:
 
         Gives False where the store was there; it is then left as it is.
         """
-        files = {"plan.json": self.plan.to_json()}
+        plan = self.plan.to_json()
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
-                renew_cube(self.path, self.layout, files)
+                renew_cube(self.path, self.layout, plan)
             return False
-        create_cube(self.path, self.layout, files)
+        create_cube(self.path, self.layout, plan)
         return True
 
     @property
@@ -197,6 +199,8 @@ class Explanation:
         work = self.work
         for name in work.states.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
+        for name in clear_orphans(self.path):
+            session.progress.say(f"{name} was left unfinished by a killed run: it is removed")
         for line in drop_lost_blocks(self.path):
             session.progress.say(line)
         try:
@@ -264,7 +268,7 @@ def _run(
         rows=inputs.rows,
         data=inputs.data,
         writer=CubeWriter(path, layout, layout.run["digest"]),
-        states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
+        states=states_of(path, None if prepared is None else prepared.path),
         follows_from=states_follow_from(run, plan),
         run_digest=layout.run["digest"],
         is_active=way.is_active,
@@ -282,7 +286,7 @@ def prepare_value(
     """Learn the states of a value function in an open session, as `dshap.prepare` does."""
     check_kinds(value, design)
     _refuse_to_prepare(value)
-    if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
+    if not may_prepare(path):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options = session.options
     missing = session.options.missing
@@ -320,7 +324,7 @@ def prepare_value(
     damaged = repair(path)
     for damage in damaged:
         session.progress.say(f"{damage}; it is computed again")
-    if (path / PREPARED).exists() and not damaged:
+    if not is_left(damaged) and read_prepared(path):
         return refuse_other(open_prepared(path, value), prepared)
     is_new = not path.exists()
     try:
@@ -354,7 +358,7 @@ def _states_of(
     plan: Plan,
     rows: RowReader,
     data: RowReader | None,
-    states: StateFolder,
+    states: RecordStore,
     session: Session,
 ) -> Run:
     """Build the `Run` of prepared states, with the landmarks chosen; only states are written."""
@@ -422,7 +426,7 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
     value = inputs.value
     chosen = replace(prepared.chosen, value=value)
     plan = make_plan(chosen.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
-    states = StateFolder(path / "state", prepared.states.path)
+    states = states_of(path, prepared.path)
     work = _states_of(replace(prepared, chosen=chosen), plan, inputs.rows, None, states, session)
     total = coalition_errors(session, work)
     n = float(total["n"])

@@ -29,7 +29,7 @@ from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import BoolArray, Record, digest_of
 from dshap.core.types import Design, Explained, RowReader, replaced
-from dshap.cube import CONTAINER, TEXT, CubeLayout, has_copy
+from dshap.cube import TEXT, CubeLayout, read_plan
 from dshap.designs.jackknife import N_REPLICATES
 from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
@@ -231,12 +231,10 @@ def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 def stored_plan(path: Path) -> Plan | None:
     """The plan that a store was created with; None where it, or its copy, is missing."""
-    if not has_copy(path):
+    content = read_plan(path)
+    if content is None:
         return None
-    try:
-        return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return Plan.from_json(content)
 
 
 def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.records import Record
 from dshap.core.rules import as_path
 from dshap.core.types import Explained, RowReader
-from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
+from dshap.cube import StateFolder, mark_prepared, read_prepared, states_of
 from dshap.run.determinism import PROBE_TOLERANCE, check_steady, first_rows
 from dshap.run.difference import data_said
 from dshap.tables import Census
@@ -66,7 +65,7 @@ class Prepared:
 
     @property
     def states(self) -> StateFolder:
-        return StateFolder(self.path / "state")
+        return states_of(self.path)
 
     def describe(self) -> str:
         """Describe it in one line."""
@@ -75,17 +74,6 @@ class Prepared:
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
-
-
-def described(path: Path) -> dict[str, Any]:
-    """Read the description in the store of a prepared value function.
-
-    Raises
-    ------
-    DamagedError
-        The description is not what was written.
-    """
-    return ReceiptFolder(path).get(Path(PREPARED).stem)
 
 
 def probe_of(value: Explained, data: RowReader) -> Record:
@@ -98,7 +86,6 @@ def probe_of(value: Explained, data: RowReader) -> Record:
 def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
     """Write the description beside the states, last, so that it vouches for all of them."""
     prepared.states.put(PROBE, probe)
-    mark_finished(prepared.path, [PREPARED])
     content = {
         "version": __version__,
         "learnt": dict(prepared.follows_from),
@@ -108,7 +95,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
         "row_span": prepared.row_span,
         "tiles": list(tile_names),
     }
-    ReceiptFolder(prepared.path).put(Path(PREPARED).stem, content)
+    mark_prepared(prepared.path, content)
 
 
 def open_prepared(store: str | Path, value: Explained) -> Prepared:
@@ -129,11 +116,11 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
         A file is not what was written: call `prepare` again.
     """
     path = as_path("store", store)
-    if not os.path.lexists(path / PREPARED):
+    content = read_prepared(path)
+    if content is None:
         raise InputError(
             f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
         )
-    content = described(path)
     chosen = restored_choice(value, content["design"])
     was = content["learnt"]["value"]
     now = json.loads(json.dumps(chosen.value_fingerprint()))

@@ -33,7 +33,6 @@ from dshap import designs
 from dshap.core.records import FloatArray, Record
 from dshap.core.types import RowReader
 from dshap.cube import ReceiptFolder, StateFolder, arrays
-from dshap.cube.disk import write_new
 from dshap.kernels import RBF, Nystrom
 from dshap.tables import ParquetSource, SyntheticTable
 
@@ -84,10 +83,10 @@ def switch_off() -> None:
     """Nothing is sealed, nothing is checked, in this process."""
 
     def put_state(self: StateFolder, name: str, record: Record) -> None:
-        write_new(self.file(name), record.to_bytes())
+        self.folder.put_new(self.file(name), record.to_bytes())
 
     def put_receipt(self: ReceiptFolder, name: str, content: dict[str, Any]) -> bool:
-        return write_new(self.file(name), json.dumps(content, sort_keys=True).encode())
+        return self.folder.put_new(self.file(name), json.dumps(content, sort_keys=True).encode())
 
     StateFolder.put, ReceiptFolder.put = put_state, put_receipt  # type: ignore[method-assign]
     StateFolder.damage = ReceiptFolder.damage = lambda self, name: None  # type: ignore[method-assign]

@@ -43,11 +43,12 @@ from dshap import designs
 from dshap.core.blocks import EMPTY, FULL, N_ENDS
 from dshap.core.records import BoolArray, FloatArray, State
 from dshap.core.threads import one_blas_thread
+from dshap.cube import read_prepared
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.run.prepared import PREPARED, Prepared
+from dshap.run.prepared import Prepared
 from dshap.tables import SyntheticTable
 from dshap.values import KernelInterventional, KernelObservational, SubsetTable
 from tests.loops.twins import plain_table_values
@@ -318,7 +319,7 @@ def loop_results(case: Study, prepared: Prepared) -> list[Result]:
 
 def joined_state(prepared: Prepared) -> State:
     """The states of all coalition tiles as one."""
-    names = json.loads((prepared.path / PREPARED).read_text())["tiles"]
+    names = read_prepared(prepared.path)["tiles"]
     return prepared.value.join([prepared.states.get(name, State) for name in names])
 
 

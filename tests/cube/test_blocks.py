@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import dshap
+from dshap.core.errors import DamagedError
 from dshap.cube import finished_blocks
+from dshap.cube.writer import block_digests
 from dshap.values import Marginal
+from tests.cube.cubes import make_cube
 
 
 def test_blocks_are_what_was_explained(tmp_path, in_this_process):
@@ -42,3 +46,27 @@ def test_blocks_are_what_was_explained(tmp_path, in_this_process):
             np.column_stack([block.columns[name] for name in "ab"]), part[["a", "b"]]
         )
         np.testing.assert_array_equal(block.prediction[:, 0], part.a * part.b)
+    cube = dshap.open_cube(store)
+    for block in found:
+        rows = slice(block.start, block.stop)
+        assert block.index == block.start // 16 and block.cube.features == ("a", "b")
+        assert block.cube.outputs == tuple(cube.output.values)
+        np.testing.assert_array_equal(block.attribution, cube.attribution[rows])
+        np.testing.assert_array_equal(block.read("status"), cube.status[rows])
+        # as `CubeWriter` makes it
+        assert block.digests["attribution"] == block_digests({"": block.attribution})[""]
+        assert block.summary["count"] == block.stop - block.start
+        np.testing.assert_allclose(
+            block.summary["attribution"][0, 0], block.attribution.sum(axis=0), rtol=1e-12
+        )
+    assert dshap.blocks.finished_blocks is finished_blocks
+
+
+def test_a_chunk_that_cannot_be_read_is_damage(tmp_path):
+    writer = make_cube(tmp_path, (0, 1))
+    (first, _) = finished_blocks(str(writer.path))
+    for chunk in (writer.path / "attribution" / "c" / "0").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(b"nothing")
+    with pytest.raises(DamagedError, match="is damaged"):
+        first.attribution  # noqa: B018

@@ -1,5 +1,4 @@
-"""Files that are whole and on disk; private folders of a store, and none beside them, are
-cleared."""
+"""Files that are whole and on disk, whatever stood in their place."""
 
 from __future__ import annotations
 
@@ -8,41 +7,7 @@ import stat
 
 import pytest
 
-from dshap.cube import create_cube
-from dshap.cube.disk import (
-    clear_private_folders,
-    private_folder,
-    read_file,
-    remove_file,
-    replace_file,
-    size_of,
-    sync,
-)
-from tests.cube.cubes import layout_of
-
-
-def test_only_private_folders_of_this_store_are_cleared(tmp_path):
-    """`.c.*.new` matched those of a store `c.zarr` beside it, which another run was making."""
-    own = private_folder(tmp_path / "c")
-    others = [
-        private_folder(tmp_path / "c.zarr"),
-        tmp_path / ".c.my work.new",
-        tmp_path / ".c.0123456789ab.new.kept",
-    ]
-    for folder in (own, *others):
-        folder.mkdir()
-    linked = private_folder(tmp_path / "c")
-    linked.symlink_to(others[1])
-    create_cube(tmp_path / "c", layout_of())
-    assert not own.exists() and linked.is_symlink() and all(folder.is_dir() for folder in others)
-
-
-def test_names_that_look_like_patterns_are_names(tmp_path):
-    kept = private_folder(tmp_path / "ab")
-    kept.mkdir()
-    clear_private_folders(tmp_path / "a[b]")
-    clear_private_folders(tmp_path / "*")
-    assert kept.is_dir()
+from dshap.cube.disk import read_file, remove_file, replace_file, size_of, sync
 
 
 def test_a_file_is_replaced_and_a_link_in_its_place_is_not_followed(tmp_path):

@@ -21,7 +21,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import dshap
 from dshap import designs
-from dshap.cube import CONTAINER, StateFolder, cube_paths, open_cube
+from dshap.cube import cube_paths, open_cube, states_of
 from dshap.cube.reference_copy import receipts_of
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, run_job
@@ -280,7 +280,7 @@ def found(case: str, store: Path, client: Any) -> dict[str, Any]:
 
 
 def _of_cube(path: Path) -> dict[str, Any]:
-    cube, states = open_cube(path), StateFolder(path / CONTAINER)
+    cube, states = open_cube(path), states_of(path)
     blocks = xr.open_zarr(path / "blocks", consolidated=False)
     return {
         "states": sorted(states.names()),

@@ -15,7 +15,7 @@ import dshap
 from dshap import kernels
 from dshap.core.errors import InputError
 from dshap.core.records import Record
-from dshap.cube import CONTAINER, StateFolder
+from dshap.cube import states_of
 from dshap.engine import SilentProgress
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
 from dshap.jobs.arguments import model_of, optional_expansion, placeholder
@@ -141,7 +141,7 @@ def linear_gaussian(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def test_a_job_gives_what_the_library_gives(folder):
     """The same bits as `dshap.explain` with the value function made by hand."""
     cube = checked_cube(job_of(RIDGE, REGRESSION))
-    states = StateFolder(folder / "out.zarr" / CONTAINER)
+    states = states_of(folder / "out.zarr")
     (name,) = (name for name in states.names() if name.startswith("model-"))
     model = dshap.models.KernelRidge().restored(states.get(name, Record))
     table = small_table(N_ROWS)[["hr", "temp", "hum"]]
@@ -351,7 +351,7 @@ def test_quality(folder):
         True,
         True,
     )
-    states = StateFolder(folder / "out.zarr" / CONTAINER)
+    states = states_of(folder / "out.zarr")
     (name,) = (name for name in states.names() if name.startswith("model-"))
     model = dshap.models.KernelRidge().restored(states.get(name, Record))
     value = dshap.values.ConditionalRegression(

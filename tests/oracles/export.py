@@ -14,7 +14,7 @@ import numpy as np
 from dshap import designs
 from dshap.core.blocks import Status
 from dshap.core.records import Record, State
-from dshap.cube import CONTAINER, StateFolder, open_cube, read_job, read_run
+from dshap.cube import open_cube, read_job, read_run, states_of
 from dshap.models import KernelExpansion
 from dshap.tables import open_source
 
@@ -105,7 +105,7 @@ def _penalties(cube: Path, given: float | str, arrays: dict[str, Any]) -> np.nda
     the two ends."""
     if given != "validate":
         return np.full(len(arrays["masks"]), float(given))
-    states = StateFolder(cube / CONTAINER)
+    states = states_of(cube)
     tiles = (states.get(name, State) for name in states.names() if name.startswith("moments-"))
     penalty_of = {
         columns.tobytes(): penalty
@@ -117,7 +117,7 @@ def _penalties(cube: Path, given: float | str, arrays: dict[str, Any]) -> np.nda
 
 
 def _landmarks(cube: Path) -> np.ndarray:
-    states = StateFolder(cube / CONTAINER)
+    states = states_of(cube)
     (name,) = (name for name in states.names() if name.startswith("landmarks-"))
     return np.asarray(states.get(name, State)["anchors"])
 
@@ -130,7 +130,7 @@ def export_job(
     fingerprint = (read_job(store) or {})["fingerprint"]
     reader = open_source(parquet, features=fingerprint["features"], target=fingerprint["target"])
     block = reader.read(0, reader.n_rows, target=True)
-    states = StateFolder(store / CONTAINER)
+    states = states_of(store)
     (name,) = (name for name in states.names() if name.startswith("model-"))
     model = KernelExpansion.from_record(states.get(name, Record))
     target = block.target.reshape(len(block.x), -1)

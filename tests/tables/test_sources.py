@@ -38,9 +38,7 @@ class Squares(BatchReader):
     ) -> None:
         self.n_rows, self.power = int(Path(path).read_text()), power
         schema = pa.schema([("n", pa.int64()), ("square", pa.int64())])
-        self._layout = layout_of(
-            schema, features=features, target=target, key=key, missing=missing
-        )
+        self._layout = layout_of(schema, features=features, target=target, key=key, missing=missing)
         self.column_dtypes = dict.fromkeys(self.feature_names, np.dtype(np.int64))
 
     def _batches(self, start, stop, names):

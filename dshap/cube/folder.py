@@ -1,0 +1,160 @@
+"""The files of a store by their names: put once, read, listed and deleted, whoever dies when.
+
+All of `cube/` but Zarr's own reading and writing of arrays goes through a `Folder`.  A name is a
+text such as "state/plan.json", never a path.  A visible name stands for content that is whole and on
+disk; what a killed process left unfinished has names of its own, which are told and cleared here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from dshap.cube.disk import (
+    clear_way,
+    read_file,
+    remove_file,
+    replace_file,
+    size_of,
+    sync,
+    write_new,
+)
+
+ORPHAN = re.compile(r"\.([\w-]+\.(npz|json)|\d+)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial")
+"""The names of unfinished files: those of `disk.write_new`, and Zarr's of a chunk or document."""
+
+
+def is_free(path: Path) -> bool:
+    """Whether a store can be made here: nothing is there, or an empty folder."""
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def clear_orphans(path: Path) -> tuple[str, ...]:
+    """Remove what a killed run left unfinished in the store at `path`; give the names."""
+    return Folder(path).clear_orphans()
+
+
+def private_folder(path: Path) -> Path:
+    """A random name beside `path` for a folder that is renamed to `path` once it is whole."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
+
+
+def clear_private_folders(path: Path) -> None:
+    """Remove the private folders of `path` that a killed run left behind, and no others."""
+    if not path.parent.is_dir():
+        return
+    own = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")
+    with os.scandir(path.parent) as entries:
+        for entry in entries:
+            is_own = own.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            if is_own and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+class Folder:
+    """The files of a store, or of one of its rooms, in a folder of this file system.
+
+    Parameters
+    ----------
+    path : path of the folder, which need not exist
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def place(self, name: str) -> str:
+        """The place of a file in messages."""
+        return str(self.path / name)
+
+    def put_new(self, name: str, *data: bytes | memoryview) -> bool:
+        """Create a file in one step; return False, changing nothing, if the name is taken.
+
+        A file or a link in the place of the folder is removed.
+        """
+        if not self.path.is_dir():
+            remove_file(self.path)
+        return write_new(self.path / name, *data)
+
+    def clear_way(self, name: str) -> None:
+        """Remove what stands under a name, and any file where a room above it should be."""
+        clear_way(self.path / name, self.path)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put this content under a name in one step, whatever stood there or above it."""
+        self.clear_way(name)
+        replace_file(self.path / name, content)
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none, or a folder or broken link in its place."""
+        return read_file(self.path / name)
+
+    def open(self, name: str) -> BinaryIO:
+        """A file opened to be read in pieces."""
+        return open(self.path / name, "rb")
+
+    def delete(self, name: str) -> None:
+        """Remove what stands under a name: the file, a link, or a folder in its place."""
+        remove_file(self.path / name)
+
+    def has(self, name: str) -> bool:
+        """Whether anything stands under this name, even a link that leads nowhere."""
+        return os.path.lexists(self.path / name)
+
+    def has_file(self, name: str) -> bool:
+        """Whether a file can be read under this name."""
+        return (self.path / name).is_file()
+
+    def has_room(self, name: str = "") -> bool:
+        """Whether a room of this name is there; without a name, whether this folder is."""
+        return (self.path / name).is_dir()
+
+    def size(self, name: str) -> int:
+        """The bytes of a file; 0 if there is no regular file."""
+        return size_of(self.path / name)
+
+    def list(self) -> list[str]:
+        """The sorted names of the files and rooms right here; unfinished and hidden ones are left out."""
+        if not self.has_room():
+            return []
+        return sorted(name for name in os.listdir(self.path) if not name.startswith("."))
+
+    def tree(self) -> Iterator[str]:
+        """The sorted names of all files, in rooms too."""
+        for file in sorted(self.path.rglob("*")):
+            if file.is_file():
+                yield str(file.relative_to(self.path))
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Return once these files, and the names of the rooms above them, are on disk."""
+        files = [self.path / name for name in names]
+        rooms = [room for file in files for room in file.parents if room.is_relative_to(self.path)]
+        sync([*files, *(room for room in rooms if room != self.path)])
+
+    def clear_orphans(self) -> tuple[str, ...]:
+        """Remove the files that a killed process left unfinished here and in rooms; give their names.
+
+        Only the holder of the store's lock may ask.  Links and files of others are left.
+        """
+        orphans = tuple(filter(_is_orphan, self._own_files()))
+        for name in orphans:
+            self.delete(name)
+        return orphans
+
+    def _own_files(self) -> Iterator[str]:
+        """The names of regular files of this user, in rooms too; links are not followed."""
+        for room, _, files in os.walk(self.path):
+            for name in sorted(files):
+                file = Path(room, name)
+                found = file.lstat()
+                if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                    yield str(file.relative_to(self.path))
+
+
+def _is_orphan(name: str) -> bool:
+    return ORPHAN.fullmatch(os.path.basename(name)) is not None

@@ -1,0 +1,116 @@
+"""The files of a store by their names; what a killed run left is cleared, and nothing else."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from dshap.core.records import State
+from dshap.cube import Workspace, create_cube, repair_store, states_of
+from dshap.cube.folder import (
+    Folder,
+    clear_orphans,
+    clear_private_folders,
+    is_free,
+    private_folder,
+)
+from tests.cube.cubes import bytes_of, layout_of, make_cube
+
+HEX = "0123456789ab"
+ORPHANS = (
+    f"state/.moments-1.npz.{HEX}",
+    f"state/receipts/.block-00000000.json.{HEX}",
+    f".zarr.json.{HEX}",
+    f"feature/c/.0.{HEX}",
+    f"attribution/c/0/0.{'0f' * 16}.partial",
+    f"zarr.{'0f' * 16}.partial",
+)
+OTHERS = (".DS_Store", f".notes.{HEX}", f"state/.mine.npz.{HEX}9", "half.partial", f"draft.{HEX}")
+
+
+def test_names_hold_no_path_and_the_second_writer_finds_them_taken(tmp_path):
+    folder = Folder(tmp_path / "store")
+    assert folder.list() == [] and not folder.has_room() and folder.get("a") is None
+    assert folder.put_new("room/a", b"first") and not folder.put_new("room/a", b"second")
+    assert folder.get("room/a") == b"first" and folder.size("room/a") == 5
+    assert folder.list() == ["room"] and list(folder.tree()) == ["room/a"]
+    assert folder.has_room("room") and folder.has_file("room/a") and not folder.has_file("room")
+    folder.replace("room/a", b"third")
+    with folder.open("room/a") as content:
+        assert content.read() == b"third"
+    folder.sync(["room/a"])
+    folder.delete("room/a")
+    folder.delete("room/a")
+    assert not folder.has("room/a")
+
+
+def test_a_file_where_a_room_should_be_gives_way(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "room").write_text("no room")
+    Folder(tmp_path / "store").replace("room/a", b"whole")
+    assert Folder(tmp_path / "store" / "room").get("a") == b"whole"
+    (tmp_path / "other").write_text("no folder")
+    assert Folder(tmp_path / "other").put_new("a", b"whole")
+    assert Folder(tmp_path / "other").list() == ["a"]
+
+
+def test_a_store_can_be_made_where_nothing_is(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    assert is_free(tmp_path / "none") and is_free(tmp_path / "empty")
+    assert not is_free(tmp_path) and not is_free(tmp_path / "file")
+
+
+@pytest.mark.parametrize("clear", [clear_orphans, repair_store])
+def test_what_a_killed_run_left_is_named_and_cleared_and_nothing_else(tmp_path, clear):
+    writer = make_cube(tmp_path, (0, 1))
+    before = bytes_of(writer.path)
+    folder = Folder(writer.path)
+    for name in ORPHANS + OTHERS:
+        assert folder.put_new(name, b"half")
+    (tmp_path / "elsewhere").write_text("mine")
+    os.symlink(tmp_path / "elsewhere", writer.path / f".linked.npz.{HEX}")
+    found = clear(writer.path)
+    if clear is repair_store:
+        found = [damage.place for damage in found[writer.path.name]]
+    assert set(found) == set(ORPHANS)
+    assert all(folder.has(name) for name in OTHERS) and (tmp_path / "elsewhere").exists()
+    for name in (*OTHERS, f".linked.npz.{HEX}"):
+        folder.delete(name)
+    assert bytes_of(writer.path) == before and not clear_orphans(writer.path)
+
+
+def test_a_state_is_put_after_its_orphan(tmp_path):
+    """The name of a killed writer's file is no obstacle to the next one."""
+    states = states_of(tmp_path)
+    Folder(tmp_path).put_new(f"state/.moments-1.npz.{HEX}", b"half")
+    assert list(states.names()) == [] and not states.has("moments-1")
+    with Workspace(tmp_path / "store"):
+        states.put("moments-1", State({"a": np.arange(3.0)}))
+    assert states.is_whole("moments-1")
+
+
+def test_only_private_folders_of_this_store_are_cleared(tmp_path):
+    """`.c.*.new` matched those of a store `c.zarr` beside it, which another run was making."""
+    own = private_folder(tmp_path / "c")
+    others = [
+        private_folder(tmp_path / "c.zarr"),
+        tmp_path / ".c.my work.new",
+        tmp_path / ".c.0123456789ab.new.kept",
+    ]
+    for folder in (own, *others):
+        folder.mkdir()
+    linked = private_folder(tmp_path / "c")
+    linked.symlink_to(others[1])
+    create_cube(tmp_path / "c", layout_of())
+    assert not own.exists() and linked.is_symlink() and all(folder.is_dir() for folder in others)
+
+
+def test_names_that_look_like_patterns_are_names(tmp_path):
+    kept = private_folder(tmp_path / "ab")
+    kept.mkdir()
+    clear_private_folders(tmp_path / "a[b]")
+    clear_private_folders(tmp_path / "*")
+    assert kept.is_dir()
