@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     """A kind of tables: how it is known among the rows that are given, and what opens it.
 
     Rows are known by their types, or by members that all of the kind have (for libraries that are
-    not imported here); files by the end of their names.
+    not imported here); of paths, by the end of the file's name.
     """
 
     open: Callable[[Asked], RowReader | Asked] | None = None
@@ -36,11 +36,9 @@ class Kind(NamedTuple):
     """"package.module:name" of the reader's class; empty for rows that no job file can name."""
 
     def knows(self, rows: Any) -> bool:
-        if isinstance(rows, str | Path) and self.suffixes:
-            return str(rows).endswith(self.suffixes)
-        return isinstance(rows, self.types) or (
-            bool(self.members) and all(hasattr(rows, name) for name in self.members)
-        )
+        has_members = bool(self.members) and all(hasattr(rows, name) for name in self.members)
+        is_one = has_members or isinstance(rows, self.types)
+        return is_one and (not self.suffixes or str(rows).endswith(self.suffixes))
 
     def opened(self, asked: Asked) -> RowReader | Asked:
         """A reader of these rows, or the same rows as another kind."""
@@ -87,7 +85,8 @@ def opened(asked: Asked) -> RowReader:
     kind = kind_of(asked.rows)
     if kind is None:
         raise conversion.unknown_rows(asked.rows)
-    found = KINDS[kind].opened(asked)
-    if isinstance(found, Asked):
-        return opened(found)
-    return found
+    match KINDS[kind].opened(asked):
+        case Asked() as other:
+            return opened(other)
+        case reader:
+            return reader

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.blocks import finished_blocks as public_name
 from dshap.core.errors import DamagedError
 from dshap.cube import finished_blocks
 from dshap.cube.writer import block_digests
@@ -59,11 +60,11 @@ def test_blocks_are_what_was_explained(tmp_path, in_this_process):
         np.testing.assert_allclose(
             block.summary["attribution"][0, 0], block.attribution.sum(axis=0), rtol=1e-12
         )
-    assert dshap.blocks.finished_blocks is finished_blocks
+    assert public_name is finished_blocks
 
 
 def test_a_chunk_that_cannot_be_read_is_damage(tmp_path):
-    writer = make_cube(tmp_path, (0, 1))
+    _, writer = make_cube(tmp_path / "cube.zarr", tiles=(0, 1))
     (first, _) = finished_blocks(str(writer.path))
     for chunk in (writer.path / "attribution" / "c" / "0").rglob("*"):
         if chunk.is_file():

@@ -65,7 +65,7 @@ def test_a_store_can_be_made_where_nothing_is(tmp_path):
 
 @pytest.mark.parametrize("clear", [clear_orphans, repair_store])
 def test_what_a_killed_run_left_is_named_and_cleared_and_nothing_else(tmp_path, clear):
-    writer = make_cube(tmp_path, (0, 1))
+    _, writer = make_cube(tmp_path / "cube.zarr", tiles=(0, 1))
     before = bytes_of(writer.path)
     folder = Folder(writer.path)
     for name in ORPHANS + OTHERS:

@@ -251,9 +251,7 @@ def test_a_new_store_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", watched_sync)
     monkeypatch.setattr(os, "rename", watched_rename)
-    create_cube(
-        tmp_path / "cube.zarr", make_cube(tmp_path / "other.zarr", tiles=[])[0], {"plan.json": "{}"}
-    )
+    create_cube(tmp_path / "cube.zarr", make_cube(tmp_path / "other.zarr", tiles=[])[0], "{}")
     assert left == [] and os.stat(tmp_path).st_ino in synced
 
 

@@ -70,7 +70,7 @@ def test_every_reader_says_all_that_is_asked_and_has_a_public_name():
 def test_a_line_is_a_kind_for_explain(path, monkeypatch):
     with pytest.raises(InputError, match="is not a Parquet file"):
         open_source(path)
-    line = Kind(suffixes=(".squares",), reader=PLACE)
+    line = Kind(types=(str, Path), suffixes=(".squares",), reader=PLACE)
     monkeypatch.setattr(sources, "KINDS", {"squares": line, **KINDS})
     reader = open_source(path, key="n", features="square")
     assert isinstance(reader, RowReader) and isinstance(reader, Squares)
