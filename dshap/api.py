@@ -19,13 +19,12 @@ from dshap.models import KernelModel
 from dshap.predictors.times import times_of
 from dshap.run.explanation import (
     Explanation,
-    fit_model,
-    fit_models,
     measure,
     measured_quality,
     open_held_out,
     prepare_value,
 )
+from dshap.run.fitting import fit_models
 from dshap.run.prepared import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session
@@ -303,7 +302,8 @@ def fit(
         A worker's memory is too small for the sums.
     """
     with _fitting(model, rows, target, features, client, missing, progress) as (session, reader):
-        return fit_model(session, model, reader)
+        (fitted,) = fit_models(session, model, reader)
+    return fitted
 
 
 def fit_path(

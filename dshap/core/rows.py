@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,11 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]:
     """Consecutive pairs (a, b) from start to stop, each `step` long but the last."""
     return [(a, min(a + step, stop)) for a in range(start, stop, step)]
+
+
+def spans_with(positions: Positions, cut: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans of `cut` that hold at least one of these sorted positions."""
+    return [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
 
 
 def splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -6,7 +6,7 @@ from dshap.engine.explain import Failure, naming
 from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.learn import learn_from
 from dshap.engine.notebook import NotebookProgress, is_notebook
-from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, stage_lines
+from dshap.engine.plan import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.planner import make_plan
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 
@@ -26,7 +26,6 @@ __all__ = [
     "connect",
     "checked_client",
     "current_client",
-    "fit_stages",
     "format_bytes",
     "is_notebook",
     "learn_from",

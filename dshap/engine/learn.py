@@ -99,32 +99,21 @@ def run_pass(
     reader: RowReader,
     spans: Sequence[Span],
     on_done: Callable[[], None] = lambda: None,
-    n_passes: int | None = None,
 ) -> Any:
-    """Run a pass over these spans, and each pass that follows from it; return the last result.
-
-    `n_passes` bounds the number of passes.
-    """
+    """Run a pass over these spans, and each pass that follows from it; return the last result."""
     found: Any = one
-    leaves = tuple(Call(_leaf, span) for span in spans)
-    while isinstance(found, Pass) and n_passes != 0:
-        if isinstance(found, Accumulates):
-            whole = found
-        else:
-            whole = None
-        if whole is None:
-            step = found
-        else:
-            step = whole.step
-        found = _only(executor, (step, reader), Reduction("pass", leaves, Call(_finish)))
-        if whole is not None:
-            found = whole.after(found)
-        if n_passes is None:
-            n_passes = None
-        else:
-            n_passes = n_passes - 1
+    while isinstance(found, Pass):
+        found = run_once(executor, found, reader, spans)
         on_done()
     return found
+
+
+def run_once(executor: Executor, one: Pass, reader: RowReader, spans: Sequence[Span]) -> Any:
+    """Run a single pass over these spans; return its result, or the pass that follows."""
+    if isinstance(one, Accumulates):
+        return one.after(run_once(executor, one.step, reader, spans))
+    leaves = tuple(Call(_leaf, span) for span in spans)
+    return _only(executor, (one, reader), Reduction("pass", leaves, Call(_finish)))
 
 
 def learn_from(executor: Executor, one: Pass, reader: RowReader) -> Any:

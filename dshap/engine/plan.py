@@ -18,10 +18,7 @@ import numpy as np
 
 from dshap.core.blocks import N_ENDS
 from dshap.core.errors import DoesNotFitError
-from dshap.core.records import n_partial_sums
-from dshap.core.rows import SPAN_ROWS, spans
-from dshap.core.types import RowReader
-from dshap.models import KernelModel
+from dshap.core.rows import spans
 
 OPERATIONS_PER_SECOND = 1.5e10
 """The assumed speed of one core on small matrix products.
@@ -209,61 +206,6 @@ class Plan:
             f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
         )
         return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
-
-
-def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
-    """The stages of fitting a model on all rows, before features and length-scales are chosen.
-
-    Parameters
-    ----------
-    model : KernelModel
-    reader : RowReader
-    n_outputs : int
-        The number of columns of the target, or of its classes.
-    """
-    span = min(SPAN_ROWS, reader.n_rows)
-    n_columns = len(reader.feature_names)
-    n_spans = len(spans(0, reader.n_rows))
-    p = model.embedding.n_features
-    read = reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
-    cost = model.cost(reader.n_rows, n_columns, n_outputs)
-    held = (2 + n_partial_sums(n_spans)) * cost.sum_bytes
-    sums = max(cost.partial_bytes, cost.solve_bytes) + held
-    passes = model.passes(n_columns)
-    operations = reader.n_rows * (2.0 * p * n_columns * 8 + cost.row_operations)
-    return (
-        Stage("tune", 1, read + cost.tune_bytes, 0.0, "rows", "kernel, features", "none"),
-        Stage(
-            "fit",
-            n_spans * passes,
-            read + sums,
-            passes * operations,
-            "rows",
-            "state/model-*",
-            "fit",
-        ),
-        Stage(
-            "score",
-            n_spans if model.holdout else 0,
-            read + cost.score_bytes,
-            2.0 * reader.n_rows * p * model.holdout,
-            "held-out rows",
-            "score",
-            "fit",
-        ),
-    )
-
-
-def check_fit(
-    model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int
-) -> None:
-    """Raise a `DoesNotFitError` if a worker with this memory limit (bytes) cannot run the fit."""
-    remedy = "ask for fewer landmarks or features, merge classes"
-    if model.shapley is not None:
-        remedy += ", give the ShapleyPenalty fewer n_coalitions or a smaller embedding"
-    check_stages(
-        fit_stages(model, reader, n_outputs), memory_limit, threads, OVERHEAD_BYTES, remedy
-    )
 
 
 def check_stages(

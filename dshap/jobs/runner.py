@@ -31,7 +31,6 @@ from dshap.engine import (
     Progress,
     Stage,
     check_stages,
-    fit_stages,
     stage_lines,
 )
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
@@ -44,7 +43,8 @@ from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
 from dshap.run.difference import refuse_difference
-from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation, fit_model
+from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation
+from dshap.run.fitting import fit_models, fit_stages
 from dshap.run.identity import NUMERICS_VERSION, Way
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
@@ -368,7 +368,7 @@ class _Run:
         self._start()
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
         with self.progress.stage("fit", self.reader.n_rows):
-            fitted = fit_model(self.session, model, self.reader)
+            (fitted,) = fit_models(self.session, model, self.reader)
         create_store(self.store, _description(self.job, fingerprint))
         states.put(name, fitted.to_record())
         return fitted

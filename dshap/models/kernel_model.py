@@ -2,8 +2,9 @@
 
 A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.core.types.Pass`):
 sums over spans of them are added in a fixed tree, and their sum gives the next pass or the fitted
-model.  `KernelModel.fit` is a plain loop over these pieces; a cluster runs the same
-(`dshap.run.explanation`), so both end in the same bits.
+model.  The loop over them is `dshap.models.passes.fitted_by_passes`; `KernelModel.fit` has it run
+passes over blocks in this process, `dshap.fit` (`dshap.run.fitting`) on any executor, so both end
+in the same bits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError, NotFittedError, shown, unknown_name
 from dshap.core.records import FloatArray, Moments, Record, tree_sum
+from dshap.core.rows import sample_positions
 from dshap.core.rules import MODEL_PENALTY, Number, checked, of_kind
 from dshap.core.threads import one_blas_thread
 from dshap.core.types import Pass
@@ -36,7 +38,7 @@ from dshap.kernels import (
 from dshap.models.cost import FitCost, player_passes, with_player
 from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import BaseExpansion
-from dshap.models.passes import HeldOut
+from dshap.models.passes import Tune, fitted_by_passes
 from dshap.models.report import FitReport
 from dshap.models.rows import (
     HELD_OUT,
@@ -45,10 +47,10 @@ from dshap.models.rows import (
     Blocks,
     as_blocks,
     as_rows,
-    block_sample,
+    checked_count,
     is_finite,
     names_of_frame,
-    placed_blocks,
+    row_blocks,
     row_roles,
 )
 from dshap.models.shapley import regularised
@@ -197,22 +199,13 @@ class KernelModel(ABC):
             names_of_frame(X) if y is not None else names_of_frame(next(iter(given()), (None,))[0])
         )
         blocks, known = self._numeric(given)
-        sample_x, sample_y, positions = block_sample(blocks, self.sample_size, self.seed, missing)
-        found: Any = self.tuned(
-            sample_x, sample_y, positions, feature_names=names, strengths=strengths, **known
-        )
-        while isinstance(found, Pass):
-            found = found.finish(tree_sum(found.partial(block) for block in _row_blocks(blocks)))
-        if strengths is None:
-            models = [found]
-        else:
-            models = list(found)
-        if self.holdout:
-            scoring = HeldOut(tuple(models))
-            total = tree_sum(scoring.partial(block) for block in _row_blocks(blocks))
-            for fitted, sums in zip(models, scoring.finish(total), strict=True):
-                fitted.held_out_score(sums)
-        return models
+        positions = sample_positions(checked_count(blocks, missing), self.sample_size, self.seed)
+        tune = Tune(self, positions, names, strengths, known=known)
+
+        def run(one: Pass) -> Any:
+            return one.finish(tree_sum(map(one.partial, row_blocks(blocks))))
+
+        return list(fitted_by_passes(tune, run))
 
     def training_rows(self, block: RowBlock) -> FloatArray:
         """The rows (n, columns) of a block that take part in the fit: not held out, not skipped."""
@@ -458,11 +451,3 @@ class KernelModel(ABC):
 
     def _score_bytes(self, n_outputs: int) -> int:
         return 8 * MICRO_BLOCK * (4 * self.embedding.n_features + n_outputs)
-
-
-def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
-    """The rows in fixed spans, as blocks; the fit itself finds rows with NaN or infinity."""
-    return (
-        RowBlock(start, x, np.ones(len(x), dtype=bool), target=y)
-        for start, x, y in placed_blocks(blocks)
-    )

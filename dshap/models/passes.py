@@ -1,9 +1,9 @@
-"""The first and the last pass of a fit: over a sample, and over the held-out rows."""
+"""The passes of a fit, one after the other: the sample, the steps, the held-out rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,13 @@ from dshap.core.records import Moments, Stacked
 from dshap.core.rows import chosen_rows
 from dshap.core.types import Pass
 
+RunPass = Callable[[Pass], Any]
+"""Function that runs a single pass over the rows; gives its result, or the pass that follows."""
+
+
+def any_size(n_outputs: int) -> None:
+    """Let a fit with any number of outputs through: the `check` of a fit without a limit."""
+
 
 @dataclass(frozen=True)
 class Tune:
@@ -23,11 +30,13 @@ class Tune:
     """The `KernelModel` to fit."""
     positions: NDArray[np.int64]
     """Sorted positions in the table of the rows of the sample."""
-    feature_names: tuple[str, ...]
-    check: Callable[[int], None]
+    feature_names: tuple[str, ...] | None
+    strengths: tuple[float, ...] | None
+    """Strengths of the Shapley penalty, see `KernelModel.fit_path`; None: the model's own."""
+    check: Callable[[int], None] = any_size
     """Raises an error where a fit with this number of outputs does not fit in memory."""
-    strengths: tuple[float, ...] | None = None
-    """Strengths of the Shapley penalty, see `KernelModel.fit_path`."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the model's `tuned` that are known of the target, such as its classes."""
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Stacked:
@@ -35,9 +44,14 @@ class Tune:
 
     def finish(self, total: Stacked) -> Pass:
         self.check(self.model.count_outputs(total["target"]))
-        names = self.feature_names
-        rows = total["x"], total["target"], total["position"]
-        return self.model.tuned(*rows, feature_names=names, strengths=self.strengths)
+        return self.model.tuned(
+            total["x"],
+            total["target"],
+            total["position"],
+            feature_names=self.feature_names,
+            strengths=self.strengths,
+            **self.known,
+        )
 
 
 @dataclass(frozen=True)
@@ -61,3 +75,21 @@ class HeldOut:
             index, _, name = place.partition(" ")
             sums[int(index)][name] = array
         return tuple(map(Moments, sums))
+
+
+def fitted_by_passes(tune: Tune, run: RunPass) -> tuple[Any, ...]:
+    """Fit the model of `tune`, or one for each of its strengths, with the passes that `run` runs.
+
+    This is the loop of every fit: a plain one over blocks in this process, or over the rows of a
+    table on the executor of a session.
+    """
+    found: Any = tune
+    while isinstance(found, Pass):
+        found = run(found)
+    models: tuple[Any, ...] = (found,)
+    if tune.strengths is not None:
+        models = found
+    if tune.model.holdout:
+        for fitted, sums in zip(models, run(HeldOut(models)), strict=True):
+            fitted.held_out_score(sums)
+    return models

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.blocks import RowBlock
 from dshap.core.duck_typing import has_columns, is_sparse
 from dshap.core.errors import InputError, refuse_rounded, refuse_rounded_columns
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.rows import SPAN_ROWS, row_draws, sample_positions
+from dshap.core.rows import SPAN_ROWS, row_draws
 from dshap.core.rules import plain_array
 
 MICRO_BLOCK = 1024
@@ -180,10 +181,14 @@ def as_blocks(X: Any, y: Any) -> Blocks:
     return lambda: X
 
 
-def block_sample(
-    blocks: Blocks, size: int, seed: int, missing: str
-) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """x, y and positions of a seeded sample of the rows, after a pass that counts and checks rows.
+def row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
+    """Yield the rows in fixed spans, as blocks; the fit itself finds rows with NaN or infinity."""
+    for start, x, y in placed_blocks(blocks):
+        yield RowBlock(start, x, np.ones(len(x), dtype=bool), target=y)
+
+
+def checked_count(blocks: Blocks, missing: str) -> int:
+    """Count the rows in a pass that checks them.
 
     Raises
     ------
@@ -202,10 +207,4 @@ def block_sample(
         n_rows += len(x)
     if not n_rows:
         raise InputError("no rows to fit: X is empty")
-    positions = sample_positions(n_rows, size, seed)
-    parts = [
-        (x[inside - start], y[inside - start])
-        for start, x, y in placed_blocks(blocks)
-        for inside in [positions[(positions >= start) & (positions < start + len(x))]]
-    ]
-    return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), positions
+    return n_rows

@@ -1,19 +1,18 @@
 """The steps of a run from outside: plan, learn, explain, measure.
 
 `Explanation` does all of these; `prepare_value` plans and learns, for rows that come later;
-`measured_quality` plans and measures on rows that nothing was learned from; `fit_model` fits a
-model, `fit_models` several.  The steps inside are in `learning.py`.
+`measured_quality` plans and measures on rows that nothing was learned from.  The steps inside are
+in `learning.py`.
 """
 
 from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from dshap.core.capabilities import is_of_texts, is_scaled, streams_data, tuned
 from dshap.core.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.core.options import RunOptions
 from dshap.core.records import Record
-from dshap.core.rows import sample_positions, spans
 from dshap.core.threads import process_threads
 from dshap.core.types import Design, Explained, GivenAttributor, RecordStore, RowReader
 from dshap.cube import (
@@ -49,10 +47,6 @@ from dshap.cube import (
 )
 from dshap.engine import Failure, Plan, make_plan
 from dshap.engine.explain import evaluate
-from dshap.engine.learn import run_pass
-from dshap.engine.plan import check_fit
-from dshap.models import KernelModel
-from dshap.models.passes import HeldOut, Tune
 from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import refuse_other_run
 from dshap.run.identity import (
@@ -91,8 +85,6 @@ from dshap.tables import (
     take_census,
     times_of_data,
 )
-
-AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 IDLE_WORKER_BYTES = 320 << 20
@@ -460,49 +452,3 @@ def _prepared_of(explanation: Explanation) -> Prepared:
         plan.coalition_tile,
         plan.row_span,
     )
-
-
-def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
-    """Fit a model on a table: the same bits as `model.fit` on its rows in one process.
-
-    Raises
-    ------
-    DoesNotFitError
-        A worker cannot hold the sums; raised once the sample has shown the number of outputs.
-    """
-    return _fit_models(session, model, reader, None)[0]
-
-
-def fit_models(
-    session: Session, model: AnyModel, reader: RowReader, strengths: Sequence[float]
-) -> tuple[AnyModel, ...]:
-    """Fit a model for each strength of its Shapley penalty: the same bits as `model.fit_path`."""
-    return _fit_models(session, model, reader, model.checked_strengths(strengths))
-
-
-def _fit_models(
-    session: Session, model: AnyModel, reader: RowReader, strengths: tuple[float, ...] | None
-) -> tuple[AnyModel, ...]:
-    executor = session.executor
-    progress = session.progress
-    cut = spans(0, reader.n_rows)
-    progress.begin(
-        "fit", 1 + model.passes(len(reader.feature_names)) + bool(model.holdout), "passes"
-    )
-    positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
-    inside = [
-        (a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)
-    ]
-    check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
-    tune = Tune(model, positions, tuple(reader.feature_names), check, strengths)
-    first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)
-    found = run_pass(executor, first, reader, cut, progress.advance)
-    models: tuple[AnyModel, ...] = (found,) if strengths is None else found
-    if model.holdout:
-        scored = run_pass(executor, HeldOut(models), reader, cut, progress.advance)
-        for fitted, sums in zip(models, scored, strict=True):
-            fitted.held_out_score(sums)
-    progress.end()
-    for fitted in models:
-        fitted.warn_unless_converged()
-    return models

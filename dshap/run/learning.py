@@ -52,7 +52,7 @@ from dshap.core.capabilities import (
 )
 from dshap.core.errors import DshapError
 from dshap.core.records import BoolArray, Moments, Record, State, digest_of
-from dshap.core.rows import sample_positions
+from dshap.core.rows import sample_positions, spans_with
 from dshap.core.types import Attributor, Design, Pass, RecordStore, RowReader
 from dshap.engine import Plan
 from dshap.engine.explain import BlockWriter, Evaluation
@@ -307,11 +307,7 @@ def with_landmarks(session: Session, run: Run) -> Run:
         return run
     if not run.states.has(name):
         positions = sample_positions(run.table.n_rows, size, SAMPLE_SEED)
-        inside = [
-            (a, b)
-            for a, b in spans
-            if np.searchsorted(positions, a) < np.searchsorted(positions, b)
-        ]
+        inside = spans_with(positions, spans)
         run.states.put(
             name, run_pass(session.executor, Landmarks(learner, positions), run.table, inside)
         )

@@ -13,6 +13,7 @@ from dshap.core.rows import (
     sample_positions,
     smallest_draws,
     spans,
+    spans_with,
 )
 from dshap.tables import ArraySource
 
@@ -38,6 +39,12 @@ def test_smallest_draws_are_those_of_one_sort(size, below):
     order = np.argsort(draws, kind="stable")
     wanted = np.sort(order[draws[order] < below][:size])
     np.testing.assert_array_equal(smallest_draws(N, size, 3, below), wanted)
+
+
+def test_spans_with_positions_are_those_that_hold_one():
+    cut = [(0, 3), (3, 6), (6, 9), (9, 10)]
+    assert spans_with(np.array([3, 5, 9]), cut) == [(3, 6), (9, 10)]
+    assert spans_with(np.array([], dtype=np.int64), cut) == []
 
 
 def test_no_draw_is_below_nothing():

@@ -11,7 +11,7 @@ import pytest
 from dshap.core.blocks import RowBlock
 from dshap.core.records import Moments, Record, Stacked
 from dshap.engine import LoopExecutor
-from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
+from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_once, run_pass
 from dshap.tables import ArraySource
 
 X = np.arange(20.0).reshape(10, 2)
@@ -63,16 +63,12 @@ class Order:
         return Record(total.arrays)
 
 
-@pytest.mark.parametrize("n_passes", [None, 1])
-def test_a_pass_and_the_one_that_follows(n_passes):
+def test_a_pass_and_the_one_that_follows():
     y, done = np.arange(10.0) ** 2, []
-    found = run_pass(
-        LoopExecutor(), Centre(), ArraySource(X, target=y), SPANS, lambda: done.append(1), n_passes
-    )
-    if n_passes == 1:
-        assert found == Centre(y.mean()) and len(done) == 1
-    else:
-        assert found == pytest.approx(y.var()) and len(done) == 2
+    table = ArraySource(X, target=y)
+    found = run_pass(LoopExecutor(), Centre(), table, SPANS, lambda: done.append(1))
+    assert found == pytest.approx(y.var()) and len(done) == 2
+    assert run_once(LoopExecutor(), Centre(), table, SPANS) == Centre(y.mean())
 
 
 def test_a_target_that_was_not_opened_is_an_error():

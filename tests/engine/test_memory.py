@@ -9,10 +9,10 @@ import pytest
 
 import dshap
 from dshap import designs
-from dshap.engine import fit_stages
 from dshap.engine.plan import OVERHEAD_BYTES
 from dshap.kernels import RBF, Fourier, Laplacian, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
+from dshap.run.fitting import fit_stages
 from dshap.tables import ArraySource
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, Marginal
 from tests.engine.memory import (

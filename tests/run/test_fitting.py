@@ -12,7 +12,7 @@ from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
-from dshap.run.explanation import fit_model
+from dshap.run.fitting import fit_models
 from dshap.run.session import Session
 from dshap.tables import ArraySource
 
@@ -72,17 +72,12 @@ def test_sums_that_no_worker_can_hold_are_refused_at_once(table, tmp_path):
     x, number = table
     y = np.floor(np.clip(8 * number, -12, 12))
     model = KernelLogistic(RBF(1.0), Nystrom(5), 1e-3, sample_size=2000)
-    assert (
-        len(
-            fit_model(
-                Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y)
-            ).classes_
-        )
-        == 25
-    )
+    session = Session(Small(), Workspace(tmp_path / "x"))
+    (fitted,) = fit_models(session, model, ArraySource(x, target=y))
+    assert len(fitted.classes_) == 25
     model.set_params(embedding=Fourier(600))
     with pytest.raises(
         DoesNotFitError,
         match=r"stage \w+ needs .* but workers have 1.0 GiB: ask for fewer landmarks",
     ):
-        fit_model(Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y))
+        fit_models(session, model, ArraySource(x, target=y))
