@@ -636,12 +636,12 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     (store / "observational" / "prediction" / "c" / "0" / "0").unlink()
     (store / "observational" / "feature" / "c" / "0").write_bytes(b"none")
     next((store / "state").glob("model-*.npz")).write_bytes(b"none")
-    next((store / "interventional" / "state").glob("quality-*.npz")).unlink()
+    (store / "interventional" / "state" / "notes" / "mse_v.json").unlink()
     (store / "interventional" / "zarr.json").write_text("{")
     found = dshap_("verify", "out.zarr")
     refused(found, 7, "damaged, as named; dshap verify --repair")
     for named in ("out.zarr: state model-", "observational: feature/c/0: it is not", "interventional: zarr.json: it is",
-                  "interventional: state quality-"):  # fmt: skip
+                  "interventional: note mse_v"):  # fmt: skip
         assert named in found.stdout
     refused(
         run_job(folder, ("explain.0.quality_rows", 20)),

@@ -35,7 +35,7 @@ from dshap.engine import (
 )
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
-from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
+from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows, imported_model
@@ -46,6 +46,7 @@ from dshap.run.difference import refuse_difference
 from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation
 from dshap.run.fitting import fit_models, fit_stages
 from dshap.run.identity import NUMERICS_VERSION, Way
+from dshap.run.quality import Note
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.tables import (
@@ -117,8 +118,8 @@ class ExplanationResult:
     was_complete: bool
     """Whether nothing was left to do when the job started."""
     failure: FailedBlocksError | None = None
-    quality: JobQuality | None = None
-    """MSE_v, where [[explain]] quality_rows asked for it."""
+    quality: Note | None = None
+    """The note of MSE_v in the cube, where [[explain]] quality_rows asked for it."""
 
 
 @dataclass(frozen=True)
@@ -412,17 +413,17 @@ class _Run:
             quality = self._quality(explain, explanation)
         return ExplanationResult(name, explanation.path, was_complete, failure, quality)
 
-    def _quality(self, explain: ExplainTable, explanation: Explanation) -> JobQuality | None:
+    def _quality(self, explain: ExplainTable, explanation: Explanation) -> Note | None:
         """MSE_v, where it is asked for; it is measured once."""
         if explain.n_quality_rows is None:
             return None
-        if known := stored_quality(explain, self.job, explanation, self.progress):
+        if known := stored_quality(explain, self.job, explanation):
             self.progress.kept(f"{explain.name}: quality")
             return known
         self._start()
         with self.progress.stage(f"{explain.name}: quality") as counted:
             found = measured_by_job(explain, self.job, self.reader, explanation, self.session)
-            counted.rows = found.n_rows
+            counted.rows = found["rows"]
         return found
 
 

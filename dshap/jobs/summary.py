@@ -12,6 +12,7 @@ from dshap import report
 from dshap.jobs.runner import JobResult
 from dshap.jobs.schema import Job
 from dshap.report import Ranking
+from dshap.run.quality import note_text
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
     has_rows = bool(ranked) or not result.has_failed
     row = tried(report.breakdown, result.paths, job.report.instance) if has_rows else None
     picture = tried(_picture, job, result, ranked) if ranked else None
-    qualities = {each.name: each.quality for each in result.explanations if each.quality}
+    notes = {each.name: each.quality for each in result.explanations if each.quality}
     stages = [stage.to_dict() for stage in result.stages]
     units = job.run.units
     places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
@@ -59,9 +60,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         [_done_line(result)],
         _fit_lines(result),
         report.ranking_lines(ranked, units) if ranked else [],
-        [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())]
-        if qualities
-        else [],
+        [QUALITY, *(f"{name}: {note_text(note)}" for name, note in notes.items())] if notes else [],
         report.breakdown_lines(row, units) if row else [],
         [*places, f"picture: {picture}"] if picture else places,
         report.stage_table(stages),
@@ -74,7 +73,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         "breakdown": row.to_dict() if row else None,
         "cubes": result.paths,
         "picture": picture,
-        "quality": {name: quality.to_dict() for name, quality in qualities.items()},
+        "quality": {name: {"mse_v": note["mse"], **note} for name, note in notes.items()},
         "seconds": result.seconds,
         "stages": stages,
     }

@@ -10,6 +10,7 @@ import numpy as np
 
 from dshap.cube import largest_residual, read_notes
 from dshap.engine import format_bytes
+from dshap.run.quality import note_text
 
 ABSENT = "-"
 
@@ -50,14 +51,7 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         quality = measured.get("mse_v")
         if quality is None:
             continue
-        shares = ", ".join(
-            f"{mse:.6g}" + (f" ({share:.2%} of the variance)" if share is not None else "")
-            for mse, share in zip(quality["mse"], quality["share_of_variance"], strict=True)
-        )
-        lines.append(
-            f"{name}: MSE_v {shares}, {quality['rows']:,} rows, {quality['coalitions']:,} "
-            "coalitions"
-        )
+        lines.append(f"{name}: MSE_v {note_text(quality)}")
         sizes = [
             f"{size}: {', '.join(f'{mse:.4g}' for mse in each)}"
             for size, each in enumerate(quality["by_size"], start=1)

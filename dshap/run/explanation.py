@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ from dshap.run.prepared import (
     refuse_other,
     save_prepared,
 )
-from dshap.run.quality import Quality, check_measurable, mean_by_sizes
+from dshap.run.quality import Note, Quality, check_measurable, mean_by_sizes
 from dshap.run.session import Session
 from dshap.tables import (
     Census,
@@ -387,19 +388,20 @@ def measure(
     rows: Any,
     session: Session,
     prepared: Prepared | None = None,
-    **said: bool,
-) -> Quality:
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> Note:
     """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
 
-    The cube notes it, with the facts in `said` about the rows.
+    Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
     """
     plain = replace(session, options=RunOptions())
     found = measured_quality(
         prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
     )
-    explanation.work.cube.write_note("mse_v", found.to_dict() | said)
+    note = found.to_dict() | dict(facts)
+    explanation.work.cube.write_note("mse_v", note)
     mark_finished(explanation.path)
-    return found
+    return note
 
 
 def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ from dshap.core.capabilities import is_of_texts, streams_data
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.types import Design
+
+Note = dict[str, Any]
+"""What a cube notes of its MSE_v, as JSON: `Quality.to_dict`, and what is known of the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class Quality:
         is_there = np.isin(np.arange(1, self.masks.shape[1]), self.masks.sum(axis=1))
         return float(_shares_of_sizes(self.masks.shape[1])[~is_there].sum())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Note:
         """The note in a cube: for each output MSE_v, its share of the variance, MSE_v by size."""
         sizes = self.by_size
         return {
@@ -64,11 +68,21 @@ class Quality:
         }
 
     def __str__(self) -> str:
-        shares = ", ".join(
-            f"{mse:.6g} ({mse / v:.2%} of the variance)" if v > 0 else f"{mse:.6g}"
-            for mse, v in zip(self.mse, self.variance, strict=True)
-        )
-        return f"MSE_v {shares}; {self.n_rows:,} rows, {len(self.masks):,} coalitions"
+        return f"MSE_v {note_text(self.to_dict())}"
+
+
+def note_text(note: Mapping[str, Any]) -> str:
+    """MSE_v of each output with its share of the variance, and what it is a mean over."""
+    shares = ", ".join(
+        f"{mse:.6g}" if share is None else f"{mse:.6g} ({share:.2%} of the variance)"
+        for mse, share in zip(note["mse"], note["share_of_variance"], strict=True)
+    )
+    text = f"{shares}, over {note['coalitions']:,} coalitions and {note['rows']:,} rows"
+    if note.get("held_out_of_the_fit"):
+        text += " held out of the fit"
+    if note.get("learnt_from"):
+        text += "; the values were learnt from these rows too"
+    return text
 
 
 def means_of_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:

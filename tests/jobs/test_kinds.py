@@ -117,7 +117,7 @@ def test_a_background_of_a_number_of_rows_is_an_array():
     assert value.n_rows == 20 and value.model.feature_names == ("hr", "temp", "hum")
     result = run_job(job, SilentProgress())
     cube = dshap.open_cube(result.paths["a"]).load()
-    assert (cube.status == 1).all() and result.explanations[0].quality.n_rows == 10
+    assert (cube.status == 1).all() and result.explanations[0].quality["rows"] == 10
     weights, x = np.array([1.0, 2.0, 3.0]), small_table(100)[["hr", "temp", "hum"]].to_numpy()
     # of the linear function, less what the base value adds: the mean of all 20 rows
     phi = weights * (x - value.row)
