@@ -54,15 +54,20 @@ class ConnectedDesign(GraphDesign):
         """Whether this is the Myerson value of a connected graph, which is efficient."""
         return self.coefficients == "boundary" and bool(self.graph.neighbourhoods(self.order).all())
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the scores follow from the players in and beside each coalition alone."""
+        return self.coefficients == "boundary" and self.outside == "absent"
+
     def of_order(self, order: int | None) -> CoalitionList | None:
         """The connected coalitions, for "paper" also without each of their players.
 
         None where there are too many.
         """
         near = self.graph.neighbourhoods(order)
-        if self.coefficients == "boundary" and self.outside == "absent":
+        if self._is_plain:
             return BoundaryList.of(self.graph, near)
-        found = connected_subsets(self.graph.adjacency.toarray() > 0, near)
+        found = connected_subsets(self.graph.neighbours, near)
         if found is None or sizes(found.common).sum() > MAX_SUBSETS:
             return None
         words, terms = TERMS[self.coefficients](found, self.graph, near)
@@ -70,15 +75,12 @@ class ConnectedDesign(GraphDesign):
             words = words | to_words(~near)[terms.player]
         return TermList.of(self.n_players, words, terms)
 
-    def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign.is_too_long`; known for chains."""
-        if not self.graph.is_chain:
-            return None
+    def n_on_chain(self, order: int | None) -> int:
+        """The number of runs within neighbourhoods; one for each of their players where needed."""
         size = self.graph.neighbourhoods(order).sum(axis=1).tolist()
-        is_plain = self.coefficients == "boundary" and self.outside == "absent"
-        return (
-            n_runs(len(size), max(size)) if is_plain else sum(n_runs(n, n) for n in size)
-        ) > MAX_SUBSETS
+        if self._is_plain:
+            return n_runs(len(size), max(size))
+        return sum(n_runs(n, n) for n in size)
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign.refusal`."""
@@ -106,11 +108,9 @@ def connected(
     i)]. These weights assume two players beside every coalition: they are wrong at the ends of a
     chain, on grids, and where a neighbourhood ends, even for additive games.
 
-    "boundary": phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over
-    connected U beside i of u! (b − 1)!/(u + b)! v(U), over v − v(∅), where b counts the players
-    beside U.  This is the Myerson value of i in the graph of its neighbourhood: exact for games
-    whose terms have up to k + 1 consecutive players of a chain, and equal to `myerson` with no
-    limit of order.
+    "boundary": the Myerson value of i in the graph of its neighbourhood, with the weights that
+    `myerson` gives.  It is exact for games whose terms have up to k + 1 consecutive players of a
+    chain, and equal to `myerson` with no limit of order.
 
     Neither is efficient at a finite order.
 

@@ -63,12 +63,10 @@ class ConnectedRegressionDesign(GraphDesign):
         weight[:N_ENDS] = 0.0
         return RegressionList(words, weight, d)
 
-    def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign.is_too_long`; known for chains."""
+    def n_on_chain(self, order: int | None) -> int:
+        """The number of runs of at most `order` players."""
         d = self.n_players
-        if self.graph.is_chain:
-            return n_runs(d, min(order or d, d)) > MAX_SUBSETS
-        return None
+        return n_runs(d, min(order or d, d))
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign.refusal`."""
@@ -97,9 +95,7 @@ def connected_regression(
 
     Parameters
     ----------
-    graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  If it is left out, each text gets the chain of its tokens.
+    graph : as in `connected`
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}
@@ -153,7 +149,7 @@ def _words(graph: Graph, order: int | None) -> Words | None:
         found = _squares(height, width, order or min(height, width))
     else:
         everywhere = np.broadcast_to(np.ones(1, dtype=bool), (d, d))
-        connected = connected_subsets(graph.adjacency.toarray() > 0, everywhere, max_size=order)
+        connected = connected_subsets(graph.neighbours, everywhere, max_size=order)
         if connected is None:
             found = None
         else:

@@ -17,7 +17,7 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import checked
 from dshap.designs.coalitions import BaseDesign, checked_span, first_distinct_bits
 from dshap.designs.on_graphs.graphs import Graph, chain, graph_of
-from dshap.designs.on_graphs.subsets import Words, to_masks, to_words
+from dshap.designs.on_graphs.subsets import MAX_SUBSETS, Words, to_masks, to_words
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made", bound="GraphDesign", covariant=True)
@@ -78,24 +78,27 @@ class GraphDesign(BaseDesign):
 
     def made(self) -> CoalitionList:
         """The list of coalitions, or an InputError that names the highest order that fits."""
-        if self.is_too_long(self.order):
-            listed = None
-        else:
+        listed = None
+        if self._told_length(self.order) <= MAX_SUBSETS:
             listed = self.of_order(self.order)
         if listed is None:
             raise InputError(self.refusal(_highest_order(self.fits, self.order)))
         return listed
 
-    def is_too_long(self, order: int | None) -> bool | None:
-        """Whether the list for this order would be too long; None where only making it tells."""
-        return None
+    def n_on_chain(self, order: int | None) -> int:
+        """The number of coalitions for this order on a chain; 0 where only making the list tells."""
+        return 0
 
     def fits(self, order: int) -> bool:
         """Whether the list for this order is short enough."""
-        told = self.is_too_long(order)
-        if told is None:
-            return self.of_order(order) is not None
-        return not told
+        told = self._told_length(order)
+        return told <= MAX_SUBSETS and (told > 0 or self.of_order(order) is not None)
+
+    def _told_length(self, order: int | None) -> int:
+        """The length of the list for this order where it is known without making it; else 0."""
+        if self.graph.is_chain:
+            return self.n_on_chain(order)
+        return 0
 
     @property
     def n_players(self) -> int:

@@ -54,6 +54,12 @@ class Graph:
             (np.ones(2 * len(i), np.int32), ends), shape=(self.n_nodes,) * 2
         )
 
+    @property
+    def neighbours(self) -> BoolArray:
+        """Whether two nodes (d, d) are neighbours."""
+        beside: BoolArray = self.adjacency.toarray() > 0
+        return beside
+
     def neighbourhoods(self, order: int | None) -> BoolArray:
         """Neighbourhoods (d, d): row i has the nodes at most `order` edges from i, i included.
 

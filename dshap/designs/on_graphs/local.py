@@ -211,9 +211,7 @@ def local(
 
     Parameters
     ----------
-    graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  If it is left out, each text gets the chain of its tokens.
+    graph : as in `connected`
     order : int or None
         k; None: no limit, each component of the graph by itself.
     outside : {"absent", "present"}

@@ -49,16 +49,12 @@ class MyersonDesign(GraphDesign):
         """All connected coalitions within neighbourhoods of this order; None if too many."""
         return BoundaryList.of(self.graph, self.graph.neighbourhoods(order))
 
-    def is_too_long(self, order: int | None) -> bool | None:
-        """See `GraphDesign.is_too_long`; known for chains."""
-        d = self.n_players
-        if order is None:
-            longest = d
-        else:
-            longest = min(2 * order + 1, d)
-        if self.graph.is_chain:
-            return n_runs(d, longest) > MAX_SUBSETS
-        return None
+    def n_on_chain(self, order: int | None) -> int:
+        """The number of runs within neighbourhoods of this order."""
+        longest = self.n_players
+        if order is not None:
+            longest = min(2 * order + 1, longest)
+        return n_runs(self.n_players, longest)
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign.refusal`."""
@@ -81,9 +77,7 @@ def myerson(graph: Graph) -> MyersonDesign:
 
     Parameters
     ----------
-    graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  If it is left out, each text gets the chain of its tokens.
+    graph : as in `connected`
 
     Returns
     -------
@@ -119,7 +113,7 @@ class BoundaryList:
     @classmethod
     def of(cls, graph: Graph, neighbourhoods: BoolArray) -> BoundaryList | None:
         """Build the list of a graph with neighbourhoods (d, d); None where there are too many."""
-        found = connected_subsets(graph.adjacency.toarray() > 0, neighbourhoods)
+        found = connected_subsets(graph.neighbours, neighbourhoods)
         if found is None:
             return None
         d = graph.n_nodes
