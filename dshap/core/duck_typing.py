@@ -25,6 +25,13 @@ def has_columns(given: Any) -> bool:
     return hasattr(given, "columns")
 
 
+def column_names(given: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table, which has `columns`; None for an array."""
+    if has_columns(given):
+        return tuple(str(name) for name in given.columns)
+    return None
+
+
 def has_member(given: Any, name: str) -> bool:
     """Whether this object has a member of this name."""
     return hasattr(given, name)

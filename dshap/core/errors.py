@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from dshap.core.addresses import masked, without_secrets
-from dshap.core.duck_typing import has_columns, is_pandas, numpy_dtype, shape_of
+from dshap.core.duck_typing import has_columns, shape_of
 from dshap.core.printing import one_line
 
-LARGEST_WHOLE = 2**53
-"""The largest integer up to which float64 holds every integer."""
 NEAR_LETTERS = 3
 """The fewest letters with which the beginning of a name counts as near it."""
 ALIKE_LETTERS = 5
@@ -169,53 +167,3 @@ def _is_near(given: str, name: str) -> bool:
         return True
     blocks = difflib.SequenceMatcher(a=short, b=long, autojunk=False).get_matching_blocks()
     return 3 * sum(block.size for block in blocks) >= 2 * len(long)
-
-
-def rounded_refusal(name: str, value: int) -> str:
-    """The sentence for an integer that float64 would round."""
-    return (
-        f"{name} holds the integer {value}, and numbers are float64, which rounds integers beyond "
-        "±2^53 "
-        f"({LARGEST_WHOLE:,}): leave the column out, name it in key, or divide it"
-    )
-
-
-def refuse_times(values: Any, name: str) -> None:
-    """Raise where an array or a column holds times: as numbers they could be of any unit."""
-    if values.dtype.kind in "mM":
-        raise InputError(
-            f"{name} holds times ({values.dtype}) where numbers are needed: give them as a number, "
-            "such as days since "
-            "a date, or explain a predict function of data frames by Marginal"
-        )
-
-
-def refuse_rounded(values: Any, name: str) -> None:
-    """Raise where a numpy array holds times, or an integer that float64 would round.
-
-    Integers of less than 8 bytes always fit.
-    """
-    refuse_times(values, name)
-    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
-        return
-    for extreme in (int(values.min()), int(values.max())):
-        if abs(extreme) > LARGEST_WHOLE:
-            raise InputError(rounded_refusal(name, extreme))
-
-
-def refuse_rounded_column(column: Any, name: str) -> None:
-    """Raise where a column of a data frame, nullable or not, holds times or large integers."""
-    refuse_times(column, f"column {name!r}")
-    dtype = numpy_dtype(column.dtype)
-    if dtype.kind in "iu":
-        refuse_rounded(column.dropna().to_numpy(dtype=dtype), f"column {name!r}")
-
-
-def refuse_rounded_columns(table: Any) -> None:
-    """Raise where any column of a data frame holds times or large integers.
-
-    Any other type passes.
-    """
-    if is_pandas(table):
-        for j, name in enumerate(table.columns):
-            refuse_rounded_column(table.iloc[:, j], str(name))

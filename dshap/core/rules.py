@@ -321,28 +321,6 @@ def _by_name(
     return tuple(given[label] for label in names)
 
 
-def as_array(name: str, given: Any) -> Any:
-    """A list of rows as an array, or an InputError; anything else unchanged."""
-    if not isinstance(given, list | tuple):
-        return given
-    try:
-        return np.asarray(given)
-    except ValueError as error:
-        raise InputError(
-            f"{name} is {shown(given)}, rows of different lengths: give (n, columns)"
-        ) from error
-
-
-def plain_array(given: Any) -> Any:
-    """The values of a table as an array; missing values of nullable columns become NaN."""
-    if not is_pandas(given):
-        return np.asarray(given)
-    is_number = all(kind.kind in "biuf" for kind in given.dtypes)
-    if is_number:
-        return given.to_numpy(dtype=float, na_value=np.nan)
-    return given.to_numpy()
-
-
 def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:
     """The absolute path that a text names; "~" is the home folder, file:// is taken.
 

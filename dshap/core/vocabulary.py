@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.errors import LARGEST_WHOLE, InputError, shown
+from dshap.core.errors import InputError, shown
+from dshap.core.floats import LARGEST_WHOLE
 
 Ids = NDArray[np.int64]
 """(length,): the token ids of a text."""

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
+from dshap.core.duck_typing import column_names
 from dshap.core.errors import InputError, NotFittedError, shown, unknown_name
 from dshap.core.records import FloatArray, Moments, Record, tree_sum
 from dshap.core.rows import sample_positions
@@ -49,7 +50,6 @@ from dshap.models.rows import (
     as_rows,
     checked_count,
     is_finite,
-    names_of_frame,
     row_blocks,
     row_roles,
 )
@@ -195,9 +195,7 @@ class KernelModel(ABC):
         if missing not in ("refuse", "skip"):
             raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
         given = as_blocks(X, y)
-        names = (
-            names_of_frame(X) if y is not None else names_of_frame(next(iter(given()), (None,))[0])
-        )
+        names = column_names(X) if y is not None else column_names(next(iter(given()), (None,))[0])
         blocks, known = self._numeric(given)
         positions = sample_positions(checked_count(blocks, missing), self.sample_size, self.seed)
         tune = Tune(self, positions, names, strengths, known=known)
@@ -247,7 +245,7 @@ class KernelModel(ABC):
             raise InputError(
                 "no row of the sample is left: all are held out, or hold NaN or infinity"
             )
-        names = feature_names if feature_names is not None else names_of_frame(sample_x)
+        names = feature_names if feature_names is not None else column_names(sample_x)
         with one_blas_thread():
             step = self._first_step(
                 x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known

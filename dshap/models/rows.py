@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
-from dshap.core.duck_typing import has_columns, is_sparse
-from dshap.core.errors import InputError, refuse_rounded, refuse_rounded_columns
+from dshap.core.duck_typing import column_names
+from dshap.core.errors import InputError
+from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import SPAN_ROWS, row_draws
-from dshap.core.rules import plain_array
 
 MICRO_BLOCK = 1024
 """Number of rows whose kernel matrix is held at once."""
@@ -29,15 +29,11 @@ SKIPPED = 3
 VALIDATION_PART = 0.1
 """Share of the rows not held out that validate a penalty."""
 
+LABELS = "; KernelLogistic takes labels of any kind"
+"""Advice for a target that is text."""
+
 Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 """Function that returns the table as (x, y) blocks, from its start at each call."""
-
-
-def names_of_frame(x: Any) -> tuple[str, ...] | None:
-    """Column names of a table, which has `.columns`; None for an array."""
-    if has_columns(x):
-        return tuple(str(name) for name in x.columns)
-    return None
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
@@ -51,7 +47,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
         A missing column, another number of columns, values that are no numbers, or integers
         beyond ±2^53.
     """
-    held = names_of_frame(x)
+    held = column_names(x)
     if names is not None and held is not None:
         labels = dict(zip(held, x.columns, strict=True))
         if missing := [name for name in names if name not in labels]:
@@ -59,18 +55,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
                 f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}"
             )
         x = x[[labels[name] for name in names]]
-    refuse_rounded_columns(x)
-    if is_sparse(x):
-        raise InputError("sparse input is not supported: give rows as a dense array, X.toarray()")
-    given = plain_array(x)
-    refuse_rounded(given, "the table")
-    _refuse_complex(given)
-    try:
-        rows = np.asarray(given, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"columns must be numbers: {error}; encode text as category codes"
-        ) from error
+    rows = floats_of(x, "the table", "columns must be numbers", "; encode text as category codes")
     if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
         wanted = "columns" if n_columns is None else n_columns
         raise InputError(f"rows have shape {rows.shape}: give (n, {wanted})")
@@ -111,9 +96,9 @@ def placed_blocks(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]
     names = None
     n_columns = None
     for x_block, y_block in blocks():
-        names = names or names_of_frame(x_block)
+        names = names or column_names(x_block)
         x = as_rows(x_block, n_columns, names)
-        y = _as_targets(y_block)
+        y = floats_of(y_block, "the target", "targets must be numbers", LABELS)
         n_columns = x.shape[1]
         if len(x) != len(y) or y.ndim not in (1, 2):
             raise InputError(
@@ -134,27 +119,6 @@ def placed_blocks(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]
         yield start, *_joined(waiting)
 
 
-def _refuse_complex(given: NDArray[Any]) -> None:
-    """Raise InputError for complex numbers, whose imaginary parts would be lost."""
-    if given.dtype.kind == "c":
-        raise InputError(
-            "Complex data not supported: give real numbers, such as the real and the imaginary "
-            "parts"
-        )
-
-
-def _as_targets(y: Any) -> FloatArray:
-    given = np.asarray(y)
-    refuse_rounded(given, "the target")
-    _refuse_complex(given)
-    try:
-        return np.asarray(given, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"targets must be numbers: {error}; KernelLogistic takes labels of any kind"
-        ) from error
-
-
 def _joined(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
 
@@ -171,7 +135,7 @@ def as_blocks(X: Any, y: Any) -> Blocks:
         return lambda: [(X, y)]
     if callable(X):
         return X
-    if isinstance(X, np.ndarray) or names_of_frame(X) is not None:
+    if isinstance(X, np.ndarray) or column_names(X) is not None:
         raise InputError("y is missing: fit(X, y), or fit(blocks) with blocks of (X, y)")
     if iter(X) is X:
         raise InputError(

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dshap.attributors.player_basis import OnePlayer, PlayerLearning, PlayerTerms
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.floats import as_array
 from dshap.core.records import FloatArray, Moments, tree_sum
 from dshap.core.rows import sample_positions, spans
-from dshap.core.rules import as_array
 from dshap.core.threads import one_blas_thread
 from dshap.core.types import Pass, replaced
 from dshap.kernels import Embedding, Nystrom

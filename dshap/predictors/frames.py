@@ -16,14 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.duck_typing import is_categorical, is_frame, is_lazy, is_pandas, numpy_dtype
-from dshap.core.errors import (
-    InputError,
-    refuse_rounded,
-    refuse_rounded_column,
-    refuse_rounded_columns,
-)
+from dshap.core.errors import InputError
+from dshap.core.floats import refuse_rounded_column
 from dshap.core.records import FloatArray
-from dshap.core.rules import plain_array
 from dshap.predictors.times import (
     DATE,
     from_microseconds,
@@ -201,29 +196,9 @@ def frame_of(table: Any) -> Any:
     )
 
 
-def floats_of(table: Any, what: str) -> FloatArray:
-    """Convert an array, a list or a data frame of numbers to float64 (n, columns).
-
-    `what` names it in messages.
-
-    Raises
-    ------
-    InputError
-        The table holds text, or an integer that float64 would round.
-    """
-    refuse_rounded_columns(table)
-    try:
-        given = plain_array(table)
-        rows = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} has text where numbers are needed: {error}") from error
-    refuse_rounded(given, what)
-    return rows
-
-
 def _numbers(column: Any, name: str) -> FloatArray:
     """The numbers (n,) of a column as float64."""
-    refuse_rounded_column(column, name)
+    refuse_rounded_column(column, f"column {name!r}")
     try:
         numbers: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.core.duck_typing import name_of, of_estimator
+from dshap.core.duck_typing import column_names, has_columns, name_of, of_estimator
 from dshap.core.errors import DshapError, InputError, PredictError, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import checked
@@ -72,11 +72,9 @@ def _numbered(n_outputs: int) -> tuple[str, ...]:
 
 def column_names_of(table: Any) -> tuple[str, ...] | None:
     """Column names of a table with `columns` or `feature_names`; None for arrays."""
-    names = getattr(table, "columns", None)
-    if names is None:
-        names = getattr(table, "feature_names", None)
-    if names is None:
-        return None
+    names = getattr(table, "feature_names", None)
+    if names is None or has_columns(table):
+        return column_names(table)
     return tuple(str(name) for name in names)
 
 

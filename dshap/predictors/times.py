@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_member
-from dshap.core.errors import LARGEST_WHOLE, InputError
+from dshap.core.errors import InputError
+from dshap.core.floats import LARGEST_WHOLE
 from dshap.core.records import FloatArray
 
 DATE = "date"

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.core.duck_typing import has_columns, of_estimator
-from dshap.core.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.floats import LARGEST_WHOLE, floats_of, rounded_refusal
 from dshap.core.records import BoolArray, FloatArray, digest_of
 from dshap.core.rules import checked
-from dshap.predictors.frames import floats_of
 from dshap.predictors.named import (
     NamedModel,
     checked_predict,
@@ -288,7 +288,7 @@ def _checked_background(
             "their splits: leave "
             "background out (path-dependent), or use Marginal(model.predict, background)"
         )
-    rows = floats_of(given, "background")
+    rows = np.array(floats_of(given, "background"))
     if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != library.n_columns:
         raise InputError(
             f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of "

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.floats import plain_array
 from dshap.core.records import FloatArray
-from dshap.core.rules import plain_array
 
 OF_MARGIN = 1e-5
 """Relative rounding error of a margin, compared with the largest one.

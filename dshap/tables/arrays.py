@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.blocks import RowBlock
-from dshap.core.errors import EmptyTableError, InputError, refuse_rounded, shown, unknown_name
+from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.floats import refuse_rounded, unmasked
 from dshap.tables.columns import (
     Layout,
     Names,
@@ -192,10 +193,7 @@ def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
 
 def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """The values as an array of bools, integers or floats; masked values are NaN."""
-    if isinstance(values, np.ma.MaskedArray):
-        refuse_rounded(values.compressed(), name)
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values, name))
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)
     if array.dtype.kind in "OUST":

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dshap.core.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.options import MISSING_POLICIES
 from dshap.core.records import BoolArray, FloatArray
 from dshap.predictors.times import DATE, from_microseconds, microseconds, misfit, time_kind, zone_of

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dshap.core.errors import EmptyTableError, InputError, unknown_name
-from dshap.core.rules import as_array
+from dshap.core.floats import as_array
 from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas

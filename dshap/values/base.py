@@ -14,9 +14,10 @@ import numpy as np
 
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
+from dshap.core.floats import as_array, floats_of
 from dshap.core.players import Players
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.core.rules import as_array, as_path, checked, plain_array
+from dshap.core.rules import as_path, checked
 from dshap.core.types import Link, Predictor
 from dshap.predictors.expansion import Expansion, ExpansionModel
 from dshap.predictors.frames import Frame, frame_of
@@ -291,10 +292,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
         head = data[:PROBE_ROWS]
     elif names is not None and is_pandas(data):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
-    try:
-        rows = np.array(plain_array(head), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"data has text where numbers are needed: {error}") from error
+    rows = floats_of(head, "data")
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows):
         return rows

@@ -12,10 +12,11 @@ import numpy as np
 
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas
 from dshap.core.errors import InputError, shown
+from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.types import Link, RowReader
 from dshap.loops.masking import Calls, Masks, mixed_bytes, mixed_values
-from dshap.predictors.frames import floats_of, frame_of
+from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.values.background import Background
 from dshap.values.base import PredictedValue, check_predict
@@ -196,7 +197,7 @@ def _is_streamed(background: Any) -> bool:
 
 def _rows_of(background: Any) -> FloatArray:
     """The background (b, columns) in memory; InputError unless it is a non-empty table."""
-    rows = floats_of(background, "background")
+    rows = np.array(floats_of(background, "background"))
     if rows.ndim != 2 or not len(rows):
         raise InputError(
             f"background has shape {rows.shape}: give at least one row, as (rows, columns)"
