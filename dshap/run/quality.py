@@ -16,7 +16,7 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.types import Design
 
 Note = dict[str, Any]
-"""What a cube notes of its MSE_v, as JSON: `Quality.to_dict`, and what is known of the rows."""
+"""The note of MSE_v in a cube, as JSON: `Quality.to_dict`, and facts about the rows."""
 
 
 @dataclass(frozen=True, eq=False)
