@@ -1,29 +1,33 @@
 # Two commands: `make demo` and `make test`.  Each makes .venv and installs what it needs.
-# `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make test-all` runs them too.
+# `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make test-all` runs them too;
+# `make test-systems` runs those that take hours, one after the other.
 PYTHON ?= python3
 BIN := .venv/bin
 
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
-.PHONY: demo test test-all coverage lint types benchmarks experiments constraints clean
+.PHONY: demo test test-all test-systems coverage lint types benchmarks experiments constraints clean
 
 demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
 
 test: .venv/installed-dev
-	$(call pytest,-m "not slow")
+	$(call pytest,-n 2 --dist worksteal -m "not slow and not systems")
 
 test-all: .venv/installed-dev
-	$(call pytest)
+	$(call pytest,-n 2 --dist worksteal -m "not systems")
+
+test-systems: .venv/installed-dev
+	$(call pytest,-m systems --timeout 0)
 
 coverage: .venv/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
-	$(call pytest,--cov --cov-report=term:skip-covered)
+	$(call pytest,-n 2 --dist worksteal -m "not systems" --cov --cov-report=term:skip-covered)
 
 define pytest
 	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
 	TMPDIR=$$files OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
-		$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10 $(1) && rm -rf $$files
+		$(BIN)/python -m pytest --durations=10 $(1) && rm -rf $$files
 endef
 
 lint: .venv/installed-dev

@@ -12,6 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,22 @@ def files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the syntax tree of a module."""
+    return tuple(ast.walk(tree_of(path)))
+
+
 def members(protocol: str) -> int:
     """Members of a protocol of `core/types.py` or `core/capabilities.py`, those of the protocols
     that it extends counted."""
-    trees = (
-        ast.parse((PACKAGE / name).read_text())
-        for name in ("core/types.py", "core/capabilities.py")
-    )
+    trees = (tree_of(PACKAGE / name) for name in ("core/types.py", "core/capabilities.py"))
     classes = {
         node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
     }
@@ -43,7 +53,7 @@ def members(protocol: str) -> int:
 
 def functions(path: Path) -> Iterator[tuple[int, str]]:
     """(statements, name) of every function of a module, those of functions inside it counted."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef):
             n_statements = sum(isinstance(each, ast.stmt) for each in ast.walk(node)) - 1
             yield n_statements, f"{path.relative_to(PACKAGE)}:{node.name}"
@@ -57,18 +67,14 @@ def longest_function() -> tuple[int, str]:
 
 def asked_kinds() -> int:
     """Calls of isinstance, hasattr and getattr."""
-    calls = (
-        node
-        for path in files()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-    )
+    calls = (node for path in files() for node in nodes_of(path) if isinstance(node, ast.Call))
     return sum(
         isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "hasattr", "getattr")
         for call in calls
     )
 
 
+@cache
 def imports(with_typing: bool = False) -> dict[str, set[str]]:
     """Module -> modules of the package that it imports, inside functions too; `with_typing` those
     that only a type checker reads as well."""
@@ -76,15 +82,15 @@ def imports(with_typing: bool = False) -> dict[str, set[str]]:
              for path in files()}  # fmt: skip
     out: dict[str, set[str]] = {}
     for name, path in names.items():
-        found, tree = out.setdefault(name, set()), ast.parse(path.read_text())
-        blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+        found = out.setdefault(name, set())
+        blocks = (node for node in nodes_of(path) if isinstance(node, ast.If))
         checking = [
             block
             for block in blocks
             if "TYPE_CHECKING" in ast.unparse(block.test) and not with_typing
         ]
         free = {id(node) for block in checking for node in ast.walk(block)}
-        for node in ast.walk(tree):
+        for node in nodes_of(path):
             if id(node) in free:
                 continue
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dshap"):
@@ -203,10 +209,10 @@ FRAGMENT = re.compile(
 """The first words of a docstring that has no subject."""
 
 
-def prose(tree: ast.AST) -> list[ast.Constant]:
+def prose(path: Path) -> list[ast.Constant]:
     """Strings that stand alone as statements: docstrings, and the lines under fields and
     constants."""
-    alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    alone = (node.value for node in nodes_of(path) if isinstance(node, ast.Expr))
     return [
         each for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
@@ -217,7 +223,7 @@ def fragments() -> list[str]:
     return [
         f"{path.relative_to(PACKAGE)}:{each.lineno} {each.value.strip()[:80]}"
         for path in files()
-        for each in prose(ast.parse(path.read_text()))
+        for each in prose(path)
         if FRAGMENT.match(each.value.strip())
     ]
 
@@ -242,7 +248,7 @@ def syntax() -> dict[str, int]:
     nodes = [
         node
         for path in files()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if not isinstance(node, ast.Load | ast.Store)
     ]
     ternaries = [node for node in nodes if isinstance(node, ast.IfExp)]
@@ -268,7 +274,7 @@ def defined_twice() -> dict[str, list[str]]:
     """Public classes and functions that several modules define -> these modules."""
     homes: dict[str, list[str]] = {}
     for path in files():
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     return {name: where for name, where in sorted(homes.items()) if len(where) > 1}

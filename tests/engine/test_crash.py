@@ -137,6 +137,28 @@ def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish
     assert verify_cube(store) == []
 
 
+@pytest.mark.systems
+@pytest.mark.parametrize("seed", range(100))
+def test_a_job_killed_at_any_moment_again_and_again(tmp_path, undisturbed, finish, seed):
+    """SIGKILL of all its processes within some seconds, ten times; each time the next run goes on."""
+    draws = np.random.default_rng(seed)
+    store = tmp_path / "cube.zarr"
+    before: dict[str, tuple[int, int]] = {}
+    for where in draws.choice(["here", "cluster"], 10):
+        with running(store, "observational", where) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(float(draws.uniform(2.0, 12.0)))
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        after = marks(store)
+        assert {name: after[name] for name in before} == before
+        before = after
+    finish(store, "observational")
+    assert_same_bits(open_cube(undisturbed["observational"]), open_cube(store))
+    assert verify_cube(store) == []
+
+
 def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undisturbed, finish):
     """40 rows, one block: partial sums of coalition groups are kept."""
     store = tmp_path / "cube.zarr"

@@ -2,7 +2,6 @@
 method ends."""
 
 import io
-import itertools
 import pickle
 import warnings
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression  # scikit-learn 1.5 or later
 from sklearn.metrics import log_loss
@@ -17,12 +17,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from dshap.core.errors import InputError
 from dshap.core.records import Record
-from dshap.core.rows import SPAN_ROWS, sample_positions
+from dshap.core.rows import sample_positions
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import FourierExpansion, KernelLogistic
 from dshap.models.logistic import LogisticStep
 from dshap.models.newton import PENALTIES, Newton, class_pairs, contrasts, logistic_sums, newton_on
-from tests.models.row_blocks import block_of
+from tests.models.row_blocks import block_of, chunks
 
 NAMES = np.array(["high", "low", "middle"])
 
@@ -206,23 +206,19 @@ def test_labels_of_any_kind(labels, classes):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_chunks_of_the_input_do_not_change_a_bit(k):
-    n = SPAN_ROWS + 4000  # two spans
-    x, number = make_table(n)
+@settings(max_examples=15, deadline=None)
+@given(chunks=chunks(400))
+def test_any_chunks_of_the_input_give_the_same_bits(k, chunks):
+    """Seven spans of 64 rows, the last of 16."""
+    x, number = make_table(400)
     y = labels_of(number, k)
-
-    def blocks(cuts):
-        edges = [0, *cuts, n]
-        return lambda: ((x[a:b], y[a:b]) for a, b in itertools.pairwise(edges))
-
-    def make():
-        return KernelLogistic(RBF("median"), Nystrom(12), "validate", holdout=0.1, sample_size=3000)
-
-    whole = make().fit(x, y)
-    for given in (blocks([1, 1000, 1000, 66000]), list(blocks([65000])())):
-        model = make().fit(given)
-        assert model.expansion_.digest() == whole.expansion_.digest()
-        assert str(model.report_) == str(whole.report_)
+    model = KernelLogistic(RBF("median"), Nystrom(12), "validate", holdout=0.1, sample_size=300)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dshap.models.rows.SPAN_ROWS", 64)
+        whole = model.unfitted().fit(x, y)
+        parts = model.unfitted().fit(chunks(x, y))
+    assert parts.expansion_.digest() == whole.expansion_.digest()
+    assert str(parts.report_) == str(whole.report_)
 
 
 def test_the_pieces_a_cluster_runs_give_the_same_bits():

@@ -2,7 +2,6 @@
 of."""
 
 import io
-import itertools
 import pickle
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from hypothesis import given, settings
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge as PeerRidge  # scikit-learn 1.5 or later
 from sklearn.metrics import r2_score
@@ -26,7 +26,7 @@ from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge import PENALTIES
 from dshap.models.rows import placed_blocks
 from dshap.values import KernelInterventional
-from tests.models.row_blocks import block_of
+from tests.models.row_blocks import block_of, chunks
 
 BIKE = [
     "season",
@@ -163,24 +163,18 @@ def test_a_large_mean_of_the_target_costs_no_digits():
 
 @pytest.mark.parametrize("embedding", both_embeddings(20))
 @pytest.mark.parametrize("penalty", [1e-4, "validate"])
-def test_chunks_of_the_input_do_not_change_a_bit(penalty, embedding):
-    n = SPAN_ROWS + 4000  # two spans
-    x, y = make_table(n, k=2)
-
-    def blocks(cuts):
-        edges = [0, *cuts, n]
-        return lambda: ((x[a:b], y[a:b]) for a, b in itertools.pairwise(edges))
-
-    make = lambda: KernelRidge(RBF("median"), embedding, penalty, holdout=0.1)  # noqa: E731
-    whole = make().fit(x, y)
-    for given in (
-        blocks([1, 1000, 1000, 66000]),
-        blocks(range(7001, n, 7001)),
-        list(blocks([65000])()),
-    ):
-        model = make().fit(given)
-        np.testing.assert_array_equal(weights_of(model), weights_of(whole))
-        np.testing.assert_array_equal(model.r2_, whole.r2_)
+@settings(max_examples=15, deadline=None)
+@given(chunks=chunks(300))
+def test_any_chunks_of_the_input_give_the_same_bits(penalty, embedding, chunks):
+    """Five spans of 64 rows, the last of 44."""
+    x, y = make_table(300, k=2)
+    model = KernelRidge(RBF("median"), embedding, penalty, holdout=0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dshap.models.rows.SPAN_ROWS", 64)
+        whole = model.unfitted().fit(x, y)
+        parts = model.unfitted().fit(chunks(x, y))
+    np.testing.assert_array_equal(weights_of(parts), weights_of(whole))
+    np.testing.assert_array_equal(parts.r2_, whole.r2_)
 
 
 def test_the_pieces_a_cluster_runs_give_the_same_bits():
@@ -427,8 +421,8 @@ def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
 def test_what_is_no_table_of_real_numbers_is_refused():
     """Complex numbers would lose their imaginary parts; sparse matrices are no arrays."""
     x, y = make_table()
-    for given, target in ((x + 1j, y), (x, y + 1j), (scipy.sparse.csr_array(x), y)):
+    for rows, target in ((x + 1j, y), (x, y + 1j), (scipy.sparse.csr_array(x), y)):
         with pytest.raises(InputError, match="not supported"):
-            KernelRidge(RBF(1.0), Nystrom(10)).fit(given, target)
+            KernelRidge(RBF(1.0), Nystrom(10)).fit(rows, target)
     with pytest.raises(InputError, match="Complex data"):
         KernelRidge(RBF(1.0), Nystrom(10)).fit(x, y).predict(x + 1j)
