@@ -21,6 +21,7 @@ ELSEWHERE = {
     "attributors/linear.py": "values/test_linear_gaussian.py",
     "attributors/nodes.py": "attributors/test_quadrature.py",
     "attributors/player_basis.py": "models/test_shapley.py",
+    "attributors/states.py": "attributors/test_method.py",
     "attributors/trees.py": "values/test_trees.py",
     "blocks.py": "core/test_types.py",
     "errors.py": "test_mistakes.py",

@@ -143,14 +143,14 @@ class ClosedFormAttributor(Instances):
 
     def state(self) -> State:
         """The state of the closed form, loaded or made once."""
-        state: State | None = self._cache.get("state")
+        state: State | None = self.cache.get("state")
         if state is None:
             if self.state_name:
                 state = self.store.get(self.state_name, State)
             else:
                 state = self.form.prepare(Moments())
             if self.is_kept:
-                self._cache["state"] = state
+                self.cache["state"] = state
         return state
 
     def _base(self) -> FloatArray:

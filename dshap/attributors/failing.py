@@ -174,6 +174,13 @@ def sparing(
     raise error
 
 
+def not_all_failed(found: Attribution) -> Attribution:
+    """The attributions, or a `PredictError` if every row failed."""
+    if found.reasons and not found.is_ok.any():
+        raise PredictError(next(iter(found.reasons.values())))
+    return found
+
+
 def _reasons(
     attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception
 ) -> dict[int, str]:

@@ -109,10 +109,11 @@ class Instances:
     """Whether states stay in memory once loaded."""
     is_active: BoolArray
     """(d of the cube,): players that are explained; the others have constant columns and φ = 0."""
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Loaded states and what follows from them, by name; it is not sent to workers."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": {}}
+        return {**self.__dict__, "cache": {}}
 
     def micro_blocks(self, rows: FloatArray) -> list[slice]:
         """Slices of the rows, one for each micro-block."""
@@ -122,9 +123,9 @@ class Instances:
 
     def base(self) -> FloatArray:
         """E f (k,), the expectation behind v(empty), before the link."""
-        if "base" not in self._cache:
-            self._cache["base"] = self._base()
-        return np.asarray(self._cache["base"])
+        if "base" not in self.cache:
+            self.cache["base"] = self._base()
+        return np.asarray(self.cache["base"])
 
     def mean_prediction(self) -> FloatArray:
         """The mean prediction (k,) over the data."""
@@ -232,6 +233,8 @@ class Game(Instances):
     """Number of tiles whose states are joined and evaluated together."""
     range_names: tuple[str, ...] = ()
     """State files of the smallest and largest predictions over the data and the explained rows."""
+    names: tuple[str, ...] = ()
+    """State file of each coalition tile; empty where nothing is learned from the data."""
 
     @property
     def all_tiles(self) -> list[int]:
@@ -271,9 +274,9 @@ class Game(Instances):
 
     def ranges(self, started: Started) -> FloatArray:
         """The widest range (n, k') that the values of each row may have: see `ranges_of`."""
-        if "extremes" not in self._cache:
-            self._cache["extremes"] = self._extremes()
-        least, largest = self._cache["extremes"]
+        if "extremes" not in self.cache:
+            self.cache["extremes"] = self._extremes()
+        least, largest = self.cache["extremes"]
         return ranges_of(
             self.value.link, least, largest, self.base(), started.prediction, started.ends
         )
@@ -323,16 +326,14 @@ class LearnedGame(Game):
     """A game whose states were learned from all rows of the data, and are loaded from the store."""
 
     value: LearnsFromData
-    names: tuple[str, ...]
-    """State file of each coalition tile."""
 
     def state(self, tiles: Sequence[int]) -> State:
         name = " ".join(self.names[tile] for tile in tiles)
-        state: State | None = self._cache.get(name)
+        state: State | None = self.cache.get(name)
         if state is None:
             state = self.value.join([self.store.get(self.names[tile], State) for tile in tiles])
             if self.is_kept:
-                self._cache[name] = state
+                self.cache[name] = state
         return state
 
 

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.attributors.choice import Chosen, choose, sampled
 from dshap.attributors.contraction import Contraction
 from dshap.attributors.failing import is_of_rows, text_of
 from dshap.attributors.game import Game, Instances
 from dshap.core.blocks import N_ENDS, Attribution, Status
-from dshap.core.capabilities import OfTexts, Pilot, Work, is_of_texts
-from dshap.core.errors import InputError
-from dshap.core.options import RunOptions
+from dshap.core.capabilities import OfTexts
 from dshap.core.records import FloatArray
 from dshap.core.rows import spans
-from dshap.core.types import Design, Explained
-from dshap.core.vocabulary import Vocabulary
-from dshap.designs.by_length import DesignByLength
-from dshap.designs.on_graphs.design import GraphDesign, OfChains
+from dshap.core.types import Design
 from dshap.predictors.token_function import by_length
 
 KEPT_DESIGNS = 8
 """The most designs (one per length) whose solutions a process keeps."""
-TRIED = 8
-"""Number of players that a user's design function is first called with."""
 
 
 @dataclass(kw_only=True)
@@ -87,103 +79,6 @@ class TextAttributor(Instances):
             is_active=np.ones(length, dtype=bool),
         )
         return Contraction(game, (tuple(game.all_tiles),), has_pairs=False)
-
-
-def _check(value: OfTexts, options: RunOptions) -> None:
-    """Raise InputError for options that texts, whose players differ from row to row, lack."""
-    asked = {
-        "tol": (
-            options.tol,
-            "lets one list of coalitions grow, and texts have a list for each length",
-        ),
-        "interactions": (
-            options.interactions,
-            "are of pairs of players, and each text has its own players",
-        ),
-        "stochastic": (options.stochastic, "is for Marginal"),
-        "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
-        "coalition_groups": (
-            options.coalition_groups not in (None, 1),
-            "cuts one list of coalitions, and texts have a list for each length",
-        ),
-        "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
-    }
-    for name, (is_asked, why) in asked.items():
-        if is_asked:
-            raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
-
-
-def design_of_texts(value: Explained, design: Any) -> Any:
-    """The design as given; for texts, a function of the length becomes a design by length.
-
-    An `OfChains` design is called with a first length.
-    """
-    if isinstance(design, Design | type) or not (callable(design) and is_of_texts(value)):
-        return design
-    if isinstance(design, OfChains):
-        return design(TRIED)
-    return DesignByLength(design, TRIED)
-
-
-@dataclass(frozen=True)
-class ChosenOfTexts(Chosen):
-    """The method for texts: the design of the longest, and its kind for other lengths."""
-
-    def work(self) -> Work:
-        """As for tables, plus the bytes that designs of other lengths keep."""
-        work = super().work()
-        kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
-        return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))
-
-    @property
-    def is_base_by_row(self) -> bool:
-        """True: v(empty) may depend on the row, at least through its length."""
-        return True
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the texts."""
-        found: Vocabulary = self.value.vocabulary
-        return found
-
-
-def choose_of_texts(
-    design: Design | str, value: OfTexts, options: RunOptions, seed: int
-) -> tuple[ChosenOfTexts, RunOptions]:
-    """Choose the design that explains texts, and adapt the options.
-
-    `value` is the value function of the longest text.
-
-    Raises
-    ------
-    InputError
-        An option or design that needs the same players in all rows.
-    """
-    _check(value, options)
-    chosen = choose(design, value, options.max_coalitions, seed, _sampled_by_itself)
-    assert chosen.design is not None  # a value function of texts has no closed form
-    if isinstance(chosen.design, Pilot):
-        raise InputError(
-            "kriging chooses from a pilot of rows that have the same players, and each text has "
-            "its own: give "
-            "design='kernelshap' or 'permutation', or one of dshap.designs"
-        )
-    if isinstance(chosen.design, GraphDesign) and not chosen.design.graph.is_chain:
-        raise InputError(
-            f"the design is of a graph of {chosen.design.n_players} players that is no chain, and "
-            "a text has the chain "
-            "of its tokens: leave graph out"
-        )
-    of_longest = chosen.design.with_players(len(value.players))
-    return ChosenOfTexts(value, of_longest, why=chosen.why), replace(options, coalition_groups=1)
-
-
-def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
-    """The sampled design that "auto" takes for texts: see `ByItself`."""
-    design = sampled("kernelshap", len(value.players), limit, seed)
-    return Chosen(
-        value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer"
-    )
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,28 @@ class Attribution:
         own = {int(at[i]): reason for i, reason in self.reasons.items()}
         return replace(self, **placed, reasons={**own, **reasons})
 
+    @staticmethod
+    def joined(parts: Sequence[Attribution]) -> Attribution:
+        """The attributions of all rows, from those of consecutive rows."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts], axis)
+            for name, _, axis in first._by_row()
+        }
+        starts = np.cumsum([0, *(len(part.phi) for part in parts)]).tolist()
+        reasons = {
+            start + position: reason
+            for start, part in zip(starts, parts, strict=False)
+            for position, reason in part.reasons.items()
+        }
+        stated = {
+            name: np.max([part.stated[name] for part in parts], axis=0).tolist()
+            for name in first.stated
+        }
+        return replace(first, **arrays, stated=stated, reasons=reasons)
+
     def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
         """List (field, its array, the axis of the rows) of every array that is present."""
         axes = dict.fromkeys(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from dshap.attributors.failing import sparing, with_bad_rows
+from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
 from dshap.core.blocks import REASONS, Attribution, RowBlock
 from dshap.core.capabilities import check_unchanged
 from dshap.core.errors import FailedBlocksError, PredictError
@@ -222,15 +222,8 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
             attribution = evaluation.attributor.attribute(block.good)
         except Exception as error:
             attribution = sparing(error, evaluation.attributor.attribute, block.good)
-        attribution = _not_all_failed(with_bad_rows(attribution))
+        attribution = not_all_failed(with_bad_rows(attribution))
     return evaluation.write(tile, block, attribution)
-
-
-def _not_all_failed(attribution: Attribution) -> Attribution:
-    """The attributions, or a `PredictError` if every row failed: the block itself is at fault."""
-    if attribution.reasons and not attribution.is_ok.any():
-        raise PredictError(next(iter(attribution.reasons.values())))
-    return attribution
 
 
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
@@ -264,7 +257,7 @@ def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> di
     for name in partial:
         evaluation.store.remove(name)
     with naming(tile, block):
-        attribution = _not_all_failed(attribution)
+        attribution = not_all_failed(attribution)
     return evaluation.write(tile, block, attribution)
 
 

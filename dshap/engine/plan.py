@@ -6,8 +6,6 @@ the number or the memory of workers: these can only refuse it.
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -16,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.blocks import N_ENDS
 from dshap.core.errors import DoesNotFitError
 from dshap.core.rows import spans
+from dshap.core.tiling import Tiling
 
 OPERATIONS_PER_SECOND = 1.5e10
 """The assumed speed of one core on small matrix products.
@@ -51,49 +49,18 @@ class Stage:
     """The unit of finished work that a resumed run does not compute again."""
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Plan(Tiling):
     """How a run is cut into tiles and stages: all that the executors need to know."""
 
     n_rows: int
-    data_rows: int
     n_players: int
     """Number of players of the design; players whose columns are constant are left out."""
-    n_outputs: int
-    """Number of outputs after the link."""
-    n_replicates: int
-    """Number of jackknife groups; if there are none, of replicates for the noise of the model."""
-    n_coalitions: int
     pilot_rows: int
     """Number of rows whose values the design sees before the evaluation, to settle its choices."""
-    pilot_coalitions: int
-    """Number of coalitions whose values the design asks for first."""
-    instance_tile: int
-    chunk_rows: int
-    """Number of rows of an inner chunk of the cube; an instance tile is one shard."""
-    micro_rows: int
-    coalition_tile: int
-    coalition_groups: int
-    join_tiles: int
-    """Number of coalition tiles whose states are evaluated together as one."""
-    row_span: int
-    cache_bytes: int
-    """Bytes of prepared states that a worker keeps in memory."""
-    tol: float | None
-    """The error at which rounds end for a row; None: all coalitions are evaluated for every row."""
-    stage_coalitions: tuple[int, ...]
-    """The total number of coalitions after each round."""
-    stochastic: bool
-    """Whether the model is stochastic: every prediction is then made twice."""
-    interactions: bool
-    """Whether interactions of pairs of players are computed beside the attributions."""
-    is_closed_form: bool
-    """Whether a closed form gives the attributions, without a list of coalitions."""
     stages: tuple[Stage, ...]
     reasons: tuple[tuple[str, str], ...]
     """(choice, reason) of each option that was "auto"."""
-    learns_range: bool = False
-    """Whether the range of the rows' predictions is learned first, as a floor of errors."""
 
     @property
     def n_instance_tiles(self) -> int:
@@ -104,26 +71,6 @@ class Plan:
     def instance_spans(self) -> list[tuple[int, int]]:
         return spans(0, self.n_rows, self.instance_tile)
 
-    @property
-    def coalition_spans(self) -> list[tuple[int, int]]:
-        """(start, stop) of the tiles of proper coalitions, without the empty and the full one.
-
-        A closed form has one empty tile.
-        """
-        if self.is_closed_form:
-            return [(N_ENDS, N_ENDS)]
-        edges = sorted({N_ENDS, *self.stage_coalitions, self.pilot_coalitions or N_ENDS})
-        return [
-            span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)
-        ]
-
-    @property
-    def round_tiles(self) -> list[list[int]]:
-        """The indices of the coalition tiles that each round adds."""
-        ends = [stop for _, stop in self.coalition_spans]
-        cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
-        return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
-
     def pilot_positions(self, n_coalitions: int) -> list[int]:
         """Evenly spaced positions of the rows that a pilot of the first `n_coalitions` sees.
 
@@ -132,17 +79,6 @@ class Plan:
         n = min(PILOT_ROWS, self.n_rows, self.pilot_rows * (self.n_coalitions // n_coalitions))
         positions: list[int] = np.linspace(0, self.n_rows - 1, n).round().astype(int).tolist()
         return positions
-
-    @property
-    def groups(self) -> list[list[int]]:
-        """The indices of the coalition tiles in each group; groups are as even as possible."""
-        n_tiles = len(self.coalition_spans)
-        cuts = [n_tiles * g // self.coalition_groups for g in range(self.coalition_groups + 1)]
-        return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
-
-    @property
-    def data_spans(self) -> list[tuple[int, int]]:
-        return spans(0, self.data_rows, self.row_span)
 
     @property
     def range_spans(self) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import n_partial_sums
 from dshap.core.rows import SPAN_ROWS, spans
+from dshap.core.tiling import Tiling
 from dshap.core.types import RowReader
 from dshap.engine.plan import PILOT_ROWS, Plan, Stage
 from dshap.engine.tiles import cut_tiles
@@ -42,7 +43,6 @@ def make_plan(
     When `data` is None it has been learned already, from `data_rows` rows.  `noise_replicates` is
     the number of replicates for the noise of a stochastic model, where the design has none.
     """
-    value = work.value
     info = work.info
     players = work.value.players
     if info.n_players != len(players):
@@ -57,28 +57,14 @@ def make_plan(
         )
     if data is not None:
         data_rows = data.n_rows
-    n_replicates = info.n_replicates or noise_replicates
+    tiling = tiling_of(work, rows.n_rows, data_rows, options, noise_replicates)
     plan = Plan(
-        **cut_tiles(work, rows.n_rows, data_rows, n_replicates, options),
+        **vars(tiling),
         n_rows=rows.n_rows,
-        data_rows=data_rows,
         n_players=info.n_players,
-        n_outputs=len(value.link.outputs(value.model.output_names)),
-        n_replicates=n_replicates,
-        n_coalitions=info.n_coalitions,
         pilot_rows=_pilot_rows(rows.n_rows) if work.pilot_coalitions or options.tol else 0,
-        pilot_coalitions=work.pilot_coalitions,
-        row_span=options.row_span or SPAN_ROWS,
-        tol=options.tol,
-        stochastic=options.stochastic,
-        interactions=options.interactions,
-        stage_coalitions=work.stage_coalitions if options.tol else (info.n_coalitions,),
-        is_closed_form=work.is_closed_form,
         stages=(),
         reasons=reasons,
-        learns_range=not work.is_closed_form
-        and bool(n_replicates)
-        and (not info.is_whole or options.stochastic),
     )
     if data is None:
         learning = []
@@ -94,6 +80,31 @@ def make_plan(
         bounds = []
     last = _evaluation(plan, work, rows, data, options)
     return replace(plan, stages=(_census(plan, rows), *learning, *bounds, *pilot, last))
+
+
+def tiling_of(
+    work: Work, n_rows: int, data_rows: int, options: RunOptions, noise_replicates: int = 0
+) -> Tiling:
+    """Cut the tiles of explaining `n_rows` rows with what is learned from `data_rows` rows."""
+    info = work.info
+    value = work.value
+    n_replicates = info.n_replicates or noise_replicates
+    is_sampled = not info.is_whole or options.stochastic
+    return Tiling(
+        **cut_tiles(work, n_rows, data_rows, n_replicates, options),
+        data_rows=data_rows,
+        n_outputs=len(value.link.outputs(value.model.output_names)),
+        n_replicates=n_replicates,
+        n_coalitions=info.n_coalitions,
+        pilot_coalitions=work.pilot_coalitions,
+        row_span=options.row_span or SPAN_ROWS,
+        tol=options.tol,
+        stage_coalitions=work.stage_coalitions if options.tol else (info.n_coalitions,),
+        stochastic=options.stochastic,
+        interactions=options.interactions,
+        is_closed_form=work.is_closed_form,
+        learns_range=not work.is_closed_form and n_replicates > 0 and is_sampled,
+    )
 
 
 def _pilot_rows(n_rows: int) -> int:

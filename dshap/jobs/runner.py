@@ -45,7 +45,7 @@ from dshap.predictors.times import times_of
 from dshap.run.difference import refuse_difference
 from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation
 from dshap.run.fitting import fit_models, fit_stages
-from dshap.run.identity import NUMERICS_VERSION, Way
+from dshap.run.identity import NUMERICS_VERSION, settle
 from dshap.run.quality import Note
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
@@ -221,10 +221,10 @@ def _planned(job: Job, table: JobRows, model: Model, fit: tuple[Stage, ...]) -> 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:
     value = _value_of(explain, table.context(model))
     reader = table.reader
-    way = Way.of(
+    settled = settle(
         value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
     )
-    plan = way.plan(reader, open_source(value.data) if reads_data(value) else None)
+    plan = settled.plan(reader, open_source(value.data) if reads_data(value) else None)
     check_quality(explain, plan, reader)
     return plan
 
@@ -390,7 +390,7 @@ class _Run:
     def _explained(self, explain: ExplainTable, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
         name = explain.name
-        learns = explanation.work.chosen.learns
+        learns = explanation.work.method.learns
         failure = None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)

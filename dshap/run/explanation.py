@@ -17,15 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from dshap.attributors.choice import check_kinds, choose, learns, reads_data
-from dshap.attributors.texts import design_of_texts
-from dshap.core.blocks import N_ENDS
-from dshap.core.capabilities import is_of_texts, is_scaled, streams_data, tuned
+from dshap.attributors.choice import (
+    check_kinds,
+    choose,
+    design_of,
+    learns,
+    reads_data,
+    refuse_to_prepare,
+)
+from dshap.attributors.states import States
+from dshap.core.capabilities import is_scaled
 from dshap.core.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.core.options import RunOptions
 from dshap.core.records import Record
 from dshap.core.threads import process_threads
-from dshap.core.types import Design, Explained, GivenAttributor, RecordStore, RowReader
+from dshap.core.types import Design, Explained, RecordStore, RowReader
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
@@ -52,9 +58,10 @@ from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import refuse_other_run
 from dshap.run.identity import (
     NUMERICS_VERSION,
-    Way,
+    Settled,
     cube_layout,
     fingerprint_of,
+    settle,
     states_follow_from,
     stored_plan,
 )
@@ -63,7 +70,7 @@ from dshap.run.learning import (
     coalition_errors,
     learn_states,
     learned,
-    settled_design,
+    settled_method,
     with_landmarks,
 )
 from dshap.run.prepared import (
@@ -74,7 +81,7 @@ from dshap.run.prepared import (
     refuse_other,
     save_prepared,
 )
-from dshap.run.quality import Note, Quality, check_measurable, mean_by_sizes
+from dshap.run.quality import Note, Quality, mean_by_sizes
 from dshap.run.session import Session
 from dshap.tables import (
     Census,
@@ -125,7 +132,7 @@ class Explanation:
         taken before; `seed` is that of a sampled design that is not given; `prepared` holds the
         states of this value function.
         """
-        asked = design_of_texts(value, design)
+        asked = design_of(value, design)
         check_kinds(value, asked)
         inputs = Inputs.open(
             value,
@@ -141,24 +148,25 @@ class Explanation:
             is_active = None
         else:
             is_active = inputs.active_players()
-        way = Way.of(
+        settled = settle(
             inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
         )
-        for text in way.unknown_errors.values():
+        for text in settled.unknown_errors.values():
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
         if session.is_local:  # tasks run one at a time, so each may use all threads
-            way = replace(way, chosen=way.chosen.with_threads(process_threads()))
-        run = fingerprint_of(inputs, way, prepared)
+            method = settled.method.with_threads(process_threads())
+            settled = replace(settled, method=method)
+        run = fingerprint_of(inputs, settled, prepared)
         refuse_other_run(path, run, inputs, session)
-        _check_first_rows(inputs, is_new=read_run(path) is None and not way.options.stochastic)
+        _check_first_rows(inputs, is_new=read_run(path) is None and not settled.options.stochastic)
         if prepared is None:
             data_rows = 0
         else:
             data_rows = prepared.data.n_rows
-        plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
-        layout = cube_layout(inputs, way, plan, run)
-        explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
+        plan = stored_plan(path) or settled.plan(inputs.rows, inputs.data, data_rows)
+        layout = cube_layout(inputs, settled, plan, run)
+        explanation = cls(path, layout, _run(inputs, settled, plan, path, layout, prepared))
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
@@ -190,7 +198,7 @@ class Explanation:
             return self
         is_new = self.create()
         work = self.work
-        for name in work.states.mend():
+        for name in work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
         for name in clear_orphans(self.path):
             session.progress.say(f"{name} was left unfinished by a killed run: it is removed")
@@ -198,14 +206,14 @@ class Explanation:
             session.progress.say(line)
         try:
             work = with_landmarks(session, work)
-            attributor, stated = learned(session, work)
+            attributor, facts = learned(session, work)
             failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
         # a bad option that only the run could detect: leave no store behind
         except InputError:
             if is_new and not work.cube.done():
                 remove_store(self.path)
             raise
-        if stated:
+        if stated := facts.notes.get("closed_form"):
             work.cube.write_note("closed_form", {**stated, **work.cube.stated()})
         if not any(failure.is_whole for failure in failures):
             work.cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
@@ -251,20 +259,29 @@ def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
 
 
 def _run(
-    inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None
+    inputs: Inputs,
+    settled: Settled,
+    plan: Plan,
+    path: Path,
+    layout: CubeLayout,
+    prepared: Prepared | None,
 ) -> Run:
     """Build the `Run` of a planned explanation."""
     run = layout.run["fingerprint"]
+    digest = layout.run["digest"]
+    states = States(
+        store=states_of(path, None if prepared is None else prepared.path),
+        follows_from=states_follow_from(run, plan),
+        is_active=settled.is_active,
+        data=inputs.data,
+        run_digest=digest,
+    )
     return Run(
-        chosen=way.chosen,
+        method=settled.method,
         plan=plan,
         rows=inputs.rows,
-        data=inputs.data,
-        writer=CubeWriter(path, layout, layout.run["digest"]),
-        states=states_of(path, None if prepared is None else prepared.path),
-        follows_from=states_follow_from(run, plan),
-        run_digest=layout.run["digest"],
-        is_active=way.is_active,
+        states=states,
+        writer=CubeWriter(path, layout, digest),
         keep_rows=bool(layout.columns),
     )
 
@@ -278,15 +295,11 @@ def prepare_value(
 ) -> Prepared:
     """Learn the states of a value function in an open session, as `dshap.prepare` does."""
     check_kinds(value, design)
-    _refuse_to_prepare(value)
+    refuse_to_prepare(value, session.options.missing)
     if not may_prepare(path):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options = session.options
     missing = session.options.missing
-    if missing == "pass" and learns(value):
-        raise InputError(
-            'missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"'
-        )
     if rows is None:
         names = value.model.feature_names
         n_columns = value.model.n_columns
@@ -298,21 +311,24 @@ def prepare_value(
         data = open_for(value, rows, session, missing=missing)
         refuse_unknown_categories(data, session)
     census = take_census(data, session)
-    chosen = choose(design, value, options.max_coalitions)
-    if chosen.design is not None:  # no rows are explained here for a pilot to choose by
-        chosen = replace(chosen, design=tuned(chosen.design, Record()))
-    plan = make_plan(chosen.work(), data, data, options, (("design", chosen.why),))
+    method = choose(design, value, options.max_coalitions)
+    method = method.tuned(Record())  # no rows are explained here for a pilot to choose by
+    plan = make_plan(method.work(), data, data, options, (("design", method.why),))
     plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
     plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
     kept = DataSummary.of(data, census)
     run = {
         "numerics": NUMERICS_VERSION,
-        "value": chosen.value_fingerprint(),
+        "value": method.value_fingerprint(),
         "data": kept.fingerprint(),
     }
-    chosen = replace(chosen, why="given")
     prepared = Prepared(
-        chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span
+        replace(method, why="given"),
+        path,
+        states_follow_from(run, plan),
+        kept,
+        plan.coalition_tile,
+        plan.row_span,
     )
     damaged = repair(path)
     for damage in damaged:
@@ -332,20 +348,6 @@ def prepare_value(
     return prepared
 
 
-def _refuse_to_prepare(value: Explained) -> None:
-    """Raise an InputError for a value function that learns nothing from data."""
-    why = {
-        "is an attributor": isinstance(value, GivenAttributor),
-        "learns from no rows": is_of_texts(value),
-        "reads its data for every row that is explained": streams_data(value),
-    }
-    for reason, is_so in why.items():
-        if is_so:
-            raise InputError(
-                f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself"
-            )
-
-
 def _states_of(
     prepared: Prepared,
     plan: Plan,
@@ -355,14 +357,12 @@ def _states_of(
     session: Session,
 ) -> Run:
     """Build the `Run` of prepared states, with the landmarks chosen; only states are written."""
+    is_active = np.ones(len(prepared.value.players), dtype=bool)
     run = Run(
-        chosen=prepared.chosen.without_data(),
+        method=prepared.method.without_data(),
         plan=plan,
         rows=rows,
-        data=data,
-        states=states,
-        follows_from=prepared.follows_from,
-        is_active=np.ones(len(prepared.value.players), dtype=bool),
+        states=States(states, prepared.follows_from, is_active, data),
     )
     return with_landmarks(session, run)
 
@@ -379,7 +379,7 @@ def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowR
             "or a source"
         )
     work = explanation.work
-    check_measurable(work.chosen)
+    work.method.measurable()
     return open_for(work.value, rows, session, missing=work.rows.missing)
 
 
@@ -406,7 +406,7 @@ def measure(
 
 def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
     """Measure MSE_v of a prepared value function on these rows."""
-    design = check_measurable(prepared.chosen)
+    method = prepared.method.measurable()
     value = prepared.value
     options = replace(
         session.options,
@@ -418,10 +418,10 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
         value, rows, session, missing=options.missing, learns=learns(value), reads_data=False
     )
     value = inputs.value
-    chosen = replace(prepared.chosen, value=value)
-    plan = make_plan(chosen.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
+    method = method.with_value(value)
+    plan = make_plan(method.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
     states = states_of(path, prepared.path)
-    work = _states_of(replace(prepared, chosen=chosen), plan, inputs.rows, None, states, session)
+    work = _states_of(replace(prepared, method=method), plan, inputs.rows, None, states, session)
     total = coalition_errors(session, work)
     n = float(total["n"])
     if not n:
@@ -430,7 +430,7 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
         )
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)
-    masks = design.block(N_ENDS, design.info.n_coalitions).masks
+    masks = method.proper_masks
     if value.link.is_identity:
         link = ""
     else:
@@ -445,9 +445,8 @@ def _prepared_of(explanation: Explanation) -> Prepared:
     run = explanation.layout.run["fingerprint"]
     data = run["data"]
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
-    chosen = replace(work.chosen, design=settled_design(work))
     return Prepared(
-        chosen,
+        settled_method(work),
         explanation.path,
         states_follow_from(run, plan),
         kept,

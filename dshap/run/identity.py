@@ -13,18 +13,10 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
-from dshap.attributors.choice import (
-    Chosen,
-    check_closed,
-    choose,
-    in_rounds,
-    of_noisy_model,
-    why_no_interaction_errors,
-    with_interactions,
-)
+from dshap.attributors.choice import MAX_COALITIONS, check_options, choose
 from dshap.attributors.failing import answered, answers
-from dshap.attributors.texts import choose_of_texts
-from dshap.core.capabilities import game_seconds, is_of_texts, linear, tuned
+from dshap.attributors.method import Method
+from dshap.core.capabilities import tuned
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import BoolArray, Record, digest_of
@@ -48,83 +40,28 @@ less."""
 
 
 @dataclass(frozen=True)
-class Way:
+class Settled:
     """The settled method, options and reasons of one run."""
 
-    chosen: Chosen
+    method: Method
     options: RunOptions
     is_active: BoolArray
     """(d,): True for players that take part; the others hold constant columns."""
     reasons: tuple[tuple[str, str], ...]
 
-    @classmethod
-    def of(
-        cls,
-        value: Explained,
-        options: RunOptions,
-        design: Design | str,
-        seed: int,
-        n_rows: int,
-        is_active: BoolArray | None = None,
-        prepared: Prepared | None = None,
-    ) -> Way:
-        """Settle the method for `n_rows` rows; an `InputError` where there is no such method."""
-        check_closed(value, options)
-        if is_active is None:
-            is_active = np.ones(len(value.players), dtype=bool)
-        chosen: Chosen
-        if is_of_texts(value):
-            chosen, options = choose_of_texts(design, value, options, seed)
-        elif prepared is not None:
-            chosen, options = _as_prepared(prepared, value, design, options)
-        else:
-            active = replaced(value, players=value.players.over(is_active))
-            chosen = choose(design, active, options.max_coalitions, seed)
-            if chosen.info.has_graph:  # a constant column is a node of the graph too
-                is_active = np.ones(len(value.players), dtype=bool)
-                chosen = chosen.with_value(value)
-        reasons = [("design", chosen.why)]
-        if not is_active.all():
-            constant = [
-                name
-                for name, active in zip(value.players.names, is_active, strict=True)
-                if not active
-            ]
-            reasons.append(
-                ("players", f"{', '.join(constant)}: constant in all rows, attribution 0")
-            )
-            if chosen.info.n_players == len(value.players):
-                chosen = chosen.with_players(int(is_active.sum()))
-        if options.interactions:
-            chosen = with_interactions(chosen)
-            if why := why_no_interaction_errors(chosen):
-                reasons.append(("interactions", why))
-        if options.stochastic:
-            chosen = of_noisy_model(chosen)
-        if options.tol is not None:
-            chosen, options, why = in_rounds(chosen, design, options)
-            reasons.append(("tol", why))
-        chosen, why = _alike_where_quicker(chosen, n_rows)
-        reasons += [("rows", why)] if why else []
-        if note := value.notes.get("predict"):
-            reasons.append(("predict", note["rows"]))
-        if why := chosen.info.why_no_errors:
-            reasons.append(("std_error", f"NaN: {why}"))
-        return cls(chosen.without_data(), options, is_active, tuple(reasons))
-
     @property
     def unknown_errors(self) -> dict[str, str]:
         """Variable of the cube whose errors are not known -> the sentence that says why."""
         found = {}
-        if why := self.chosen.info.why_no_errors:
+        if why := self.method.info.why_no_errors:
             found["std_error"] = f"std_error is NaN: {why}"
-        if self.options.interactions and (why := why_no_interaction_errors(self.chosen)):
+        if self.options.interactions and (why := self.method.why_no_interaction_errors):
             found["interaction"] = why
         return found
 
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
         """Plan the tiles and stages; `data_rows` counts the rows behind prepared states."""
-        work = self.chosen.work()
+        work = self.method.work()
         if self.options.stochastic:
             noise = N_REPLICATES
         else:
@@ -140,33 +77,79 @@ class Way:
         )
 
 
-def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
+def settle(
+    value: Explained,
+    options: RunOptions,
+    design: Design | str,
+    seed: int,
+    n_rows: int,
+    is_active: BoolArray | None = None,
+    prepared: Prepared | None = None,
+) -> Settled:
+    """Settle the method for `n_rows` rows; an `InputError` where there is no such method."""
+    check_options(value, options)
+    if is_active is None:
+        is_active = np.ones(len(value.players), dtype=bool)
+    if prepared is not None:
+        method, options = _as_prepared(prepared, value, design, options)
+    else:
+        active = value
+        if not is_active.all():
+            active = replaced(value, players=value.players.over(is_active))
+        method = choose(design, active, options.max_coalitions, seed)
+        if method.info.has_graph:  # a constant column is a node of the graph too
+            is_active = np.ones(len(value.players), dtype=bool)
+            method = method.with_value(value)
+    options = method.limited(options)
+    reasons = [("design", method.why)]
+    if not is_active.all():
+        names = np.array(value.players.names)[~is_active]
+        reasons.append(("players", f"{', '.join(names)}: constant in all rows, attribution 0"))
+        if method.info.n_players == len(value.players):
+            method = method.with_players(int(is_active.sum()))
+    if options.interactions:
+        method = method.with_interactions()
+        reasons.append(("interactions", method.why_no_interaction_errors))
+    if options.stochastic:
+        method = method.of_noisy_model()
+    if options.tol is not None:
+        most = options.max_coalitions or MAX_COALITIONS
+        method, tol, why = method.in_rounds(options.tol, most, isinstance(design, str))
+        options = replace(options, tol=tol)
+        reasons.append(("tol", why))
+    method, why = _alike_where_quicker(method, n_rows)
+    reasons.append(("rows", why))
+    if note := value.notes.get("predict"):
+        reasons.append(("predict", note["rows"]))
+    if why := method.info.why_no_errors:
+        reasons.append(("std_error", f"NaN: {why}"))
+    given = tuple((name, why) for name, why in reasons if why)
+    return Settled(method.without_data(), options, is_active, given)
+
+
+def _alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
     """Use the linear form of the design where per-row processes cost more time than the values.
 
     This holds only above `GAME_SECONDS` in all.  Gives the reason too, or "".
     """
-    if chosen.design is None:
-        return chosen, ""
-    seconds = game_seconds(chosen.design) * len(chosen.value.model.output_names)
+    seconds = method.game_seconds
     if seconds * n_rows <= GAME_SECONDS:
-        return chosen, ""
-    cost = chosen.value.cost(chosen.info.n_coalitions)
+        return method, ""
+    cost = method.value.cost(method.info.n_coalitions)
     is_known = math.isfinite(cost.operations)
     if is_known:
         values = cost.operations / OPERATIONS_PER_SECOND
     else:
         values = cost.predictions * PREDICTION_SECONDS
     if seconds <= values:
-        return chosen, ""
+        return method, ""
     why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
-    return replace(
-        chosen, design=linear(chosen.design)
-    ), f"{why} (kriging(sparse=True) leaves that to the pilot)"
+    return method.linear(), f"{why} (kriging(sparse=True) leaves that to the pilot)"
 
 
 def _as_prepared(
     prepared: Prepared, value: Explained, design: Design | str, options: RunOptions
-) -> tuple[Chosen, RunOptions]:
+) -> tuple[Method, RunOptions]:
     """Take the design and the tiles of prepared states, with the value function given now.
 
     Raises
@@ -174,14 +157,14 @@ def _as_prepared(
     InputError
         Another design was asked for, or one that grows.
     """
-    chosen = prepared.chosen
+    method = prepared.method
     if design != "auto" and (
-        isinstance(design, str) or tuned(design, Record()).fingerprint() != chosen.fingerprint()
+        isinstance(design, str) or tuned(design, Record()).fingerprint() != method.fingerprint()
     ):
         raise InputError(
-            f"the states in {prepared.path} were prepared for {chosen.info.n_coalitions} "
+            f"the states in {prepared.path} were prepared for {method.info.n_coalitions} "
             "coalitions of "
-            f"{chosen.info.n_players} players "
+            f"{method.info.n_players} players "
             'by another design: leave design at "auto", or prepare them for this one'
         )
     if options.tol is not None:
@@ -191,13 +174,13 @@ def _as_prepared(
             "leave tol out, or explain the value function itself"
         )
     options = replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
-    return chosen.with_value(value), options
+    return method.with_value(value), options
 
 
-def cube_layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value = inputs.value
     rows = inputs.rows
-    options = way.options
+    options = settled.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
     names = value.model.output_names
@@ -207,7 +190,7 @@ def cube_layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cu
         players=value.players.names,
         outputs=value.link.outputs(names),
         link="" if value.link.is_identity else value.link.describe(),
-        is_base_by_row=way.chosen.is_base_by_row,
+        is_base_by_row=settled.method.is_base_by_row,
         classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
@@ -215,11 +198,11 @@ def cube_layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cu
         units=options.units,
         n_replicates=plan.n_replicates,
         has_interactions=plan.interactions,
-        interaction_errors=way.unknown_errors.get("interaction", ""),
+        interaction_errors=settled.unknown_errors.get("interaction", ""),
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
-        vocabulary=way.chosen.vocabulary,
+        vocabulary=settled.method.vocabulary,
         run={"digest": digest_of(run), "fingerprint": run} | about,
     )
 
@@ -237,11 +220,11 @@ def stored_plan(path: Path) -> Plan | None:
     return Plan.from_json(content)
 
 
-def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
+def fingerprint_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, limits and display are left out."""
     value = inputs.value
     rows = inputs.rows
-    options = way.options
+    options = settled.options
     # limits, display, and options recorded with the rows
     shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
     kept = {
@@ -256,7 +239,7 @@ def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[
     if inputs.data is not None and inputs.data_census is not None:
         data = DataSummary.of(inputs.data, inputs.data_census)
     if prepared is None:
-        of_value = way.chosen.value_fingerprint()
+        of_value = settled.method.value_fingerprint()
     else:
         of_value = prepared.follows_from["value"]
     if options.stochastic:  # a stochastic model will not repeat its predictions
@@ -264,7 +247,7 @@ def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[
     return {
         "numerics": NUMERICS_VERSION,
         "value": of_value,
-        "design": way.chosen.fingerprint(),
+        "design": settled.method.fingerprint(),
         "features": list(rows.feature_names),
         "players": list(value.players.names),
         "outputs": list(value.link.outputs(value.model.output_names)),

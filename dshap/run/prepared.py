@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dshap import __version__
-from dshap.attributors.choice import Chosen, restored_choice
-from dshap.core.errors import InputError, StoreMismatchError
-from dshap.core.records import Record
+from dshap.attributors.choice import restored_method
+from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
+from dshap.attributors.method import Method
+from dshap.attributors.states import States
+from dshap.core.blocks import Attribution, RowBlock
+from dshap.core.capabilities import Work
+from dshap.core.errors import InputError, StoreMismatchError, shown
+from dshap.core.options import RunOptions
+from dshap.core.records import FloatArray, Record
+from dshap.core.rows import spans
 from dshap.core.rules import as_path
-from dshap.core.types import Explained, RowReader
-from dshap.cube import StateFolder, mark_prepared, read_prepared, states_of
+from dshap.core.threads import process_threads
+from dshap.core.tiling import Tiling
+from dshap.core.types import Attributor, Explained, RowReader
+from dshap.cube import StateFolder, Workspace, mark_prepared, read_prepared, states_of
+from dshap.engine import LoopExecutor
+from dshap.engine.learn import run_pass
+from dshap.engine.plan import PILOT_ROWS
+from dshap.engine.planner import tiling_of
 from dshap.run.determinism import PROBE_TOLERANCE, check_steady, first_rows
 from dshap.run.difference import data_said
-from dshap.tables import Census
+from dshap.run.session import Session
+from dshap.tables import ArraySource, Census, kind_of, open_for, refuse_unknown_categories
 
+ROWS_IN_MEMORY = ("array", "data frame")
+"""Kinds of rows that are explained at once, without a plan."""
 PROBE = "probe"
 """Name of the state with the first rows of the data and the model's predictions for them."""
 
@@ -49,7 +65,7 @@ class Prepared:
     Give it to `dshap.explain` as the value function.
     """
 
-    chosen: Chosen
+    method: Method
     """The value function, and the design or closed form of the states."""
     path: Path
     follows_from: Mapping[str, Any]
@@ -61,19 +77,138 @@ class Prepared:
     @property
     def value(self) -> Any:
         """The value function."""
-        return self.chosen.value
+        return self.method.value
 
     @property
     def states(self) -> StateFolder:
         return states_of(self.path)
 
+    def attributor(self) -> PreparedAttributor:
+        """An object that explains rows at once, as many calls as wanted, and writes nothing.
+
+        Its `attribute(rows)` gives the bits that `dshap.explain(prepared, rows)` writes.  It is
+        for a program that answers for few rows at a time: states are read from the folder once,
+        and then stay in memory; nothing is planned, locked or written.
+
+        What `explain` takes from all rows of a run is taken from the data, so that no row depends
+        on its neighbours: the choices of a kriging design are made by the first rows of the data,
+        and a row whose values do not vary gets a standard error by the range of their predictions
+        and its own.  Text that the data of the value function lack is refused.
+
+        Examples
+        --------
+        >>> attributor = dshap.open_prepared("prepared", value).attributor()
+        >>> attributor.attribute(X[:1]).phi  # (1, players, outputs)
+        """
+        is_active = np.ones(len(self.value.players), dtype=bool)
+        states = States(self.states, self.follows_from, is_active, loaded={})
+        method = self.method.without_data().with_landmarks(states)
+        options = RunOptions(coalition_tile=self.coalition_tile, row_span=self.row_span)
+        session = Session(LoopExecutor(), Workspace(self.path), options)
+        settled = PreparedAttributor(
+            method.with_threads(process_threads()), states, method.work(), self.data.n_rows, session
+        )
+        return settled.tuned(self.states.get(PROBE, Record)["x"])
+
     def describe(self) -> str:
         """Describe it in one line."""
         kind = self.follows_from["value"]["value"]
-        return f"{kind} on {self.data.n_rows:,} rows, {self.chosen.info.n_coalitions:,} coalitions, {self.path}"
+        return f"{kind} on {self.data.n_rows:,} rows, {self.method.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
+
+
+@dataclass(frozen=True)
+class PreparedAttributor:
+    """Explains rows by prepared states, without a plan or a store: see `Prepared.attributor`."""
+
+    method: Method
+    states: States
+    work: Work
+    """The costs and sizes that rows are tiled by, those before a choice of the design."""
+    data_rows: int
+    """Number of rows behind the states."""
+    session: Session
+    made: dict[Tiling, Attributor] = field(default_factory=dict, repr=False)
+    """The attributor of each tiling so far; they share the states in memory."""
+
+    def attribute(self, rows: Any) -> Attribution:
+        """Attributions of rows, in their order.
+
+        Parameters
+        ----------
+        rows : (n, columns) array of numbers, or a data frame with the columns of the model
+
+        Returns
+        -------
+        Attribution
+            `phi` (n, players, outputs), `base`, `prediction` (n, outputs), `std_error`, `status`
+            (n,) and, by position, `reasons` of the rows that failed; these are NaN.  Rows that
+            hold NaN or infinity fail.
+
+        Raises
+        ------
+        InputError
+            Rows of another kind, other columns, or a row that the model does not take.
+        PredictError
+            No row without NaN can be explained.
+        """
+        if kind_of(rows) not in ROWS_IN_MEMORY:
+            raise InputError(
+                f"rows is {shown(rows)}: give an array of numbers (rows, columns) or a data frame, "
+                "or call dshap.explain for a table"
+            )
+        value = self.method.value
+        reader = open_for(value, rows, self.session, missing="skip")
+        refuse_unknown_categories(reader, self.session)
+        tiling = self._tiling(reader.n_rows)
+        blocks = [reader.read(*span) for span in spans(0, reader.n_rows, tiling.instance_tile)]
+        if value.model.check is not None:
+            for block in blocks:
+                value.model.check(block.good)
+        attributor = self._attributor(tiling)
+        return Attribution.joined([_of_block(attributor, block) for block in blocks])
+
+    def tuned(self, data: FloatArray) -> PreparedAttributor:
+        """A copy whose design has made its choices from rows (n, columns) of the data."""
+        positions = np.linspace(0, len(data) - 1, min(PILOT_ROWS, len(data))).round().astype(int)
+        states = replace(self.states, loaded=None)  # a pilot loads its tiles one by one
+        tiling = self._tiling(len(data))
+        method = self.method
+        while method.pilot_coalitions:
+            choice = run_pass(
+                self.session.executor,
+                method.pilot(states, tiling),
+                ArraySource(data),
+                [(position, position + 1) for position in positions],
+            )
+            if not choice.arrays:
+                break
+            method = method.tuned(choice)
+        return replace(self, method=method)
+
+    def _tiling(self, n_rows: int) -> Tiling:
+        """The tiling that `explain` uses for so many rows, with all states kept in memory."""
+        tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
+        return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
+
+    def _attributor(self, tiling: Tiling) -> Attributor:
+        if tiling not in self.made:
+            self.made[tiling] = self.method.attributor(self.states, tiling)
+        return self.made[tiling]
+
+
+def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
+    """Attributions of all rows of a block; rows that hold NaN or infinity fail."""
+    try:
+        found = attributor.attribute(block.good)
+    except Exception as error:
+        found = sparing(error, attributor.attribute, block.good)
+    found = not_all_failed(with_bad_rows(found))
+    at = np.flatnonzero(block.is_ok)
+    bad = dict.fromkeys(np.flatnonzero(~block.is_ok).tolist(), "the row holds NaN or infinity")
+    return found.placed(len(block.x), at, bad)
 
 
 def probe_of(value: Explained, data: RowReader) -> Record:
@@ -89,7 +224,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     content = {
         "version": __version__,
         "learnt": dict(prepared.follows_from),
-        "design": prepared.chosen.fingerprint(),
+        "design": prepared.method.fingerprint(),
         "data": asdict(prepared.data),
         "coalition_tile": prepared.coalition_tile,
         "row_span": prepared.row_span,
@@ -121,9 +256,9 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
         raise InputError(
             f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
         )
-    chosen = restored_choice(value, content["design"])
+    method = restored_method(value, content["design"])
     was = content["learnt"]["value"]
-    now = json.loads(json.dumps(chosen.value_fingerprint()))
+    now = json.loads(json.dumps(method.value_fingerprint()))
     names = sorted(
         n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions"
     )
@@ -135,7 +270,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
         )
     data = content["data"]
     prepared = Prepared(
-        chosen,
+        method,
         path,
         content["learnt"],
         DataSummary(**{**data, "feature_names": tuple(data["feature_names"])}),
@@ -163,7 +298,7 @@ def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
             f"{stored.path} was prepared with another table ({said}): prepare into another store"
         )
     pairs = [
-        ("design", stored.chosen.fingerprint(), wanted.chosen.fingerprint()),
+        ("design", stored.method.fingerprint(), wanted.method.fingerprint()),
         ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
         ("row_span", stored.row_span, wanted.row_span),
     ]

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from dshap.attributors.choice import Chosen
-from dshap.core.capabilities import is_of_texts, streams_data
-from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.types import Design
 
 Note = dict[str, Any]
 """The note of MSE_v in a cube, as JSON: `Quality.to_dict`, and facts about the rows."""
@@ -127,44 +123,3 @@ def _shares_of_sizes(d: int) -> FloatArray:
     logs = -gammaln(sizes + 1) - gammaln(d - sizes + 1)
     shares: FloatArray = np.exp(logs - logs.max(initial=-np.inf))
     return shares / shares.sum()
-
-
-def check_measurable(chosen: Chosen) -> Design:
-    """The design whose coalitions MSE_v averages over.
-
-    Raises
-    ------
-    InputError
-        MSE_v is not defined for this method, or would be too costly.
-    """
-    value = chosen.value
-    if is_of_texts(value):
-        raise InputError(
-            "MSE_v is a mean over one list of coalitions, and texts have a list for each length: "
-            "leave quality out"
-        )
-    if chosen.design is None:
-        raise InputError(
-            "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or "
-            "one of "
-            "dshap.designs.kernelshap; or leave quality out"
-        )
-    if chosen.info.has_graph:
-        raise InputError(
-            "MSE_v is a mean over the coalitions of each size, and those of this design are "
-            "neighbours on a graph: "
-            "give design='exact', or one of dshap.designs.kernelshap; or leave quality out"
-        )
-    if len(value.players) == 1:
-        raise InputError(
-            "MSE_v is a mean over proper coalitions, and a game of one player "
-            f"({value.players.names[0]}) has none: "
-            "give two players or more, or leave quality out"
-        )
-    if streams_data(value):
-        raise InputError(
-            "MSE_v would read a background that is streamed for every row again: give rows in "
-            "memory, or leave quality "
-            "out"
-        )
-    return chosen.design

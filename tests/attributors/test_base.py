@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap import designs
-from dshap.attributors import Game, attributor_of
-from dshap.attributors.game import LearnedGame
+from dshap.attributors.game import Game, LearnedGame
+from dshap.attributors.method import attributor_of
 from dshap.core.blocks import Attribution
 from dshap.core.errors import DshapError, InputError
 from dshap.core.records import Cost, Moments

@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.ensemble import GradientBoostingRegressor
 
-import dshap
 from dshap import designs
-from dshap.attributors.choice import Chosen, check_closed, choose, form_of, learns, restored_choice
+from dshap.attributors.choice import check_options, choose, form_of, learns, restored_method
 from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
 from dshap.attributors.linear import Linear
+from dshap.attributors.method import Closed
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
 from dshap.core.blocks import RowBlock
@@ -91,18 +91,18 @@ def test_what_is_kept_of_it_is_data():
     """Fingerprints of stores that were written before."""
     for value, name in ((kernel(), "quadrature"), (linear(), "auto"), (trees(), "closed_form")):
         chosen = choose(name, value, None)
-        assert chosen.design is None and chosen.form is not None
+        assert isinstance(chosen, Closed)
         assert chosen.fingerprint() == {"design": "closed_form", "n_players": D, "n_replicates": 0}
-        again = restored_choice(value, chosen.fingerprint())
+        again = restored_method(value, chosen.fingerprint())
         assert again.value_fingerprint() == chosen.value_fingerprint() and again.info == chosen.info
     drawn = LinearGaussian(COEF, data=DATA, n_permutations=20)
     assert (
         choose("auto", drawn, None).fingerprint()["n_replicates"] == Linear(drawn).n_replicates > 0
     )
     exact = choose("exact", kernel(), None)
-    assert restored_choice(kernel(), exact.fingerprint()).design == designs.exact(D)
+    assert restored_method(kernel(), exact.fingerprint()).design == designs.exact(D)
     with pytest.raises(InputError, match="Marginal has no closed form: give another design"):
-        restored_choice(
+        restored_method(
             Marginal(lambda x: x[:, 0], DATA),
             {"design": "closed_form", "n_players": D, "n_replicates": 0},
         )
@@ -125,13 +125,13 @@ def test_what_belongs_to_designs_is_refused():
         InputError,
         match="interactions belongs to designs that list coalitions, and LinearGaussian is",
     ):
-        check_closed(linear(), RunOptions(interactions=True))
+        check_options(linear(), RunOptions(interactions=True))
     with pytest.raises(
         InputError, match="tol belongs to designs that list coalitions, and Trees is a closed form"
     ):
-        check_closed(trees(), RunOptions(tol=0.1, interactions=True))
-    check_closed(trees(), RunOptions(interactions=True))
-    check_closed(kernel(), RunOptions(tol=0.1, interactions=True))
+        check_options(trees(), RunOptions(tol=0.1, interactions=True))
+    check_options(trees(), RunOptions(interactions=True))
+    check_options(kernel(), RunOptions(tol=0.1, interactions=True))
 
 
 def test_the_state_is_learned_from_all_rows():
@@ -176,8 +176,7 @@ def test_interactions_of_trees_sum_to_the_attributions():
 
 
 def test_a_choice_keeps_its_form_over_other_players_and_threads():
-    chosen = Chosen.of(kernel(), Quadrature(kernel()), "given").without_data()
+    chosen = Closed.of(Quadrature(kernel())).without_data()
     assert chosen.value.data is None and chosen.form.value is chosen.value
-    resolved = chosen.resolved(State({"candidates": DATA}))
+    resolved = chosen.with_choice(State({"candidates": DATA}))
     assert resolved.form.sample_size == 0 and resolved.with_threads(3) == resolved
-    assert not chosen.is_given and dshap.values.KernelInterventional is KernelInterventional

@@ -10,13 +10,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap import designs
-from dshap.attributors import Game, attributor_of
 from dshap.attributors.contraction import (
     Contraction,
     DirectContraction,
     NoisyContraction,
     WholeContraction,
 )
+from dshap.attributors.game import Game
+from dshap.attributors.method import attributor_of
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.core.records import Moments
 from dshap.kernels import RBF

@@ -32,7 +32,7 @@ from dshap.designs import exact, kernelshap, kriging, permutation
 from dshap.designs.kriging.pilot import FINE_DECAYS
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.run.identity import Way
+from dshap.run.identity import settle
 from dshap.tables import ParquetSource
 from dshap.values import (
     ConditionalRegression,
@@ -308,10 +308,10 @@ def test_auto_takes_kriging_above_exact():
     )
 
 
-def way_of(value, n_rows, design="auto"):
+def settled_for(value, n_rows, design="auto"):
     """What is chosen for so many rows, and the reason that names them."""
-    way = Way.of(value, RunOptions(), design, 0, n_rows)
-    return way.chosen.design, dict(way.reasons).get("rows", "")
+    settled = settle(value, RunOptions(), design, 0, n_rows)
+    return settled.method.design, dict(settled.reasons).get("rows", "")
 
 
 @pytest.mark.parametrize("kind", ["a background of 20", "a background of 200", "regression"])
@@ -325,9 +325,9 @@ def test_rows_share_a_process_where_one_each_takes_longer(kind):
     else:
         value = Marginal(lambda x: x[:, 0], x[: 20 if kind == "a background of 20" else 200])
     for design in ("auto", "kriging", kriging(20, 2_048)):
-        few, why = way_of(value, 1_000, design)
+        few, why = settled_for(value, 1_000, design)
         assert few.held_coalitions == 2_048 and why == ""
-        many, why = way_of(value, 3_000, design)
+        many, why = settled_for(value, 3_000, design)
         if kind == "a background of 200":
             assert many == few and why == ""
         else:
@@ -337,8 +337,8 @@ def test_rows_share_a_process_where_one_each_takes_longer(kind):
                 why,
             )
     assert (
-        way_of(value, 10**7, "kernelshap")[1]
-        == way_of(value, 10**7, kriging(20, 2_048, sparse=True))[1]
+        settled_for(value, 10**7, "kernelshap")[1]
+        == settled_for(value, 10**7, kriging(20, 2_048, sparse=True))[1]
         == ""
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap import designs
-from dshap.core.errors import InputError, StoreMismatchError
-from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.core.blocks import Status
+from dshap.core.errors import DshapError, InputError, StoreMismatchError
+from dshap.kernels import RBF, Categorical, Fourier, Nystrom, Product
 from dshap.models import KernelRidge
-from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, Marginal
+from dshap.values import (
+    ConditionalRegression,
+    Gaussian,
+    KernelInterventional,
+    KernelObservational,
+    Marginal,
+)
 
 
 def target(x):
@@ -71,6 +79,132 @@ def test_new_rows_from_prepared_states_are_those_of_one_run(name, model, data, r
     again = dshap.open_prepared(tmp_path / "prepared", VALUES[name](model, data))
     assert_allclose(dshap.explain(again, rows[:7]).attribution, cube.attribution[:7], atol=1e-12)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "prepared").rglob("*.*")} == files
+
+
+def groups(x):
+    return target(x)
+
+
+AT_ONCE = {
+    **{name: (make, "auto") for name, make in VALUES.items()},
+    "quadrature": (VALUES["interventional"], "quadrature"),
+    "sampled": (VALUES["regression"], designs.kernelshap(4, 12)),
+    "groups of columns": (
+        lambda model, data: ConditionalRegression(
+            groups, data, RBF(1.5), Nystrom(40), 1e-3, players={"both": [0, 1]}
+        ),
+        "auto",
+    ),
+    "fitted normal": (lambda model, data: Gaussian(target, data, n_samples=16), "auto"),
+}
+"""name -> the value function of a model and data, and the design that states are prepared for."""
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_an_attributor_gives_the_bits_that_explain_writes(name, model, data, rows, tmp_path):
+    make, design = AT_ONCE[name]
+    prepared = dshap.prepare(make(model, data), design=design, store=tmp_path / "p")
+    files = sorted((tmp_path / "p").rglob("*"))
+    attributor = dshap.open_prepared(tmp_path / "p", make(model, data)).attributor()
+    for n in (len(rows), 1):
+        cube = dshap.explain(prepared, rows[:n])
+        found = attributor.attribute(rows[:n])
+        assert_array_equal(found.phi, cube.attribution)
+        assert_array_equal(found.base, cube.base_value)
+        assert_array_equal(found.prediction, cube.prediction)
+        assert found.is_ok.all() and not found.reasons
+        if "std_error" in cube:
+            assert_array_equal(found.std_error, cube.std_error)
+    assert sorted((tmp_path / "p").rglob("*")) == files, "nothing is written"
+
+
+def test_the_design_of_an_attributor_chooses_by_the_data(data, tmp_path):
+    """Kriging of nine players: no row depends on the others of its call, and the choices are those
+    that `explain` makes for the first rows of the data."""
+    x = np.random.default_rng(5).normal(size=(400, 9))
+    value = ConditionalRegression(target, x, RBF(2.0), Nystrom(30), 1e-3)
+    prepared = dshap.prepare(value, design=designs.kriging(9, 120), store=tmp_path / "p")
+    attributor = prepared.attributor()
+    assert not attributor.method.pilot_coalitions and prepared.method.pilot_coalitions
+    found = attributor.attribute(x[:12])
+    alone = attributor.attribute(x[3:4])
+    assert_allclose(alone.phi[0], found.phi[3], atol=1e-12)
+    assert_allclose(found.phi.sum(axis=1) + found.base, found.prediction, atol=1e-12)
+    exact = dshap.explain(value, x[:12], design="exact").attribution
+    near = dshap.explain(prepared, x[:12]).attribution
+    assert abs(found.phi - exact).max() < 2 * abs(near - exact).max() + 1e-6
+
+
+def test_an_attributor_reads_its_states_once(model, data, rows, tmp_path):
+    """Whatever the number of rows of a call: the folder may even be gone."""
+    value = VALUES["observational"](model, data)
+    attributor = dshap.prepare(value, store=tmp_path / "p").attributor()
+    first = attributor.attribute(rows[:1])
+    shutil.rmtree(tmp_path / "p")
+    for n in (1, 2, len(rows)):
+        assert_allclose(attributor.attribute(rows[:n]).phi[:1], first.phi, atol=1e-12)
+
+
+def test_an_attributor_tiles_many_rows_as_explain_does(model, data, tmp_path):
+    value = VALUES["interventional"](model, data)
+    prepared = dshap.prepare(value, store=tmp_path / "p")
+    many = table(3, 1_000)
+    many[7, 2] = np.nan
+    cube = dshap.explain(prepared, many, missing="skip")
+    found = prepared.attributor().attribute(many)
+    assert_array_equal(found.phi, cube.attribution)
+    assert np.flatnonzero(~found.is_ok).tolist() == [7] and np.isnan(found.phi[7]).all()
+    assert found.reasons == {7: "the row holds NaN or infinity"}
+
+
+def test_an_attributor_fails_single_rows_and_refuses_what_is_no_table_of_its_model(
+    data, rows, tmp_path
+):
+    def picky(x):
+        if (np.asarray(x)[:, 0] > 50).any():
+            raise ValueError("too large")
+        return target(x)
+
+    names = list("abcd")
+    value = ConditionalRegression(picky, data, RBF(1.0), Nystrom(15), 1e-3, feature_names=names)
+    attributor = dshap.prepare(value, store=tmp_path / "p").attributor()
+    wanted = attributor.attribute(rows[:3])
+    frame = pd.DataFrame(rows[:3], columns=names)[["d", "b", "a", "c"]]
+    assert_array_equal(attributor.attribute(frame).phi, wanted.phi)
+    wrong = rows[:3].copy()
+    wrong[0, 0] = 99.0
+    wrong[1] = np.inf
+    found = attributor.attribute(wrong)
+    assert found.status.tolist() == [Status.FAILED, Status.FAILED, Status.OK]
+    assert "too large" in found.reasons[0] and "infinity" in found.reasons[1]
+    assert attributor.attribute(np.full((2, 4), np.nan)).reasons.keys() == {0, 1}
+    for given, message in (
+        (rows[:2, :3], "3 columns"),
+        (frame[["a", "b"]], "'c'"),
+        (frame.astype({"a": str}), "a"),
+        (rows[0], "use x.reshape"),
+        ("rows.parquet", "give an array of numbers .* or call dshap.explain"),
+        ([1.0, 2.0], "give an array of numbers"),
+    ):
+        with pytest.raises(InputError, match=message):
+            attributor.attribute(given)
+    with pytest.raises(DshapError, match="too large"):
+        attributor.attribute(wrong[:1])
+
+
+def test_an_attributor_of_rows_with_text(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(40.0), "b": ["x", "y", "z", "x"] * 10})
+
+    def predict(table):
+        return table["a"] * (table["b"] == "x") + table["a"]
+
+    kernel = Product([RBF(10.0), Categorical()])
+    value = ConditionalRegression(predict, frame, kernel, Nystrom(10), 1e-3)
+    prepared = dshap.prepare(value, store=tmp_path / "p")
+    cube = dshap.explain(prepared, frame[:5])
+    assert_array_equal(prepared.attributor().attribute(frame[:5]).phi, cube.attribution)
+    with pytest.raises(InputError, match="holds 'new', which the data of the value function lack"):
+        prepared.attributor().attribute(pd.DataFrame({"a": [1.0], "b": ["new"]}))
 
 
 def test_the_data_are_not_needed_any_more(data, rows, tmp_path):

@@ -280,7 +280,7 @@ def test_learned_values_take_graphs_too(rng, tmp_path):
     prepared = dshap.prepare(value, x, design, tmp_path / "states", progress=False)
     again = dshap.explain(dshap.open_prepared(tmp_path / "states", value), x[:6], progress=False)
     np.testing.assert_allclose(again.attribution.values, cube.attribution.values, rtol=1e-9)
-    assert prepared.chosen.design == design
+    assert prepared.method.design == design
     np.testing.assert_allclose(
         (cube.attribution.sum("feature") + cube.base_value).values,
         cube.prediction.values,

@@ -1,0 +1,698 @@
+"""Methods that explain rows: a list of coalitions, a closed form, an attributor of the user's, or
+texts.
+
+One class each, with one interface: what it costs, what it learns, the attributor that it makes of
+the learned states, and what identifies it.  `choice.py` chooses among them; nobody else asks which
+one it is.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from dshap import designs
+from dshap.attributors.closed_form import (
+    ClosedForm,
+    ClosedFormAttributor,
+    PairedAttributor,
+    PairedForm,
+    StateOfRows,
+)
+from dshap.attributors.contraction import (
+    Contraction,
+    DirectContraction,
+    NoisyContraction,
+    WholeContraction,
+)
+from dshap.attributors.game import EstimatedGame, Game, LearnedGame, StreamedGame
+from dshap.attributors.learning import (
+    BaseValue,
+    CoalitionErrors,
+    CoalitionTiles,
+    NoisyBaseValue,
+    PilotPass,
+    penalties,
+)
+from dshap.attributors.rounds import RoundsAttributor
+from dshap.attributors.states import States
+from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
+from dshap.core.blocks import N_ENDS, DesignInfo
+from dshap.core.capabilities import (
+    DirectSums,
+    EstimatedBase,
+    Interactions,
+    Work,
+    game_seconds,
+    held_coalitions,
+    learns_from_data,
+    linear,
+    pilot_coalitions,
+    rounds_of,
+    sample_size,
+    streams_data,
+    tuned,
+)
+from dshap.core.errors import InputError
+from dshap.core.options import RunOptions
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Record, State
+from dshap.core.tiling import Tiling
+from dshap.core.types import Attributor, Design, Pass, replaced
+from dshap.core.vocabulary import Vocabulary
+
+INTERACTION_ERRORS = (
+    "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
+)
+"""The measured relative errors of interactions from sampled coalitions, quoted in warnings."""
+Growing = TypeVar("Growing", bound=designs.KernelShapDesign | designs.KrigingDesign)
+"""A design that `tol` grows in rounds."""
+ROUND_SLACK = 10
+"""Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts about a learned attributor that the cube keeps beside the attributions."""
+
+    base: FloatArray | None = None
+    """v(empty) (k,); None where it differs from row to row."""
+    notes: Mapping[str, dict[str, JSON]] = field(default_factory=dict)
+    """name -> content of each note."""
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method that explains rows.
+
+    This base class has the answers of a method that lists no coalitions and learns nothing.
+    """
+
+    value: Any
+    """The value function, or the given attributor, over the players that take part."""
+    why: str = field(default="given", kw_only=True)
+    """The reason for this choice, as the plan shows it."""
+
+    @property
+    @abstractmethod
+    def called(self) -> str:
+        """The name of the method in messages."""
+
+    @property
+    def info(self) -> DesignInfo:
+        """The properties of the design.
+
+        A method without a design lists the two ends only, and its additivity holds to a stated
+        error, not by construction.
+        """
+        d = len(self.value.players)
+        return DesignInfo(d, N_ENDS, self.learner.n_replicates, d, is_efficient=False)
+
+    @property
+    def learner(self) -> Any:
+        """The object that learns from the data."""
+        return self.value
+
+    @property
+    def learns(self) -> bool:
+        """Whether the states need sums over all rows of the data."""
+        return False
+
+    @property
+    def is_base_by_row(self) -> bool:
+        """Whether v(empty) differs from row to row."""
+        return True
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The vocabulary of texts, whose tokens the cube keeps; None for tables."""
+        return None
+
+    @property
+    def game_seconds(self) -> float:
+        """Estimated seconds of one core that processes of its own may take for a row."""
+        return 0.0
+
+    def work(self) -> Work:
+        """The costs and sizes that the planner needs."""
+        learner = self.learner
+
+        def cost(m: int, n: int = 1) -> Cost:
+            return learner.cost(n)
+
+        return Work(
+            self.value,
+            self.info,
+            cost,
+            self.learns,
+            sample_size(learner),
+            is_closed_form=True,
+            stage_coalitions=(N_ENDS,),
+        )
+
+    def value_fingerprint(self) -> dict[str, JSON]:
+        """Everything that changes a value, for the fingerprint."""
+        return dict(self.learner.fingerprint())
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, JSON]:
+        """The design; or the kind of method, with its players and jackknife groups."""
+
+    def _fingerprint_of(self, name: str) -> dict[str, JSON]:
+        info = self.info
+        return {"design": name, "n_players": info.n_players, "n_replicates": info.n_replicates}
+
+    def with_value(self, value: Any) -> Self:
+        """A copy for another model, other players or other data."""
+        return replace(self, value=value)
+
+    def without_data(self) -> Self:
+        """A copy without the data, as it is sent to the workers."""
+        return self.with_value(replaced(self.value, data=None))
+
+    def with_players(self, n_players: int) -> Self:
+        """A copy whose design is of the same kind, for `n_players` players."""
+        return self
+
+    def with_threads(self, n_threads: int) -> Self:
+        """A copy that uses `n_threads` threads where it can; the numbers do not depend on it."""
+        return self
+
+    def with_choice(self, choice: State) -> Self:
+        """A copy that holds the choice (such as landmarks) made from a sample of the data."""
+        return self.with_value(self.value.chosen(choice))
+
+    def with_landmarks(self, states: States) -> Self:
+        """A copy that holds the stored choice from a sample, if there is one to make."""
+        if not sample_size(self.learner):
+            return self
+        return self.with_choice(states.store.get(states.landmarks_name, State))
+
+    def linear(self) -> Self:
+        """The method, or one like it that is linear in the values."""
+        return self
+
+    def tuned(self, choice: Record) -> Self:
+        """A copy whose design holds this choice from a pilot."""
+        return self
+
+    @property
+    def pilot_coalitions(self) -> int:
+        """The number of coalition values that the next choice needs; 0: none is left."""
+        return 0
+
+    @abstractmethod
+    def with_interactions(self) -> Self:
+        """A copy that also gives interactions; InputError where there are none."""
+
+    @property
+    def why_no_interaction_errors(self) -> str:
+        """The reason why interactions have no standard errors; empty where they are exact."""
+        return ""
+
+    def of_noisy_model(self) -> Self:
+        """A copy for a stochastic model, linear in the values.
+
+        Raises
+        ------
+        InputError
+            Two answers of the model cannot separate noise from signal.
+        """
+        raise InputError(
+            "stochastic=True is for Marginal, with a link that does not ask for the predicted "
+            "class "
+            f"(LogOdds('name') names one): not for this {type(self.value).__name__}"
+        )
+
+    def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:
+        """A copy that grows in rounds; also the tolerance that is left (None: met), and why.
+
+        A design that was chosen by name starts small; one that was given starts as it is and ends
+        at `most` coalitions.
+
+        Raises
+        ------
+        InputError
+            Where there are no standard errors to stop by, or the design cannot grow.
+        """
+        raise InputError(
+            "tol grows a design until its standard errors are small, and the design is "
+            f"{self.called}: give design='kriging' or 'kernelshap'"
+        )
+
+    def limited(self, options: RunOptions) -> RunOptions:
+        """The options, with those settled that the method leaves no choice in."""
+        return options
+
+    @abstractmethod
+    def measurable(self) -> Listed:
+        """The method, as a list of coalitions that MSE_v averages over.
+
+        Raises
+        ------
+        InputError
+            MSE_v is not defined for this method, or would be too costly.
+        """
+
+    def base_pass(self, tiling: Tiling) -> Pass | None:
+        """The pass over the data that gives the base value; None where it is not learned."""
+        return None
+
+    def passes(self, tiling: Tiling) -> Sequence[Pass]:
+        """The passes over the data that make the states of the coalition tiles, in order."""
+        return ()
+
+    def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
+        """Names of the states that `passes` make; empty where nothing is learned from data."""
+        return ()
+
+    def pilot(self, states: States, tiling: Tiling) -> PilotPass:
+        """The pass over a few rows by which the design makes its next choice."""
+        raise TypeError(f"{self.called} makes no choice from a pilot")
+
+    @abstractmethod
+    def attributor(self, states: States, tiling: Tiling) -> Attributor:
+        """The attributor of rows, once the states are learned."""
+
+    @staticmethod
+    def facts(attributor: Any) -> Facts:
+        """Facts about an attributor of this method, whose states are learned."""
+        return Facts()
+
+
+def _of_instances(states: States, tiling: Tiling, value: Any) -> dict[str, Any]:
+    """The fields of `Instances`, which every attributor of dshap has."""
+    loaded = {} if states.loaded is None else {"cache": states.loaded}
+    return loaded | {
+        "value": value,
+        "store": states.store,
+        "base_name": states.base_name,
+        "n_outputs": tiling.n_outputs,
+        "micro_rows": tiling.micro_rows,
+        "is_kept": tiling.cache_bytes > 0,
+        "is_active": states.is_active,
+    }
+
+
+def _base_pass(value: Any, tiling: Tiling) -> Pass:
+    weights = getattr(value, "data_weights", None)  # weights of background rows
+    if tiling.stochastic:
+        return NoisyBaseValue(weights, value.model)
+    return BaseValue(weights)
+
+
+@dataclass(frozen=True)
+class Listed(Method):
+    """A value function with a design, which lists coalitions."""
+
+    design: Design
+
+    @property
+    def called(self) -> str:
+        return str(self.design.fingerprint()["design"])
+
+    @property
+    def info(self) -> DesignInfo:
+        return self.design.info
+
+    @property
+    def learns(self) -> bool:
+        return learns_from_data(self.value)
+
+    @property
+    def is_base_by_row(self) -> bool:
+        return bool(self.value.link.is_by_row)
+
+    @property
+    def game_seconds(self) -> float:
+        return game_seconds(self.design) * len(self.value.model.output_names)
+
+    def work(self) -> Work:
+        return Work.of(self.value, self.design)
+
+    def fingerprint(self) -> dict[str, JSON]:
+        return self.design.fingerprint()
+
+    def with_players(self, n_players: int) -> Self:
+        return replace(self, design=self.design.with_players(n_players))
+
+    def linear(self) -> Self:
+        return replace(self, design=linear(self.design))
+
+    def tuned(self, choice: Record) -> Self:
+        return replace(self, design=tuned(self.design, choice))
+
+    @property
+    def pilot_coalitions(self) -> int:
+        return pilot_coalitions(self.design)
+
+    def with_interactions(self) -> Self:
+        if not isinstance(self.design, Interactions):
+            raise _no_interactions(self)
+        self.design.interactions(N_ENDS, N_ENDS)  # refuses too many players
+        return self
+
+    @property
+    def why_no_interaction_errors(self) -> str:
+        info = self.design.info
+        if info.is_whole:
+            return ""
+        taken = f"{info.n_coalitions:,} of 2^{info.n_players} coalitions"
+        return (
+            f"interactions of {self.called} have no standard errors, and {taken} say less of them "
+            "than of attributions"
+            f': {INTERACTION_ERRORS}; design="exact" has none'
+        )
+
+    def of_noisy_model(self) -> Self:
+        value = self.value
+        is_black_box = not self.learns and not math.isfinite(value.cost(1).operations)
+        if not is_black_box or value.link.is_by_row:
+            return super().of_noisy_model()
+        return self.linear()
+
+    def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:
+        if isinstance(self.design, designs.ExactDesign):
+            return self, None, f"{tol:g} is met: every coalition counts"
+        if not isinstance(self.design, designs.KernelShapDesign | designs.KrigingDesign):
+            return super().in_rounds(tol, most, is_named)
+        if not self.info.n_replicates:
+            raise InputError(
+                "tol needs standard errors, and the design has n_replicates=0: give 20"
+            )
+        if is_named:
+            most = self.info.n_coalitions
+            design = _started_small(self.design)
+        else:
+            most = most // 2 * 2  # pairs stay whole
+            design = self.design
+        design = _grown(design, min(most, 1 << self.info.n_players))
+        if design.info.why_no_errors:
+            raise InputError(f"tol needs standard errors, and {design.info.why_no_errors}")
+        rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
+        why = (
+            f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {tol:g}; "
+            "a pilot of up to 16 rows tells how many it takes, and their cost"
+        )
+        return replace(self, design=design), tol, why
+
+    def measurable(self) -> Listed:
+        players = self.value.players
+        if self.info.has_graph:
+            raise InputError(
+                "MSE_v is a mean over the coalitions of each size, and those of this design are "
+                "neighbours on a graph: "
+                "give design='exact', or one of dshap.designs.kernelshap; or leave quality out"
+            )
+        if len(players) == 1:
+            raise InputError(
+                "MSE_v is a mean over proper coalitions, and a game of one player "
+                f"({players.names[0]}) has none: "
+                "give two players or more, or leave quality out"
+            )
+        if streams_data(self.value):
+            raise InputError(
+                "MSE_v would read a background that is streamed for every row again: give rows in "
+                "memory, or leave quality "
+                "out"
+            )
+        return self
+
+    def errors(self, states: States, tiling: Tiling) -> CoalitionErrors:
+        """The pass over held-out rows that sums squared errors f − v_S, for MSE_v."""
+        return CoalitionErrors(self.game(states, tiling))
+
+    @property
+    def proper_masks(self) -> BoolArray:
+        """(m, d): the proper coalitions."""
+        return self.design.block(N_ENDS, self.info.n_coalitions).masks
+
+    def base_pass(self, tiling: Tiling) -> Pass | None:
+        return _base_pass(self.value, tiling)
+
+    def passes(self, tiling: Tiling) -> Sequence[Pass]:
+        return CoalitionTiles(self.value, self.design, tiling.coalition_spans)
+
+    def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
+        if not self.learns:
+            return ()
+        masks = (self.design.block(*span).masks for span in tiling.coalition_spans)
+        return tuple(map(states.tile_name, masks))
+
+    def pilot(self, states: States, tiling: Tiling) -> PilotPass:
+        return PilotPass(self.game(states, tiling), tiling.tol)
+
+    def game(self, states: States, tiling: Tiling) -> Game:
+        """The game that gives the values of coalitions for any row."""
+        kind: Any = Game
+        names = self.tile_names(states, tiling)
+        if streams_data(self.value):
+            kind = partial(StreamedGame, data=states.table, spans=tuple(tiling.data_spans))
+        elif names and isinstance(self.value, EstimatedBase):
+            kind = partial(EstimatedGame, names=names)
+        elif names:  # a game of one player has no proper coalitions
+            kind = partial(LearnedGame, names=names)
+        game: Game = kind(
+            design=self.design,
+            tiles=tuple(tiling.coalition_spans),
+            joined_tiles=tiling.join_tiles,
+            range_names=states.range_names if tiling.learns_range else (),
+            **_of_instances(states, tiling, self.value),
+        )
+        return game
+
+    def attributor(self, states: States, tiling: Tiling) -> Attributor:
+        return attributor_of(
+            self.game(states, tiling),
+            parts=tiling.groups,
+            round_tiles=tiling.round_tiles,
+            tol=tiling.tol,
+            has_pairs=tiling.interactions,
+            is_noisy=tiling.stochastic,
+        )
+
+    @staticmethod
+    def facts(attributor: Any) -> Facts:
+        game = attributor.game
+        notes = {"base_value": game.note()}
+        if game.names:
+            notes["penalties"] = penalties(game) or {}
+        return Facts(game.base_value(), {name: note for name, note in notes.items() if note})
+
+
+def attributor_of(
+    game: Game,
+    *,
+    parts: Sequence[Sequence[int]],
+    round_tiles: Sequence[Sequence[int]],
+    tol: float | None = None,
+    has_pairs: bool = False,
+    is_noisy: bool = False,
+) -> Attributor:
+    """Choose the attributor of a game; this is the only place that chooses among them.
+
+    Parameters
+    ----------
+    parts : coalition tiles that each task sums
+    round_tiles : coalition tiles that each round of the design adds
+    tol : tolerance of the design's rounds; None: all coalitions for every row
+    has_pairs : True where interactions are asked for
+    is_noisy : True where the model is stochastic
+    """
+    value = game.value
+    shares = tuple(map(tuple, parts))
+    if tol is not None:
+        return RoundsAttributor(
+            game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))
+        )
+    if held_coalitions(game.design):
+        return WholeContraction(game, shares, has_pairs)
+    if is_noisy:
+        return NoisyContraction(game, shares, has_pairs)
+    if isinstance(value, DirectSums) and value.link.is_identity and not has_pairs:
+        return DirectContraction(game, shares, has_pairs, value.scored)
+    return Contraction(game, shares, has_pairs)
+
+
+def _no_interactions(method: Method) -> InputError:
+    return InputError(
+        "interactions are those of design='exact' and 'kriging', and the design is "
+        f"{method.called}: give one of "
+        f"these, kriging with max_coalitions of {2 * method.info.n_players + 2} or more"
+    )
+
+
+def _started_small(design: Growing) -> Growing:
+    """The design with as few coalitions as give standard errors, for the first round."""
+    d = design.info.n_players
+    least = design.least_for_errors if isinstance(design, designs.KernelShapDesign) else 0
+    first = max(least, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))
+    return replace(design, budgets=(min(design.info.n_coalitions, first),))
+
+
+def _grown(design: Growing, most: int) -> Growing:
+    """The design with rounds of twice as many coalitions each, up to `most`."""
+    while design.info.n_coalitions < most:
+        budget = min(2 * design.info.n_coalitions, most)
+        design = replace(design, budgets=(*design.budgets, budget))
+    return design
+
+
+@dataclass(frozen=True)
+class ByLength(Listed):
+    """A value function of texts with the design of the longest, and its kind for other lengths."""
+
+    @property
+    def is_base_by_row(self) -> bool:
+        """True: v(empty) may depend on the row, at least through its length."""
+        return True
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        found: Vocabulary = self.value.vocabulary
+        return found
+
+    def work(self) -> Work:
+        """As for tables, plus the bytes that designs of other lengths keep."""
+        work = super().work()
+        kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
+        return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))
+
+    def limited(self, options: RunOptions) -> RunOptions:
+        return replace(options, coalition_groups=1)
+
+    def measurable(self) -> Listed:
+        raise InputError(
+            "MSE_v is a mean over one list of coalitions, and texts have a list for each length: "
+            "leave quality out"
+        )
+
+    def base_pass(self, tiling: Tiling) -> None:
+        return None
+
+    def attributor(self, states: States, tiling: Tiling) -> TextAttributor:
+        """The attributor of texts, with a game for each text length."""
+        return TextAttributor(
+            design=self.design,
+            coalition_tile=tiling.coalition_tile,
+            joined_tiles=tiling.join_tiles,
+            n_replicates=tiling.n_replicates,
+            range_names=(states.range_name,) if tiling.learns_range else (),
+            **_of_instances(states, tiling, self.value),
+        )
+
+    @staticmethod
+    def facts(attributor: Any) -> Facts:
+        return Facts()
+
+
+@dataclass(frozen=True)
+class Closed(Method):
+    """A value function with a closed form, which lists no coalition."""
+
+    form: ClosedForm
+
+    @classmethod
+    def of(cls, form: ClosedForm, why: str = "given") -> Closed:
+        """The method of a closed form, for its value function."""
+        return cls(form.value, form, why=why)
+
+    @property
+    def called(self) -> str:
+        return "the closed form, which lists no coalition"
+
+    @property
+    def learner(self) -> Any:
+        """The closed form."""
+        return self.form
+
+    @property
+    def learns(self) -> bool:
+        return self.form.learns
+
+    @property
+    def is_base_by_row(self) -> bool:
+        return bool(self.value.link.is_by_row)
+
+    def fingerprint(self) -> dict[str, JSON]:
+        return self._fingerprint_of("closed_form")
+
+    def with_value(self, value: Any) -> Self:
+        return replace(self, value=value, form=replace(self.form, value=value))
+
+    def with_threads(self, n_threads: int) -> Self:
+        return self._with_form(self.form.with_threads(n_threads))
+
+    def with_choice(self, choice: State) -> Self:
+        return self._with_form(self.learner.chosen(choice))
+
+    def _with_form(self, form: ClosedForm) -> Self:
+        return replace(self, value=form.value, form=form)
+
+    def with_interactions(self) -> Self:
+        if not isinstance(self.form, PairedForm):
+            raise _no_interactions(self)
+        return replace(self, form=self.form.with_interactions())
+
+    def measurable(self) -> Listed:
+        raise _not_measurable("a closed form")
+
+    def base_pass(self, tiling: Tiling) -> Pass | None:
+        return _base_pass(self.value, tiling) if self.learns else None
+
+    def passes(self, tiling: Tiling) -> Sequence[Pass]:
+        return (StateOfRows(self.form),)
+
+    def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
+        if not self.learns:
+            return ()
+        return (states.tile_name(np.zeros((0, self.info.n_players), dtype=bool)),)
+
+    def attributor(self, states: States, tiling: Tiling) -> ClosedFormAttributor:
+        shared = {
+            "state_name": "".join(self.tile_names(states, tiling)),
+            **_of_instances(states, tiling, self.value),
+        }
+        if tiling.interactions:
+            return PairedAttributor(form=self.learner, **shared)
+        return ClosedFormAttributor(form=self.form, **shared)
+
+    @staticmethod
+    def facts(attributor: Any) -> Facts:
+        stated = attributor.form.stated_error(attributor.state())
+        return Facts(attributor.base_value(), {"closed_form": stated})
+
+
+def _not_measurable(kind: str) -> InputError:
+    return InputError(
+        f"MSE_v is a mean over coalitions, and {kind} has none: give design='exact', or "
+        "one of "
+        "dshap.designs.kernelshap; or leave quality out"
+    )
+
+
+@dataclass(frozen=True)
+class Given(Method):
+    """An attributor of the user's, in place of a value function."""
+
+    @property
+    def called(self) -> str:
+        return "an attributor, which lists no coalition"
+
+    def fingerprint(self) -> dict[str, JSON]:
+        return self._fingerprint_of("attributor")
+
+    def with_interactions(self) -> Self:
+        raise _no_interactions(self)
+
+    def measurable(self) -> Listed:
+        raise _not_measurable("an attributor")
+
+    def attributor(self, states: States, tiling: Tiling) -> Attributor:
+        given: Attributor = self.value
+        return given
