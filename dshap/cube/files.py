@@ -1,6 +1,6 @@
 """Create-only files beside the arrays: receipts and prepared states.
 
-A file is written privately and then linked under its name (`disk.write_new`), so that it is either
+A file is written privately and then linked under its name (`Folder.put_new`), so that it is either
 whole or missing, whichever process dies.  The second writer of a name leaves the first file as it
 is.
 

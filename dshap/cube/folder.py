@@ -1,12 +1,15 @@
 """The files of a store by their names: put once, read, listed and deleted, whoever dies when.
 
 All of `cube/` but Zarr's own reading and writing of arrays goes through a `Folder`.  A name is a
-text such as "state/plan.json", never a path.  A visible name stands for content that is whole and on
-disk; what a killed process left unfinished has names of its own, which are told and cleared here.
+text such as "state/plan.json", never a path.  A visible name stands for content that a power cut
+does not undo: first the content is synced, then the name is given, then the folder that holds the
+name is synced.  What a killed process left unfinished has names of its own, which are told and
+cleared here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -16,18 +19,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dshap.cube.disk import (
-    clear_way,
-    read_file,
-    remove_file,
-    replace_file,
-    size_of,
-    sync,
-    write_new,
-)
+from dshap.cube.disk import make_folder, sync
 
 ORPHAN = re.compile(r"\.([\w-]+\.(npz|json)|\d+)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial")
-"""The names of unfinished files: those of `disk.write_new`, and Zarr's of a chunk or document."""
+"""The names of unfinished files: those of `Folder.put_new`, and Zarr's of a chunk or document."""
 
 
 def is_free(path: Path) -> bool:
@@ -77,22 +72,40 @@ class Folder:
 
         A file or a link in the place of the folder is removed.
         """
+        path = self.path / name
         if not self.path.is_dir():
-            remove_file(self.path)
-        return write_new(self.path / name, *data)
+            _remove(self.path)
+        with _private_file(path, *data) as private:
+            try:
+                os.link(private, path)
+            except FileExistsError:
+                return False
+        sync([path.parent])
+        return True
 
     def clear_way(self, name: str) -> None:
         """Remove what stands under a name, and any file where a room above it should be."""
-        clear_way(self.path / name, self.path)
+        path = self.path / name
+        for parent in reversed(path.parents):
+            is_room = parent.is_relative_to(self.path)
+            if is_room and os.path.lexists(parent) and not parent.is_dir():
+                parent.unlink()
+        _remove(path)
 
     def replace(self, name: str, content: bytes) -> None:
         """Put this content under a name in one step, whatever stood there or above it."""
         self.clear_way(name)
-        replace_file(self.path / name, content)
+        path = self.path / name
+        with _private_file(path, content) as private:
+            os.replace(private, path)
+        sync([path.parent])
 
     def get(self, name: str) -> bytes | None:
         """The content of a file; None if there is none, or a folder or broken link in its place."""
-        return read_file(self.path / name)
+        try:
+            return (self.path / name).read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
 
     def open(self, name: str) -> BinaryIO:
         """A file opened to be read in pieces."""
@@ -100,7 +113,7 @@ class Folder:
 
     def delete(self, name: str) -> None:
         """Remove what stands under a name: the file, a link, or a folder in its place."""
-        remove_file(self.path / name)
+        _remove(self.path / name)
 
     def has(self, name: str) -> bool:
         """Whether anything stands under this name, even a link that leads nowhere."""
@@ -116,7 +129,13 @@ class Folder:
 
     def size(self, name: str) -> int:
         """The bytes of a file; 0 if there is no regular file."""
-        return size_of(self.path / name)
+        try:
+            found = (self.path / name).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size
+        return 0
 
     def list(self) -> list[str]:
         """The sorted names of the files and rooms right here; unfinished and hidden ones are left out."""
@@ -158,3 +177,29 @@ class Folder:
 
 def _is_orphan(name: str) -> bool:
     return ORPHAN.fullmatch(os.path.basename(name)) is not None
+
+
+@contextlib.contextmanager
+def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
+    """A synced file with this content beside `path`, under a random name; removed afterwards."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    make_folder(path.parent)
+    try:
+        with open(private, "xb") as file:
+            for part in data:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        yield private
+    finally:
+        private.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    """Remove what stands under the name of a file: the file, a link, or a folder in its place."""
+    try:
+        path.unlink(missing_ok=True)
+    except (IsADirectoryError, PermissionError):
+        if not path.is_dir() or path.is_symlink():
+            raise
+        shutil.rmtree(path)

@@ -169,7 +169,7 @@ WORDS: Mapping[str, Any] = {
     "path": TablePath,
     "precision": one_of(PRECISIONS),
     "sampling": one_of(SAMPLERS),
-    "target": Target,
+    "target": Target | None,
 }
 """Option of dshap's classes -> its type, where no rule says it: names of columns, a path, words of
 a table of the library."""

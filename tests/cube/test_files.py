@@ -17,14 +17,14 @@ import pytest
 from dshap.core.errors import DamagedError
 from dshap.core.records import State
 from dshap.cube import ReceiptFolder, StateFolder, verify_cube
-from dshap.cube.disk import write_new
+from dshap.cube.folder import Folder
 
 KILLERS = {
     "before anything is filled": """
         def dying_open(*args, **options):
             real_open(*args, **options)
             os.kill(os.getpid(), signal.SIGKILL)
-        import dshap.cube.disk as files
+        import dshap.cube.folder as files
         real_open, files.open = open, dying_open
     """,
     "filled, not yet on disk": "os.fsync = die",
@@ -35,7 +35,7 @@ KILLERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", KILLERS)
 def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment):
-    """SIGKILL, for real, in the middle of write_new: the name does not exist, and the next run
+    """SIGKILL, for real, in the middle of put_new: the name does not exist, and the next run
     creates it whole."""
     folder = ReceiptFolder(tmp_path)
     code = f"""
@@ -66,24 +66,25 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
     code = f"""
         import os, signal
         from pathlib import Path
-        from dshap.cube.disk import write_new
+        from dshap.cube.folder import Folder
         link = os.link
         def link_and_die(*args):
             link(*args)
             os.kill(os.getpid(), signal.SIGKILL)
         os.link = link_and_die
-        write_new(Path({str(tmp_path / "mark")!r}), b"whole")
+        Folder({str(tmp_path)!r}).put_new("mark", b"whole")
     """
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
     )
     assert run.returncode == -signal.SIGKILL and (tmp_path / "mark").read_bytes() == b"whole"
-    assert write_new(tmp_path / "mark", b"other") is False
+    assert Folder(tmp_path).put_new("mark", b"other") is False
 
 
 def test_the_second_writer_finds_it_taken(tmp_path):
     path = tmp_path / "new folder" / "mark"
-    assert write_new(path, b"first") is True and write_new(path, b"second") is False
+    folder = Folder(path.parent)
+    assert folder.put_new("mark", b"first") is True and folder.put_new("mark", b"second") is False
     assert path.read_bytes() == b"first" and [entry.name for entry in path.parent.iterdir()] == [
         "mark"
     ]
@@ -93,7 +94,7 @@ def test_of_many_writers_at_once_one_wins(tmp_path):
     """Whatever is there is one writer's content, whole."""
     contents = [bytes([65 + i]) * 100_000 for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(lambda content: write_new(tmp_path / "mark", content), contents))
+        won = list(pool.map(lambda content: Folder(tmp_path).put_new("mark", content), contents))
     assert sum(won) == 1 and (tmp_path / "mark").read_bytes() == contents[won.index(True)]
     assert os.listdir(tmp_path) == ["mark"]
 
@@ -104,7 +105,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_new(tmp_path / "mark", b"x")
+        Folder(tmp_path).put_new("mark", b"x")
     assert os.listdir(tmp_path) == []
 
 

@@ -114,3 +114,35 @@ def test_names_that_look_like_patterns_are_names(tmp_path):
     clear_private_folders(tmp_path / "a[b]")
     clear_private_folders(tmp_path / "*")
     assert kept.is_dir()
+
+
+def test_a_file_is_replaced_and_a_link_in_its_place_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".file.new").symlink_to("mine")  # the private name that was taken before
+    (tmp_path / "file").symlink_to("mine")
+    folder = Folder(tmp_path)
+    folder.replace("file", b"new")
+    assert folder.get("file") == b"new" and not (tmp_path / "file").is_symlink()
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["folder", "broken link", "nothing", "link to a folder"])
+def test_what_stands_in_the_place_of_a_file(tmp_path, kind):
+    path, other = tmp_path / "file", tmp_path / "other"
+    other.mkdir()
+    (other / "kept").write_text("kept")
+    if kind == "folder":
+        (path / "inside").mkdir(parents=True)
+    elif kind != "nothing":
+        path.symlink_to("gone" if kind == "broken link" else "other")
+    folder = Folder(tmp_path)
+    assert folder.get("file") is None and folder.size("file") == 0
+    folder.replace("file", b"new")
+    assert folder.get("file") == b"new" and folder.size("file") == 3
+    path.unlink()
+    if kind == "folder":
+        (path / "inside").mkdir(parents=True)
+    elif kind != "nothing":
+        path.symlink_to("gone" if kind == "broken link" else "other")
+    folder.delete("file")
+    assert not os.path.lexists(path) and (other / "kept").read_text() == "kept"
