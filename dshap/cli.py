@@ -252,6 +252,34 @@ def plan(job_file: str, settings: tuple[str, ...], as_json: bool, quiet: bool) -
 @JOB
 @SET
 @click.option(
+    "--defaults", is_flag=True, help="Every key, those that the job leaves out too, and its origin."
+)
+def job(
+    job_file: str, settings: tuple[str, ...], defaults: bool, as_json: bool, quiet: bool
+) -> None:
+    """Show a job as it is read, with absolute paths; nothing is opened."""
+    from dataclasses import asdict
+
+    from dshap.jobs import load_job
+    from dshap.jobs.listing import as_toml, keys_of
+
+    keys = list(keys_of(load_job(job_file, settings), settings))
+    shown = [asdict(key) for key in keys if defaults or key.origin != "default"]
+    _print(as_toml(keys, with_defaults=defaults).splitlines(), {"keys": shown}, as_json)
+
+
+@command
+def schema(as_json: bool, quiet: bool) -> None:
+    """Show the JSON schema of job files, for editors and for programs that write them."""
+    from dshap.jobs.json_schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+@command
+@JOB
+@SET
+@click.option(
     "--reread",
     is_flag=True,
     help="Read all rows of the table again, where files of the same size, times "

@@ -7,7 +7,7 @@ it adds to a table, so that any class that takes it can be named in a job file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol
@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dshap import designs, kernels, values
+from dshap.core.duck_typing import has_member
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.records import FloatArray
 from dshap.core.types import Link, RowReader
@@ -37,18 +38,27 @@ from dshap.jobs.fields import (
 )
 from dshap.jobs.kinds import ConstructedArgument, Table
 from dshap.kernels.nystrom import SELECTIONS
-from dshap.models import FourierExpansion, KernelExpansion, KernelModel, ShapleyPenalty
+from dshap.models import (
+    ExpansionSum,
+    FourierExpansion,
+    KernelExpansion,
+    KernelModel,
+    ShapleyPenalty,
+    from_sklearn,
+)
+from dshap.models.adapters.model_files import LoadedModel
 from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
-from dshap.predictors.times import times_of
+from dshap.predictors.predict_function import wants_frames
+from dshap.predictors.tree_model import MAX_BACKGROUND as MAX_TREE_BACKGROUND
 from dshap.tables.background import METHODS
 from dshap.tables.synthetic import MAX_ROWS
 
 MAX_BACKGROUND_BYTES = 1 << 30
 """The largest background that every worker may hold."""
 Expansion = KernelExpansion | FourierExpansion
-Model = KernelModel | Expansion | Callable[[FloatArray], Any]
-"""The type of a model: a fitted kernel model, a placeholder in a plan, or a predict function."""
+Model = KernelModel | Expansion | LoadedModel
+"""The type of a model: a fitted kernel model, a placeholder in a plan, or a model that is given."""
 KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
     "rbf": kernels.RBF,
     "laplacian": kernels.Laplacian,
@@ -76,6 +86,11 @@ class SourceRows(Protocol):
         """The target columns, empty where there is none."""
         ...
 
+    @property
+    def frame(self) -> Frame | None:
+        """The form of the rows as data frames of their own types; None where they have none."""
+        ...
+
     def sample(self, n_rows: int) -> FloatArray:
         """A seeded sample (b, columns) of the rows without NaN."""
         ...
@@ -98,8 +113,10 @@ class Context:
     """The seed of the job."""
     model_kind: str
     """`kind` of [model]."""
-    model: Any = None
-    """The model: fitted, a placeholder, or imported; None while the model itself is constructed."""
+    model: Model | None = None
+    """The model: fitted, a placeholder, or given; None while the model itself is constructed."""
+    classes: tuple[str, ...] | None = None
+    """The names of the classes of a model that is given, where the job says them."""
     executor: Executor | None = None
     """The executor of passes over the table; None for a plan, where a background is drawn at
     random."""
@@ -232,6 +249,21 @@ class ChosenBackgroundKeys(Table):
         return self
 
 
+class TreeBackgroundKeys(Table):
+    """The key of the background of trees."""
+
+    background: Annotated[int, Field(ge=1, le=MAX_TREE_BACKGROUND)] | None = None
+    """The number of background rows; where left out, values are path-dependent."""
+
+
+class CategoriesKeys(Table):
+    """The key of the categories of a model that did not keep them."""
+
+    categories: dict[str, list[str | int | float]] | None = None
+    """Column -> its categories in the order of their codes, for XGBoost before 3.1 and ordered
+    categories of LightGBM."""
+
+
 class GraphKeys(Table):
     """The key of a design's graph."""
 
@@ -331,15 +363,19 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 
     Of a classifier it is the decision function.
     """
+    match context.model:
+        case LoadedModel(predict=predict):
+            return predict
     expansion = optional_expansion(context.model)
-    found: Callable[..., Any] = context.model if expansion is None else expansion.predict
-    return found
+    assert expansion is not None
+    return expansion.predict
 
 
 def _background(given: Any, context: Context) -> Any:
     """The background: the table itself for all rows, else a seeded sample without NaN.
 
-    The sample (b, columns) is a data frame where columns hold times, else an array.
+    The sample (b, columns) is a data frame where columns hold text, categories or times or the
+    model takes data frames, else an array.
     """
     rows = given.background
     table = context.table
@@ -347,8 +383,18 @@ def _background(given: Any, context: Context) -> Any:
         n_rows = table.n_rows
     else:
         n_rows = min(rows, table.n_rows)
-    if n_rows == table.n_rows:
+    if table.frame is None:
+        listed: Collection[str] = ()
+    else:
+        listed = table.frame.categories
+    if n_rows == table.n_rows and not listed:
         return table.reader
+    if rows == "all":
+        names = ", ".join(listed)
+        raise InputError(
+            f'[[explain]] background = "all" is for columns of numbers, and {names} holds text or '
+            "categories: give a number of rows"
+        )
     size = 8 * n_rows * len(table.reader.feature_names)
     if size > MAX_BACKGROUND_BYTES:
         raise DoesNotFitError(
@@ -357,9 +403,31 @@ def _background(given: Any, context: Context) -> Any:
             f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
         )
     sample = table.sample(n_rows)
-    if times := times_of(table.reader):
-        return Frame.of_names(table.reader.feature_names, times=times).rebuilt(sample)
+    frame = table.frame
+    if frame is not None and (frame.categories or frame.times or _wants_frames(given, context)):
+        return frame.rebuilt(sample)
     return sample
+
+
+def _wants_frames(given: Any, context: Context) -> bool:
+    """Whether the model is called with data frames, by the job or as it was fitted on them."""
+    match context.model:
+        case LoadedModel(predict=predict):
+            arrays = dict(given).get("arrays")
+            return arrays is False or (arrays is None and wants_frames(predict))
+    return False
+
+
+def _data(given: Any, context: Context) -> RowReader:
+    """The table, as the data that a value function learns from."""
+    frame = context.table.frame
+    if frame is not None and frame.categories:
+        names = ", ".join(frame.categories)
+        raise InputError(
+            f'[[explain]] value = "{given.value}" learns from numbers, and {names} holds text or '
+            'categories: use value = "marginal", or leave the column out of the model'
+        )
+    return context.table.reader
 
 
 def _chosen_background(given: Any, context: Context) -> Any:
@@ -367,17 +435,60 @@ def _chosen_background(given: Any, context: Context) -> Any:
     if context.executor is None or given.background == "all" or given.selection == "random":
         return _background(given, context)
     table = context.table
+    if table.frame is not None and table.frame.categories:
+        names = ", ".join(table.frame.categories)
+        raise InputError(
+            f'[[explain]] selection = "{given.selection}" compares numbers, and {names} holds text '
+            'or categories: take selection = "random"'
+        )
     return table.background(min(given.background, table.n_rows), given.selection, context.executor)
 
 
 def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
     """Names of the outputs: the targets of a ridge, the classes of a classifier, else None."""
-    if context.model_kind != "kernel_ridge":
-        expansion = optional_expansion(context.model)
-        if expansion is None:
-            return None
-        return expansion.output_names
-    return context.table.target_names
+    if context.model_kind == "kernel_ridge":
+        return context.table.target_names
+    expansion = optional_expansion(context.model)
+    if expansion is None:
+        return context.classes
+    return expansion.output_names
+
+
+def _model(given: Any, context: Context) -> Any:
+    """The model of a value function of kernel models, or of trees."""
+    match context.model:
+        case LoadedModel(model=KernelModel() | KernelExpansion() | FourierExpansion() as model):
+            return model
+        case LoadedModel(model=ExpansionSum() as model):
+            return model
+        case LoadedModel(model=model) if has_member(model, "fit"):
+            return from_sklearn(model)
+        case LoadedModel():
+            raise InputError(
+                f'[[explain]] {given.name}: value "{given.value}" explains kernel models, and '
+                f'[model] kind = "{context.model_kind}" gives none: use value = "marginal", '
+                '"conditional_regression", "gaussian" or "copula", which take any function'
+            )
+    return context.model
+
+
+def _ensemble(given: Any, context: Context) -> Any:
+    """The tree ensemble that is explained."""
+    assert isinstance(context.model, LoadedModel)
+    return context.model.model
+
+
+def _coefficients(given: Any, context: Context) -> Any:
+    """The linear model that is explained, with `coef_` and `intercept_`."""
+    assert isinstance(context.model, LoadedModel)
+    return context.model.model
+
+
+def _tree_background(given: Any, context: Context) -> FloatArray | None:
+    """A seeded sample (b, columns) of the rows without NaN; None for path-dependent values."""
+    if given.background is None:
+        return None
+    return context.table.sample(min(given.background, context.table.n_rows))
 
 
 def _seed(given: Any, context: Context) -> int:
@@ -414,18 +525,35 @@ DESIGN_PARTS: Mapping[str, ConstructedArgument] = {
 """Parameter of a design -> how it is built from the number of players and the seed."""
 VALUE_PARTS: Mapping[str, ConstructedArgument] = {
     "background": ConstructedArgument(_background, BackgroundKeys),
-    "data": ConstructedArgument(lambda given, context: context.table.reader, LearningKeys),
+    "data": ConstructedArgument(_data, LearningKeys),
     "embedding": ConstructedArgument(_embedding, EmbeddingKeys),
     "feature_names": ConstructedArgument(lambda given, context: context.table.reader.feature_names),
     "kernel": ConstructedArgument(_kernel, KernelKeys),
     "link": ConstructedArgument(_link, LinkKeys),
-    "model": ConstructedArgument(lambda given, context: context.model),
+    "model": ConstructedArgument(_model),
     "output_names": ConstructedArgument(_output_names),
     "players": ConstructedArgument(lambda given, context: given.players),
     "predict": ConstructedArgument(_predict),
     "seed": ConstructedArgument(_seed, SeedKeys),
 }
 """Parameter of a value function -> how it is built."""
+TREE_PARTS: Mapping[str, ConstructedArgument | None] = {
+    "background": ConstructedArgument(_tree_background, TreeBackgroundKeys),
+    "categories": ConstructedArgument(lambda given, context: given.categories, CategoriesKeys),
+    "classes": ConstructedArgument(lambda given, context: context.classes),
+    "feature_names": ConstructedArgument(lambda given, context: context.table.reader.feature_names),
+    "model": ConstructedArgument(_ensemble),
+    "output_names": None,
+}
+"""Parameter of the value function of trees -> how it is built."""
+LINEAR_PARTS: Mapping[str, ConstructedArgument | None] = {
+    "coef": ConstructedArgument(_coefficients),
+    "covariance": None,
+    "intercept": None,
+    "mean": None,
+    "transform": None,
+}
+"""Parameter of the value function of linear models -> how it is built."""
 CHOSEN_BACKGROUND = ConstructedArgument(_chosen_background, ChosenBackgroundKeys)
 MODEL_PARTS: Mapping[str, ConstructedArgument] = {
     "embedding": ConstructedArgument(_embedding, ModelEmbeddingKeys),

@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidatorFunctionWrapHandler,
+    WithJsonSchema,
     WrapValidator,
 )
 
@@ -117,7 +118,15 @@ FolderName = Annotated[str, AfterValidator(_folder_name)]
 Memory = Annotated[str | int, BeforeValidator(_memory)]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')
 _Several = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
-Names = Annotated[_Several, BeforeValidator(_listed), _SAY_NAMES]
+Names = Annotated[
+    _Several,
+    BeforeValidator(_listed),
+    _SAY_NAMES,
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        mode="validation",
+    ),
+]
 """The type of one name, or of a list of names, as a tuple."""
 Target = Annotated[_Several | NotEmpty, _SAY_NAMES]
 """The type of `Names` in which a single name stays a text: one output, (n,)."""
@@ -127,6 +136,15 @@ InstanceKey = Annotated[
     BeforeValidator(_listed),
     or_say(
         'give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'
+    ),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": ["string", "integer"]},
+                {"type": "array", "items": {"type": ["string", "integer"]}},
+            ]
+        },
+        mode="validation",
     ),
 ]
 Lengthscale = _number_or_word(_positive("validate", "median"), or_list=True)

@@ -21,7 +21,9 @@ CODE = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 class Table(BaseModel):
     """The base of every table: frozen, without unknown keys, numbers never read from text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def quality_sample(job: Job, reader: RowReader, n_rows: int) -> tuple[FloatArray
     It is a sample of all rows where none were held out.  The rows are those with the smallest draws
     of `rows.row_draws`, which also decide the rows held out; the table is read span by span.
     """
-    if job.is_imported:
+    if job.is_given:
         holdout = 0.0
     else:
         holdout = job.model.holdout

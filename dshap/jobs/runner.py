@@ -35,11 +35,13 @@ from dshap.engine import (
 )
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
+from dshap.jobs.models import ModelFileTable, given_model
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
-from dshap.jobs.table import JobRows, imported_model
+from dshap.jobs.table import JobRows
 from dshap.models import FitReport, KernelModel
+from dshap.models.adapters.model_files import sha256_of
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
 from dshap.run.difference import refuse_difference
@@ -61,6 +63,9 @@ from dshap.tables import (
 SMALL_TABLE_VALUES = 32_000_000
 """The largest table, as rows times columns, whose census is taken in this process.  It takes a
 second or two, less than a cluster takes to start, so that a refused job starts none."""
+
+LATER_KEYS = ("classes", "max_iter", "shapley", "standardize", "tol", "unseen")
+"""Keys of [model] that were added after stores were written without them."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,7 @@ def plan_job(job: Job) -> JobPlan:
     try:
         table = JobRows(job)
     except EmptyTableError:
-        if not job.is_imported:
+        if not job.is_given:
             raise
         return JobPlan(f"{_place_of(job)}: no rows; a run has nothing to do", (), ())
     if job.is_of_texts:
@@ -201,8 +206,8 @@ def _place_of(job: Job) -> str:
 
 
 def _plan_of(job: Job, table: JobRows) -> JobPlan:
-    if job.is_imported:
-        return _planned(job, table, imported_model(job), ())
+    if job.is_given:
+        return _planned(job, table, given_model(job.model), ())
     n = table.n_targets()
     reader = table.reader
     if job.model.kind == "kernel_logistic" and n == 2:
@@ -256,7 +261,7 @@ def run_job(
     try:
         table = JobRows(job, states_of(store), trusts_files=trusts_files)
     except EmptyTableError:
-        if not job.is_imported:  # without rows no model can be fitted
+        if not job.is_given:  # without rows no model can be fitted
             raise
         return JobResult(store, (), None, is_empty=True)
     plan = _plan_of(job, table)
@@ -335,7 +340,7 @@ class _Run:
             self.table.keep_census(census)
         else:
             self.progress.kept("census")
-        if not self.job.is_imported:
+        if not self.job.is_given:
             check_targets(census, self.reader.missing)
         is_told = not (self.job.is_of_trees or self.job.is_of_texts)
         if is_told and (constant := census.constant_columns(self.reader)):
@@ -356,9 +361,9 @@ class _Run:
             self.progress.say(f"state {name} is damaged: it is computed again")
 
     def _model(self, fingerprint: dict[str, Any]) -> Model:
-        """The fitted model, restored from the store or fitted now; a predict function unchanged."""
-        if self.job.is_imported:
-            return imported_model(self.job)
+        """The fitted model: given to the job, restored from the store, or fitted now."""
+        if self.job.is_given:
+            return given_model(self.job.model)
         model = model_of(self.job.model, self.table.context())
         states = states_of(self.store)
         name = f"model-{digest_of(fingerprint)}"
@@ -379,7 +384,7 @@ class _Run:
         value = _value_of(explain, self.table.context(model, LoopExecutor()))
         return Explanation.of(
             value,
-            self.reader,
+            self.table.reader_of(value),
             self.store / explain.name,
             self.session,
             design=self.job.design_of(len(value.players)),
@@ -448,13 +453,19 @@ def _fingerprint(job: Job, reader: RowReader, census: Census) -> dict[str, Any]:
 
 
 def _described(model: Any) -> dict[str, Any]:
-    """The table of a model, for the fingerprint.
+    """The table of a model, for the fingerprint: of a file its content, wherever it lies.
 
-    An absent Shapley penalty is left out, so that stores older than that key stay valid.
+    Keys of `LATER_KEYS` are left out at their default, so that older stores stay valid.
     """
-    described: dict[str, Any] = model.model_dump(mode="json")
-    if described.get("shapley", "") is None:
-        del described["shapley"]
+    fields = type(model).model_fields
+    described: dict[str, Any] = {
+        name: value
+        for name, value in model.model_dump(mode="json").items()
+        if name not in LATER_KEYS or value != fields[name].default
+    }
+    match model:
+        case ModelFileTable():
+            return {**described, "path": "", "sha256": sha256_of(model.path)}
     return described
 
 

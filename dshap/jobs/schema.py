@@ -17,9 +17,11 @@ from dshap.core.types import Design
 from dshap.jobs.arguments import (
     CHOSEN_BACKGROUND,
     DESIGN_PARTS,
+    LINEAR_PARTS,
     MODEL_PARTS,
     SOURCE_PARTS,
     SYNTHETIC_PARTS,
+    TREE_PARTS,
     VALUE_PARTS,
 )
 from dshap.jobs.fields import (
@@ -31,7 +33,16 @@ from dshap.jobs.fields import (
     Seed,
     options_of,
 )
-from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
+from dshap.jobs.kinds import Kinds, KindTable, Made, Table, one_kind
+from dshap.jobs.models import (
+    GivenModel,
+    ImportedModel,
+    LightGBMTable,
+    OnnxTable,
+    PickleTable,
+    SkopsTable,
+    XGBoostTable,
+)
 from dshap.jobs.paths import PicturePath, StorePath
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.tables.sources import READERS
@@ -71,29 +82,20 @@ class FittedModel(KindTable):
     holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
 
 
-class ImportedModel(KindTable):
-    """The table [model] of kind = "import": a predict function of the user's code.
-
-    For value = "trees" it is a fitted ensemble.
-    """
-
-    function: Annotated[str, Field(pattern=CODE)]
-    """"package.module:name" of a function, rows (n, columns) -> (n,) or (n, k)."""
-
-
-NOT_OFFERED = dict.fromkeys(("intercept", "max_iter", "standardize", "tol", "unseen"))
-"""Options of a model that a job file does not offer."""
 MODELS = Kinds(
     "kind",
     {
         "kernel_ridge": "dshap.models:KernelRidge",
         "kernel_logistic": "dshap.models:KernelLogistic",
         "import": ImportedModel,
+        "xgboost": XGBoostTable,
+        "lightgbm": LightGBMTable,
+        "onnx": OnnxTable,
+        "skops": SkopsTable,
+        "pickle": PickleTable,
     },
     FittedModel,
     MODEL_PARTS,
-    particular={"kernel_ridge": NOT_OFFERED, "kernel_logistic": NOT_OFFERED},
-    not_built=("lightgbm", "onnx", "pickle", "skops", "xgboost"),
 )
 
 
@@ -132,18 +134,21 @@ VALUES = Kinds(
         "copula": "dshap.values:Copula",
         "tokens": "dshap.values:Tokens",
         "trees": "dshap.values:Trees",
+        "linear_gaussian": "dshap.values:LinearGaussian",
     },
     ExplainTable,
     VALUE_PARTS,
     particular={
         "marginal": {"background": CHOSEN_BACKGROUND},
         "tokens": TEXT_PARTS,
-        "trees": dict.fromkeys(("background", "feature_names")),
+        "trees": TREE_PARTS,
+        "linear_gaussian": LINEAR_PARTS,
     },
-    not_built=("linear_gaussian",),
     takes_others=True,
 )
 
+OF_GIVEN = {"trees": "ensemble", "linear_gaussian": "linear model"}
+"""Value function of a model that no job fits -> what that model is."""
 GROWING = ("auto", "kernelshap", "kriging")
 INSTEAD = {
     "auto": "give max_coalitions",
@@ -293,8 +298,8 @@ class Job(Table):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two [[explain]] are named {twice[0]!r}: give each a name of its own")
         _check_texts(self)
-        if self.is_imported:
-            self._check_imported()
+        if self.is_given:
+            self._check_given()
         else:
             self._check_fitted()
         return self
@@ -313,11 +318,12 @@ class Job(Table):
                 '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"'
             )
         for explain in self.explain:
-            if explain.value == "trees":
+            if explain.value in OF_GIVEN:
                 raise ValueError(
-                    f'[[explain]] {explain.name}: value "trees" explains a fitted ensemble: give '
-                    "[model] kind = "
-                    '"import" and function = "package.module:name", the place of the model'
+                    f'[[explain]] {explain.name}: value "{explain.value}" explains a fitted '
+                    f'{OF_GIVEN[explain.value]}: give [model] kind = "import" and function = '
+                    '"package.module:name", the place of the model, or the kind and path of its '
+                    "file"
                 )
             if self.model.embedding == "fourier" and "landmarks" in _of_the_model(explain):
                 raise ValueError(
@@ -326,30 +332,13 @@ class Job(Table):
                     "give a number"
                 )
 
-    def _check_imported(self) -> None:
-        if self.is_of_trees and any(explain.value != "trees" for explain in self.explain):
-            raise ValueError(
-                '[[explain]] value = "trees" takes a fitted ensemble, and the others a predict '
-                "function: make two jobs"
-            )
+    def _check_given(self) -> None:
         for explain in self.explain:
             place = f"[[explain]] {explain.name}"
-            if "model" in explain.parts and explain.value != "trees":
-                fitted = [
-                    name for name, record in VALUES.records.items() if "model" in record.parts
-                ]
-                others = " or ".join(
-                    f'"{name}"' for name in VALUES.known if name == "trees" or name not in fitted
-                )
-                raise ValueError(
-                    f'{place}: value "{explain.value}" explains kernel models; with [model] kind = '
-                    '"import" use '
-                    f"value = {others}"
-                )
             for key in _of_the_model(explain):
                 raise ValueError(
-                    f'{place} {key} = "model": [model] kind = "import" has none; give one of its '
-                    "own"
+                    f'{place} {key} = "model": [model] kind = "{self.model.kind}" has none; give '
+                    "one of its own"
                 )
             if self.missing == "pass" and "quality_rows" in dict(explain):
                 raise ValueError(
@@ -359,9 +348,9 @@ class Job(Table):
                 )
 
     @property
-    def is_imported(self) -> bool:
-        """Whether the model is imported, not fitted by the job."""
-        return bool(self.model.kind == "import")
+    def is_given(self) -> bool:
+        """Whether a fitted model is given to the job, which then fits none."""
+        return isinstance(self.model, GivenModel)
 
     @property
     def target(self) -> Any:
@@ -380,7 +369,7 @@ class Job(Table):
 
     @property
     def is_of_trees(self) -> bool:
-        """Whether [model] function names a fitted ensemble."""
+        """Whether an explanation is of trees."""
         return any(explain.value == "trees" for explain in self.explain)
 
     def options(self) -> RunOptions:
@@ -449,7 +438,7 @@ def _check_texts(job: Job) -> None:
                 "and nothing else "
                 "does: give both or neither"
             )
-    if job.is_of_texts and not job.is_imported:
+    if job.is_of_texts and not job.is_given:
         raise ValueError(
             '[source] kind = "texts" is explained by a predict function: give [model] kind = '
             '"import"'

@@ -12,28 +12,33 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from dshap import __version__, values
+from dshap import __version__
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import read_sample, sample_positions, spans
 from dshap.core.types import RowReader
 from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
-from dshap.engine import Executor, learn_from
+from dshap.engine import Executor, LoopExecutor, learn_from
 from dshap.jobs.arguments import Context
-from dshap.jobs.kinds import imported
+from dshap.jobs.models import given_model
 from dshap.jobs.schema import Job
+from dshap.models.adapters.model_files import feature_names_of
 from dshap.models.labels import MAX_CLASSES
+from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
 from dshap.run.identity import NUMERICS_VERSION
 from dshap.tables import Census, TextFiles
 from dshap.tables.background import background_of
+from dshap.tables.categories import found_categories
 from dshap.tables.files import TICK_NS
+from dshap.tables.parquet import ParquetFiles, ParquetSource
+from dshap.tables.reader import CodedReader, categories_of
 from dshap.values.background import Background
 
 KEPT_BYTES = 16 << 20
@@ -62,6 +67,9 @@ class JobRows:
         self._trusts_files = trusts_files
         self._stamp = self.reader.stamp
         self._found: dict[str, Record] = {}
+        match self.reader:
+            case CodedReader(categories=listed) as coded if listed:
+                self.reader = coded.with_categories(self._categories(tuple(listed)))
 
     @property
     def n_rows(self) -> int:
@@ -74,7 +82,49 @@ class JobRows:
 
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:
         """Gather what the objects of the job's other tables are built from, beside their own keys."""
-        return Context(self, self.job.job.seed, self.job.model.kind, model, executor)
+        if self.job.is_given:
+            classes = self.job.model.classes
+        else:
+            classes = None
+        return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
+
+    def reader_of(self, value: Any) -> RowReader:
+        """The reader of all rows, coded by the categories that a value function knows."""
+        if not value.model.categories:
+            return self.reader
+        if not isinstance(self.reader, ParquetSource):
+            raise InputError(
+                f'[source] kind = "{self.job.source.kind}" holds numbers, and the model takes '
+                "categories: name a Parquet table"
+            )
+        return self.reader.with_categories(value.model.categories)
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        """The form of the rows as data frames of their own types; None for made-up rows, and texts.
+
+        Categories are those of all rows.
+        """
+        if not isinstance(self.reader, ParquetSource):
+            return None
+        names = self.reader.feature_names
+        return Frame(
+            self.reader.template(names), names, categories_of(self.reader), times_of(self.reader)
+        )
+
+    def _categories(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+        """Column of text or of categories -> its sorted values, from a pass over these columns."""
+
+        def find() -> Record:
+            alone = {"features": names, "target": None, "key": (), "missing": "pass"}
+            columns = _with(self.job.source, **alone).made({"categories": dict.fromkeys(names, ())})
+            found = found_categories(columns, partial(learn_from, LoopExecutor()))
+            content = json.dumps(found).encode()
+            return Record({"content": np.frombuffer(content, np.uint8)})
+
+        record = self._record("categories", {"columns": list(names)}, find)
+        content = json.loads(record["content"].tobytes())
+        return {name: tuple(values) for name, values in content.items()}
 
     def texts(self, n_texts: int) -> list[Ids]:
         """The token ids of a seeded sample of the rows, for a table of texts."""
@@ -182,21 +232,18 @@ class JobRows:
 def open_table(job: Job) -> RowReader:
     """Open the table of [source] and check its columns; reads no row, except of texts.
 
-    With trees, the columns and categories are the model's.
+    The columns are those that a given model was fitted on, where it knows them.  Those that hold
+    text or categories are opened with empty lists of them.
     """
     source = job.source
     roles: dict[str, Any] = {}
-    if job.is_of_trees:
-        value = values.Trees(imported_model(job))
-        source = _with(source, features=_features_of(value, dict(source).get("features")))
-        roles["categories"] = value.model.categories
-    elif job.is_imported:
-        roles["times"] = dict(source).get("features")
-    if roles.get("categories") and "categories" not in source.parts:
-        raise InputError(
-            f'[source] kind = "{source.kind}" holds numbers, and the model takes categories: name a '
-            "Parquet table"
-        )
+    features = _features_of(job)
+    if features is not None:
+        source = _with(source, features=features)
+    if job.is_given:
+        roles["times"] = features
+    if features is not None and job.is_given and "categories" in source.parts:
+        roles["categories"] = dict.fromkeys(ParquetFiles(source.path).listed(features), ())
     reader: RowReader = source.made(roles)
     return reader
 
@@ -206,9 +253,12 @@ def _with(source: Any, **roles: Any) -> Any:
     return source.model_copy(update=roles)
 
 
-def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
-    """The model's columns in its order; those given where the model knows none."""
-    known = value.model.feature_names
+def _features_of(job: Job) -> Sequence[str] | None:
+    """The columns that a given model was fitted on, in its order; those of [source] otherwise."""
+    given: Sequence[str] | None = dict(job.source).get("features")
+    if not job.is_given:
+        return given
+    known = feature_names_of(given_model(job.model))
     if known is not None and given is not None and set(given) != set(known):
         raise InputError(
             f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave "
@@ -242,25 +292,6 @@ def n_classes(job: Job, reader: RowReader) -> int:
             '"kernel_ridge"'
         )
     return len(classes)
-
-
-def imported_model(job: Job) -> Any:
-    """Import the object that [model] function names: a predict function, or a fitted ensemble."""
-    name = job.model.function
-    found = imported(name, "[model] function", "" if job.is_of_trees else "function ")
-    if not job.is_of_trees and not callable(found):
-        place = name.replace(":", ".")
-        kind = type(found).__name__
-        raise InputError(
-            f'[model] function = "{name}": {place} is {_article(kind)} {kind}, not a function'
-        )
-    return found
-
-
-def _article(noun: str) -> str:
-    if noun[0].lower() in "aeiou":
-        return "an"
-    return "a"
 
 
 def _opened(job: Job) -> RowReader:

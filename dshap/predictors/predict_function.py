@@ -290,7 +290,9 @@ def _refused_arrays(name: str, holds: str) -> str:
 
 
 def _is_of_dshap(predict: Any) -> bool:
-    return type(estimator_of(predict)).__module__.split(".")[0] == "dshap"
+    """Whether the function is of a model of dshap, and not of one that it only holds."""
+    is_own = type(estimator_of(predict)).__module__.split(".")[0] == "dshap"
+    return is_own and not of_estimator(predict, "takes_frames")
 
 
 def wants_frames(predict: Any) -> bool:

@@ -137,6 +137,7 @@ def model_of_trees(
     feature_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     categories: Mapping[str, Sequence[Any]] | None,
+    classes: Sequence[Any] | None = None,
 ) -> TreeModel:
     """The predictor of a fitted ensemble, checked on made-up rows.
 
@@ -154,8 +155,31 @@ def model_of_trees(
         library = ThroughShap(model, _checked_background(rows, library, codes), library)
     k, scale = _tried(library, codes)
     if output_names is None:
-        output_names = scale.output_names(k, of_estimator(model, "classes_"))
+        output_names = _named_outputs(scale, k, classes, of_estimator(model, "classes_"))
     return TreeModel(library, codes, k, names, output_names, scale)
+
+
+def _named_outputs(
+    scale: Scale, n_outputs: int, given: Sequence[Any] | None, known: Sequence[Any] | None
+) -> tuple[str, ...] | None:
+    """The names of the outputs, by the classes that are given, else those of the model.
+
+    Raises InputError where another number of classes is given than the model has.
+    """
+    if given is None:
+        return scale.output_names(n_outputs, known)
+    if scale.is_of_classes:
+        n_classes = max(n_outputs, 2)
+    elif known is not None:
+        n_classes = n_outputs
+    else:
+        n_classes = 0
+    if len(given) != n_classes:
+        raise InputError(
+            f"classes are {', '.join(map(str, given))}, and the model has {n_classes or 'no'} "
+            "classes: name each of these, or leave classes out"
+        )
+    return scale.output_names(n_outputs, given)
 
 
 def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, Scale]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,12 +48,7 @@ def with_all_categories(
         return value, reader
     longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
     for name, values in longer.items():
-        if len(values) > MAX_CATEGORIES:
-            raise InputError(
-                f"column {name!r} holds {len(values):,} different values, at most "
-                f"{MAX_CATEGORIES:,} categories are "
-                "taken: group them, or take the column out of the model"
-            )
+        _refuse_many(name, len(values))
     refused = _refused(value.model, found, reader)
     if not refused:
         return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(
@@ -67,6 +62,35 @@ def with_all_categories(
     }
     coded = reader.with_categories(taken, others_are_missing=True)
     return replaced(value, model=value.model.with_categories(taken)), coded
+
+
+def found_categories(
+    reader: CodedReader, learn: Callable[[Any, RowReader], Any]
+) -> dict[str, list[Any]]:
+    """Column that has categories -> all of its values, sorted, in one pass over the rows.
+
+    The reader is opened with empty lists, and `learn` runs a pass over a table.
+
+    Raises
+    ------
+    InputError
+        A column holds too many different values.
+    """
+    found = learn(_NewCategories.of(reader), reader)
+    listed = {name: sorted(found.get(name, ())) for name in reader.categories}
+    for name, values in listed.items():
+        _refuse_many(name, len(values))
+    return listed
+
+
+def _refuse_many(name: str, n_values: int) -> None:
+    """Raise if a column holds more different values than may be categories."""
+    if n_values > MAX_CATEGORIES:
+        raise InputError(
+            f"column {name!r} holds {n_values:,} different values, at most "
+            f"{MAX_CATEGORIES:,} categories are "
+            "taken: group them, or take the column out of the model"
+        )
 
 
 def refuse_unknown_categories(reader: RowReader, site: Site) -> None:

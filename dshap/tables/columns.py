@@ -61,6 +61,11 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+def is_listed(kind: pa.DataType) -> bool:
+    """Whether the values of a column are categories: strings, or values stored as a dictionary."""
+    return is_text(kind) or pa.types.is_dictionary(kind)
+
+
 def key_dtype(kind: pa.DataType) -> str | None:
     """The name in `KEY_DTYPES` for a key of this type; None if it cannot be a key."""
     plain = _plain(kind)

@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.errors import EmptyTableError, InputError
-from dshap.tables.columns import Layout, Names, Times, layout_of, said_left_out
+from dshap.tables.columns import Layout, Names, Times, is_listed, layout_of, said_left_out
 from dshap.tables.files import (
     Partitions,
     Paths,
@@ -77,6 +77,15 @@ class ParquetFiles:
     def paths(self) -> tuple[str, ...]:
         """The paths of the files, in row order."""
         return tuple(os.path.join(self._root, name) for name in self._names)
+
+    def template(self, names: Sequence[str]) -> Any:
+        """An empty data frame of these columns, in the types that pandas gives them."""
+        return pa.schema([self._schema.field(name) for name in names]).empty_table().to_pandas()
+
+    def listed(self, names: Iterable[str]) -> list[str]:
+        """List the columns among these that hold text, or are stored as categories."""
+        held = [name for name in names if name in self._schema.names]
+        return [name for name in held if is_listed(self._schema.field(name).type)]
 
     def check_unchanged(self, start: int, stop: int) -> None:
         """Raise if a file of rows start..stop was rewritten, replaced or removed.

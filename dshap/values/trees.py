@@ -41,6 +41,9 @@ class Trees(TableValue):
     categories : mapping from column name to its categories in the order of their codes, optional
         For a model that was fitted on pandas categories and did not store them: XGBoost before 3.1,
         and LightGBM where some categories are ordered (it stores the lists without their columns).
+    classes : sequence, optional
+        Names of the classes of a classifier, in the order of its probabilities, for `output_names`;
+        by default its own `classes_`.
 
     Raises
     ------
@@ -79,8 +82,11 @@ class Trees(TableValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
+        classes: Sequence[Any] | None = None,
     ) -> None:
-        explained = model_of_trees(model, background, feature_names, output_names, categories)
+        explained = model_of_trees(
+            model, background, feature_names, output_names, categories, classes
+        )
         super().__init__(explained, None, None)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from dshap.cube import states_of
 from dshap.engine import SilentProgress
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
 from dshap.jobs.arguments import model_of, optional_expansion, placeholder
+from dshap.jobs.models import given_model
 from dshap.jobs.quality import quality_sample
 from dshap.jobs.schema import VALUES, Job
 from dshap.jobs.stages import ALL_KEPT
-from dshap.jobs.table import JobRows, imported_model, open_table
+from dshap.jobs.table import JobRows, open_table
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.values import Gaussian
@@ -251,7 +252,7 @@ def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
     table = JobRows(job)
-    given = imported_model(job) if job.is_imported else placeholder(job.model, table.reader, 1)
+    given = given_model(job.model) if job.is_given else placeholder(job.model, table.reader, 1)
     return job.explain[0].made(table.context(given))
 
 

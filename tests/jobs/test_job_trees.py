@@ -96,11 +96,6 @@ def test_a_job_of_trees(features, table, tmp_path):
             "players belongs to values of coalitions",
         ),
         (
-            (),
-            (TREES, {"name": "b", "value": "marginal"}),
-            "takes a fitted ensemble, and the others .*two jobs",
-        ),
-        (
             (("model", JOB["model"]),),
             (TREES,),
             'explains a fitted ensemble: give .model. kind = "import"',
@@ -108,7 +103,7 @@ def test_a_job_of_trees(features, table, tmp_path):
         (
             (("model.function", "tree_models:lightgbm"),),
             (TREES,),
-            "module is no fitted tree ensemble",
+            "is a module, neither a function nor a fitted model",
         ),
         ((("model.function", "tree_models:other"),), (TREES,), "tree_models has no 'other'"),
         ((("model.function", "no_such:other"),), (TREES,), "there is no module no_such: looked"),
@@ -121,11 +116,11 @@ def test_a_job_of_trees(features, table, tmp_path):
             (
                 (
                     "source",
-                    {"kind": "synthetic", "name": "powerlifting", "rows": 500, "target": None},
+                    {"kind": "synthetic", "name": "powerlifting", "rows": 500},
                 ),
             ),
             (TREES,),
-            "synthetic. holds numbers, and the model takes categories",
+            "unknown column 'hum'",
         ),
     ],
 )

@@ -16,8 +16,9 @@ from dshap.core.errors import InputError
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.jobs.arguments import MODEL_PARTS, VALUE_PARTS
+from dshap.jobs.models import given_model
 from dshap.jobs.schema import CLUSTERS, DESIGNS, MODELS, VALUES
-from dshap.jobs.table import JobRows, imported_model
+from dshap.jobs.table import JobRows
 from tests.jobs.job_files import changed, small_table
 
 CODE = '''
@@ -113,7 +114,7 @@ def test_a_value_function_and_a_design_of_code_of_the_users():
 def test_a_background_of_a_number_of_rows_is_an_array():
     held = {"name": "a", "value": "own_kinds:Held", "background": 20, "quality_rows": 10}
     job = parse_job(changed(IMPORTED, ("explain", [held])))
-    value = job.explain[0].made(JobRows(job).context(imported_model(job)))
+    value = job.explain[0].made(JobRows(job).context(given_model(job.model)))
     assert value.n_rows == 20 and value.model.feature_names == ("hr", "temp", "hum")
     result = run_job(job, SilentProgress())
     cube = dshap.open_cube(result.paths["a"]).load()

@@ -75,6 +75,7 @@ def test_every_path_of_the_schema_is_known():
     assert known == {
         ("job", "store"),
         ("source", "path"),
+        ("model", "path"),
         ("cluster", "file"),
         ("explain", "vocabulary"),
         ("report", "picture"),

@@ -191,14 +191,6 @@ def test_accepted(change):
 
 
 NOT_BUILT = [
-    (
-        ("model.kind", "xgboost"),
-        '[model] kind = "xgboost" is not built yet; built: kernel_ridge, kernel_log',
-    ),
-    (("model.kind", "onnx"), '[model] kind = "onnx" is not built yet'),
-    (("model.kind", "lightgbm"), '[model] kind = "lightgbm" is not built yet'),
-    (("model.kind", "skops"), '[model] kind = "skops" is not built yet'),
-    (("model.kind", "pickle"), '[model] kind = "pickle" is not built yet'),
     (("source.kind", "sql"), '[source] kind = "sql" is not built yet; built: parquet, synthetic'),
     (
         ("cluster", {"kind": "slurm"}),
@@ -207,11 +199,6 @@ NOT_BUILT = [
     (("cluster", {"kind": "ssh"}), '[cluster] kind = "ssh" is not built yet'),
     (("cluster", {"kind": "kubernetes"}), '[cluster] kind = "kubernetes" is not built yet'),
     (("cluster", {"kind": "gateway"}), '[cluster] kind = "gateway" is not built yet'),
-    (
-        ("explain.0.value", "linear_gaussian"),
-        '[[explain]] interventional value = "linear_gaussian" is not built yet; built: '
-        "kernel_interventional, kernel",
-    ),
 ]
 UNKNOWN = [
     (
@@ -539,8 +526,6 @@ def refused(said, *changes, job=JOB):
 
 def test_what_imported_functions_are_explained_by():
     parse_job(IMPORTED)
-    refused('use value = "marginal" or "conditional_regression" or "gaussian"',
-            ("explain", JOB["explain"]), job=IMPORTED)  # fmt: skip
     refused('function = "a.b": give "package.module:name"', ("model.function", "a.b"), job=IMPORTED)
     refused('[[explain]] regression landmarks = "model": [model] kind = "import" has none',
             ("explain.1.landmarks", "model"), job=IMPORTED)  # fmt: skip

@@ -1,0 +1,94 @@
+"""Every key of a job, with its value and where that comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dshap.core.addresses import masked
+from dshap.jobs.kinds import Table
+from dshap.jobs.schema import Job
+
+Origin = Literal["job file", "--set", "default"]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a job."""
+
+    table: str
+    """The table, as a job file writes it: "[job]", "[[explain]]"."""
+    index: int
+    """The position among several tables of this name."""
+    name: str
+    value: Any
+    """The value, as JSON has it; None where there is none."""
+    origin: Origin
+
+
+def keys_of(job: Job, settings: Sequence[str] = ()) -> Iterator[Key]:
+    """Yield every key of a job, those that it leaves out too, in the order of its tables.
+
+    `settings` are the texts of --set that the job was read with.
+    """
+    replaced = {setting.partition("=")[0].strip() for setting in settings}
+    for table in Job.model_fields:
+        held = getattr(job, table)
+        if table != "explain":
+            yield from _keys_of_table(f"[{table}]", 0, held, table, replaced)
+            continue
+        for index, record in enumerate(held):
+            within = f"{table}.{record.name}"
+            yield from _keys_of_table("[[explain]]", index, record, within, replaced)
+
+
+def _keys_of_table(
+    place: str, index: int, record: Table, within: str, replaced: Collection[str]
+) -> Iterator[Key]:
+    for name, value in record.model_dump(mode="json").items():
+        origin: Origin = "default"
+        if name in record.model_fields_set:
+            origin = "job file"
+        if f"{within}.{name}" in replaced:
+            origin = "--set"
+        yield Key(place, index, name, value, origin)
+
+
+def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
+    """The keys as TOML; with defaults, each line says where its value comes from.
+
+    A key without a value is a comment, as TOML has no word for it.  Secrets are masked.
+    """
+    lines: list[str] = []
+    shown = [key for key in keys if with_defaults or key.origin != "default"]
+    at: tuple[str, int] | None = None
+    for key in shown:
+        if at != (key.table, key.index):
+            at = (key.table, key.index)
+            lines += ["", key.table]
+        line = _line(key)
+        if with_defaults:
+            line = f"{line:<48}  # {key.origin}"
+        lines.append(line)
+    return "\n".join(lines).strip()
+
+
+def _line(key: Key) -> str:
+    if key.value is None:
+        return f"# {key.name}"
+    return f"{key.name} = {masked(_toml(key.value))}"
+
+
+def _toml(value: Any) -> str:
+    """A value of JSON as TOML."""
+    match value:
+        case dict():
+            inside = ", ".join(
+                f"{json.dumps(name)} = {_toml(each)}" for name, each in value.items()
+            )
+            return f"{{ {inside} }}"
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
