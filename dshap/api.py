@@ -17,14 +17,10 @@ from dshap.cube import CubeLayout, empty_cube, is_running, open_cube, read_job
 from dshap.engine import format_bytes
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.run.explanation import (
-    Explanation,
-    measure,
-    measured_quality,
-    open_held_out,
-    prepare_value,
-)
+from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
+from dshap.run.measuring import measure, measured_quality, open_held_out
+from dshap.run.preparation import prepare_value
 from dshap.run.prepared import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session

@@ -69,6 +69,8 @@ ELSEWHERE = {
     "report/summary.py": "test_cli.py",
     "run/identity.py": "run/test_explanation.py",
     "run/learning.py": "run/test_explanation.py",
+    "run/measuring.py": "run/test_quality.py",
+    "run/preparation.py": "run/test_prepared.py",
     "sources.py": "test_tables.py",
     "tables/conversion.py": "tables/test_opener.py",
     "tables/columns.py": "tables/test_parquet.py",

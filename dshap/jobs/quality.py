@@ -11,7 +11,8 @@ from dshap.core.types import RowReader
 from dshap.cube import read_notes
 from dshap.engine import Plan, format_bytes
 from dshap.jobs.schema import ExplainTable, Job
-from dshap.run.explanation import Explanation, measure
+from dshap.run.explanation import Explanation
+from dshap.run.measuring import measure
 from dshap.run.quality import Note
 from dshap.run.session import Session
 
@@ -43,10 +44,10 @@ def stored_quality(explain: ExplainTable, job: Job, explanation: Explanation) ->
 
     It is None too where the note is damaged or gone.
     """
-    note: Note | None = read_notes(explanation.path).get("mse_v")
-    if note is None or note.get("sample") != _sample(explain, job):
-        return None
-    return note
+    note: Note = read_notes(explanation.path).get("mse_v", {})
+    if note.get("sample") == _sample(explain, job):
+        return note
+    return None
 
 
 def measured_by_job(

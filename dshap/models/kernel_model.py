@@ -195,7 +195,7 @@ class KernelModel(ABC):
         if missing not in ("refuse", "skip"):
             raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
         given = as_blocks(X, y)
-        names = column_names(X) if y is not None else column_names(next(iter(given()), (None,))[0])
+        names = column_names(next(iter(given()), (None,))[0])
         blocks, known = self._numeric(given)
         positions = sample_positions(checked_count(blocks, missing), self.sample_size, self.seed)
         tune = Tune(self, positions, names, strengths, known=known)
@@ -235,6 +235,8 @@ class KernelModel(ABC):
             Rows of the table, `sample_size` of them; those with NaN are ignored.
         positions : (n,)
             Their positions in the table; held-out rows take no part in any choice.
+        feature_names
+            Names of the columns; None where they have none.
         strengths
             Strengths of the models to fit, see `fit_path`; None: this model only.
         """
@@ -245,14 +247,13 @@ class KernelModel(ABC):
             raise InputError(
                 "no row of the sample is left: all are held out, or hold NaN or infinity"
             )
-        names = feature_names if feature_names is not None else column_names(sample_x)
         with one_blas_thread():
             step = self._first_step(
-                x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known
+                x[is_ok], y[is_ok], self.roles(positions)[is_ok], feature_names, **known
             )
             if self.shapley is None:
                 return step
-            return regularised(step, x[is_ok], names, strengths)
+            return regularised(step, x[is_ok], feature_names, strengths)
 
     @abstractmethod
     def _first_step(

@@ -1,37 +1,25 @@
-"""The steps of a run from outside: plan, learn, explain, measure.
+"""The steps of a run from outside: plan, learn, explain.
 
-`Explanation` does all of these; `prepare_value` plans and learns, for rows that come later;
-`measured_quality` plans and measures on rows that nothing was learned from.  The steps inside are
-in `learning.py`.
+The steps inside are in `learning.py`; `preparation.py` learns for rows that come later,
+`measuring.py` measures on rows that nothing was learned from.
 """
 
 from __future__ import annotations
 
-import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from dshap.attributors.choice import (
-    check_kinds,
-    choose,
-    design_of,
-    learns,
-    reads_data,
-    refuse_to_prepare,
-)
+from dshap.attributors.choice import check_kinds, design_of, learns, reads_data
 from dshap.attributors.states import States
 from dshap.core.capabilities import is_scaled
-from dshap.core.errors import FailedBlocksError, InputError, StoreMismatchError, shown
-from dshap.core.options import RunOptions
-from dshap.core.records import Record
+from dshap.core.errors import FailedBlocksError, InputError
 from dshap.core.threads import process_threads
-from dshap.core.types import Design, Explained, RecordStore, RowReader
+from dshap.core.types import Design, Explained
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
@@ -41,23 +29,18 @@ from dshap.cube import (
     has_copy,
     holds_run,
     is_finished,
-    is_left,
     largest_residual,
     mark_finished,
-    may_prepare,
-    read_prepared,
     read_run,
     remove_store,
     renew_cube,
-    repair,
     states_of,
 )
-from dshap.engine import Failure, Plan, make_plan
+from dshap.engine import Failure, Plan
 from dshap.engine.explain import evaluate
 from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import refuse_other_run
 from dshap.run.identity import (
-    NUMERICS_VERSION,
     Settled,
     cube_layout,
     fingerprint_of,
@@ -65,34 +48,10 @@ from dshap.run.identity import (
     states_follow_from,
     stored_plan,
 )
-from dshap.run.learning import (
-    Run,
-    coalition_errors,
-    learn_states,
-    learned,
-    settled_method,
-    with_landmarks,
-)
-from dshap.run.prepared import (
-    DataSummary,
-    Prepared,
-    open_prepared,
-    probe_of,
-    refuse_other,
-    save_prepared,
-)
-from dshap.run.quality import Note, Quality, mean_by_sizes
+from dshap.run.learning import Run, learned, with_landmarks
+from dshap.run.prepared import Prepared
 from dshap.run.session import Session
-from dshap.tables import (
-    Census,
-    Inputs,
-    kind_of,
-    open_for,
-    open_rows,
-    refuse_unknown_categories,
-    take_census,
-    times_of_data,
-)
+from dshap.tables import Census, Inputs
 
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 IDLE_WORKER_BYTES = 320 << 20
@@ -283,173 +242,4 @@ def _run(
         states=states,
         writer=CubeWriter(path, layout, digest),
         keep_rows=bool(layout.columns),
-    )
-
-
-def prepare_value(
-    value: Explained,
-    rows: Any,
-    design: Design | str,
-    path: Path,
-    session: Session,
-) -> Prepared:
-    """Learn the states of a value function in an open session, as `dshap.prepare` does."""
-    check_kinds(value, design)
-    refuse_to_prepare(value, session.options.missing)
-    if not may_prepare(path):
-        raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
-    options = session.options
-    missing = session.options.missing
-    if rows is None:
-        names = value.model.feature_names
-        n_columns = value.model.n_columns
-        times = times_of_data(value)
-        data = open_rows(
-            value.data, session, features=names, n_columns=n_columns, missing=missing, times=times
-        )
-    else:
-        data = open_for(value, rows, session, missing=missing)
-        refuse_unknown_categories(data, session)
-    census = take_census(data, session)
-    method = choose(design, value, options.max_coalitions)
-    method = method.tuned(Record())  # no rows are explained here for a pilot to choose by
-    plan = make_plan(method.work(), data, data, options, (("design", method.why),))
-    plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
-    plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
-    kept = DataSummary.of(data, census)
-    run = {
-        "numerics": NUMERICS_VERSION,
-        "value": method.value_fingerprint(),
-        "data": kept.fingerprint(),
-    }
-    prepared = Prepared(
-        replace(method, why="given"),
-        path,
-        states_follow_from(run, plan),
-        kept,
-        plan.coalition_tile,
-        plan.row_span,
-    )
-    damaged = repair(path)
-    for damage in damaged:
-        session.progress.say(f"{damage}; it is computed again")
-    if not is_left(damaged) and read_prepared(path):
-        return refuse_other(open_prepared(path, value), prepared)
-    is_new = not path.exists()
-    try:
-        work = _states_of(prepared, plan, data, data, prepared.states, session)
-        learn_states(session, work)
-    # a bad option that only the run could detect: leave no store behind
-    except InputError:
-        if is_new:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
-    save_prepared(prepared, work.tile_names, probe_of(value, data))
-    return prepared
-
-
-def _states_of(
-    prepared: Prepared,
-    plan: Plan,
-    rows: RowReader,
-    data: RowReader | None,
-    states: RecordStore,
-    session: Session,
-) -> Run:
-    """Build the `Run` of prepared states, with the landmarks chosen; only states are written."""
-    is_active = np.ones(len(prepared.value.players), dtype=bool)
-    run = Run(
-        method=prepared.method.without_data(),
-        plan=plan,
-        rows=rows,
-        states=States(states, prepared.follows_from, is_active, data),
-    )
-    return with_landmarks(session, run)
-
-
-def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
-    """Open the rows to measure MSE_v of an explanation on.
-
-    An explanation without MSE_v is refused before anything is computed.
-    """
-    if kind_of(rows) is None:
-        raise InputError(
-            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data "
-            "frame, an array "
-            "or a source"
-        )
-    work = explanation.work
-    work.method.measurable()
-    return open_for(work.value, rows, session, missing=work.rows.missing)
-
-
-def measure(
-    explanation: Explanation,
-    rows: Any,
-    session: Session,
-    prepared: Prepared | None = None,
-    facts: Mapping[str, Any] = MappingProxyType({}),
-) -> Note:
-    """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
-
-    Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
-    """
-    plain = replace(session, options=RunOptions())
-    found = measured_quality(
-        prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
-    )
-    note = found.to_dict() | dict(facts)
-    explanation.work.cube.write_note("mse_v", note)
-    mark_finished(explanation.path)
-    return note
-
-
-def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
-    """Measure MSE_v of a prepared value function on these rows."""
-    method = prepared.method.measurable()
-    value = prepared.value
-    options = replace(
-        session.options,
-        coalition_tile=prepared.coalition_tile,
-        row_span=prepared.row_span,
-        coalition_groups=1,
-    )
-    inputs = Inputs.open(
-        value, rows, session, missing=options.missing, learns=learns(value), reads_data=False
-    )
-    value = inputs.value
-    method = method.with_value(value)
-    plan = make_plan(method.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
-    states = states_of(path, prepared.path)
-    work = _states_of(replace(prepared, method=method), plan, inputs.rows, None, states, session)
-    total = coalition_errors(session, work)
-    n = float(total["n"])
-    if not n:
-        raise InputError(
-            "no row, and its prediction, is free of NaN and infinity: give rows to measure on"
-        )
-    mse = total["error2"] / n
-    variance = total["f2"] / n - np.square(total["f"] / n)
-    masks = method.proper_masks
-    if value.link.is_identity:
-        link = ""
-    else:
-        link = value.link.describe()
-    return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
-
-
-def _prepared_of(explanation: Explanation) -> Prepared:
-    """Describe the states of a finished explanation as those of a prepared value function."""
-    work = explanation.work
-    plan = explanation.plan
-    run = explanation.layout.run["fingerprint"]
-    data = run["data"]
-    kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
-    return Prepared(
-        settled_method(work),
-        explanation.path,
-        states_follow_from(run, plan),
-        kept,
-        plan.coalition_tile,
-        plan.row_span,
     )

@@ -330,7 +330,7 @@ def test_mse_v_is_its_definition(model, data, rows):
         [expected[masks.sum(axis=1) == size].mean() for size in (1, 2, 3)],
         rtol=1e-6,
     )
-    assert f"{len(rows)} rows, 14 coalitions" in str(quality)
+    assert f"over 14 coalitions and {len(rows)} rows" in str(quality)
 
 
 def test_mse_v_ranks_what_is_closer_to_the_conditional_expectation(model, data, rows):

@@ -57,8 +57,7 @@ class Graph:
     @property
     def neighbours(self) -> BoolArray:
         """Whether two nodes (d, d) are neighbours."""
-        beside: BoolArray = self.adjacency.toarray() > 0
-        return beside
+        return self.adjacency.toarray() > 0
 
     def neighbourhoods(self, order: int | None) -> BoolArray:
         """Neighbourhoods (d, d): row i has the nodes at most `order` edges from i, i included.

@@ -1,0 +1,120 @@
+"""Measuring MSE_v of a finished explanation, or of prepared states, on held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dshap.attributors.choice import learns
+from dshap.core.errors import InputError, shown
+from dshap.core.options import RunOptions
+from dshap.core.types import RowReader
+from dshap.cube import mark_finished, states_of
+from dshap.engine import make_plan
+from dshap.run.explanation import Explanation
+from dshap.run.identity import states_follow_from
+from dshap.run.learning import coalition_errors, settled_method
+from dshap.run.preparation import work_of_states
+from dshap.run.prepared import DataSummary, Prepared
+from dshap.run.quality import Note, Quality, mean_by_sizes
+from dshap.run.session import Session
+from dshap.tables import Inputs, kind_of, open_for
+
+
+def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
+    """Open the rows to measure MSE_v of an explanation on.
+
+    An explanation without MSE_v is refused before anything is computed.
+    """
+    if kind_of(rows) is None:
+        raise InputError(
+            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data "
+            "frame, an array "
+            "or a source"
+        )
+    work = explanation.work
+    work.method.measurable()
+    return open_for(work.value, rows, session, missing=work.rows.missing)
+
+
+def measure(
+    explanation: Explanation,
+    rows: Any,
+    session: Session,
+    prepared: Prepared | None = None,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> Note:
+    """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
+
+    Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
+    """
+    plain = replace(session, options=RunOptions())
+    found = measured_quality(
+        prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
+    )
+    note = {**found.to_dict(), **facts}
+    explanation.work.cube.write_note("mse_v", note)
+    mark_finished(explanation.path)
+    return note
+
+
+def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
+    """Measure MSE_v of a prepared value function on these rows."""
+    method = prepared.method.measurable()
+    options = replace(
+        session.options,
+        coalition_tile=prepared.coalition_tile,
+        row_span=prepared.row_span,
+        coalition_groups=1,
+    )
+    inputs = Inputs.open(
+        prepared.value,
+        rows,
+        session,
+        missing=options.missing,
+        learns=learns(prepared.value),
+        reads_data=False,
+    )
+    value = inputs.value
+    method = method.with_value(value)
+    plan = make_plan(method.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
+    states = states_of(path, prepared.path)
+    work = work_of_states(
+        replace(prepared, method=method), plan, inputs.rows, None, states, session
+    )
+    total = coalition_errors(session, work)
+    n = float(total["n"])
+    if not n:
+        raise InputError(
+            "no row, and its prediction, is free of NaN and infinity: give rows to measure on"
+        )
+    mse = total["error2"] / n
+    variance = total["f2"] / n - np.square(total["f"] / n)
+    masks = method.proper_masks
+    if value.link.is_identity:
+        link = ""
+    else:
+        link = value.link.describe()
+    return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
+
+
+def _prepared_of(explanation: Explanation) -> Prepared:
+    """Describe the states of a finished explanation as those of a prepared value function."""
+    work = explanation.work
+    plan = explanation.plan
+    run = explanation.layout.run["fingerprint"]
+    data = run["data"]
+    kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
+    return Prepared(
+        settled_method(work),
+        explanation.path,
+        states_follow_from(run, plan),
+        kept,
+        plan.coalition_tile,
+        plan.row_span,
+    )
