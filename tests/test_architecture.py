@@ -166,6 +166,47 @@ def test_imports_point_downward(module):
     assert complaints(module, imported) == []
 
 
+FACES = ("dshap.designs.kriging",)
+"""Rooms inside rooms: others import the room itself, no module of it."""
+JOINED = {"pairs", "posterior", "pilot", "findings", "tuning"}
+"""The doors of the kriging tower, with its record and its numbers: all that its design joins."""
+
+
+def behind_faces(module: str, imported: Iterable[str]) -> list[str]:
+    """What a module outside of a room imports from behind its face."""
+    return [
+        f"{module} imports {name}, which lies behind {room}"
+        for room in FACES
+        for name in imported
+        if name.startswith(f"{room}.") and not f"{module}.".startswith(f"{room}.")
+    ]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rooms_inside_rooms_are_entered_by_their_faces(module):
+    path = MODULES[module]
+    is_package = path.name == "__init__.py"
+    imported = imports_of(module, path.read_text(), is_package=is_package, known=frozenset(MODULES))
+    assert behind_faces(module, imported) == []
+
+
+def test_a_way_around_a_face_is_seen():
+    inside = ["dshap.designs.kriging.pilot"]
+    assert behind_faces("dshap.attributors.choice", inside) == [
+        "dshap.attributors.choice imports dshap.designs.kriging.pilot, which lies behind "
+        "dshap.designs.kriging"
+    ]
+    assert behind_faces("dshap.designs.kriging.design", inside) == []
+    assert behind_faces("dshap.attributors.choice", ["dshap.designs.kriging"]) == []
+
+
+def test_the_kriging_design_joins_three_doors():
+    """List, posterior and pilot; priors, processes and errors lie behind the posterior."""
+    room = "dshap.designs.kriging."
+    imported = imports_of(f"{room}design", MODULES[f"{room}design"].read_text())
+    assert {name.removeprefix(room) for name in imported if name.startswith(room)} <= JOINED
+
+
 def test_every_floor_is_there():
     """A renamed folder must be put on its floor, or the walk would watch nothing."""
     assert {part_of(module) for module in MODULES} == set(FLOOR_OF) - {"__version__"}

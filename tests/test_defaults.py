@@ -12,8 +12,7 @@ import dshap
 from dshap.attributors.choice import choose
 from dshap.core.blocks import Status
 from dshap.core.records import FloatArray
-from dshap.designs.kriging.design import KrigingDesign
-from dshap.designs.permutation import PermutationDesign
+from dshap.designs import KrigingDesign, PermutationDesign
 from dshap.values import Marginal
 
 N = 4

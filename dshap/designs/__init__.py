@@ -9,9 +9,7 @@ from typing import Any, get_type_hints
 from dshap.core.types import Design
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
-from dshap.designs.kriging.design import KrigingDesign
-from dshap.designs.kriging.factory import kriging
-from dshap.designs.kriging.pairs import MAX_KRIGED, MAX_KRIGED_PLAYERS
+from dshap.designs.kriging import MAX_KRIGED, MAX_KRIGED_PLAYERS, KrigingDesign, kriging
 from dshap.designs.on_graphs.connected import ConnectedDesign, connected
 from dshap.designs.on_graphs.connected_regression import (
     ConnectedRegressionDesign,
@@ -52,7 +50,7 @@ __all__ = [
 KINDS: Mapping[str, str] = {
     "exact": "dshap.designs.exact:exact",
     "kernelshap": "dshap.designs.kernelshap:kernelshap",
-    "kriging": "dshap.designs.kriging.factory:kriging",
+    "kriging": "dshap.designs.kriging:kriging",
     "permutation": "dshap.designs.permutation:permutation",
     "local": "dshap.designs.on_graphs.local:local",
     "connected": "dshap.designs.on_graphs.connected:connected",
@@ -64,12 +62,8 @@ KINDS: Mapping[str, str] = {
 
 def restored_design(fingerprint: Mapping[str, Any]) -> Design:
     """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has."""
-    parameters = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in fingerprint.items()
-    }
+    parameters = dict(fingerprint)
     module, _, name = KINDS[str(parameters.pop("design"))].partition(":")
-    design: Design = get_type_hints(getattr(importlib.import_module(module), name))["return"](
-        **parameters
-    )
+    kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]
+    design: Design = kind.restored(parameters)
     return design

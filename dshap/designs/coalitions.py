@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -100,7 +100,8 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
 class BaseDesign:
     """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
 
-    A design adds `info`, `block` and `finish`, and `replicates` if it has standard errors.
+    A design adds `info` and `block`, `finish` if sums of scored values are not yet attributions,
+    and `replicates` if it has standard errors.
     """
 
     kind: ClassVar[str] = ""
@@ -111,9 +112,6 @@ class BaseDesign:
         @property
         def info(self) -> DesignInfo: ...
         def block(self, start: int, stop: int) -> CoalitionBlock: ...
-        def finish(
-            self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray
-        ) -> FloatArray: ...
 
     @property
     def n_coalitions(self) -> int:
@@ -124,6 +122,10 @@ class BaseDesign:
     def why_no_errors(self) -> str:
         """Why all standard errors are NaN; empty where they are not."""
         return self.info.why_no_errors
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """Return the sums (n, d, k) unchanged: the scores make them attributions, ends included."""
+        return sums
 
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
@@ -136,8 +138,20 @@ class BaseDesign:
         return replace(self, n_players=n_players)  # type: ignore[type-var]
 
     def fingerprint(self) -> dict[str, Any]:
-        """The kind of design, and its fields."""
-        return {"design": self.kind or type(self).__name__, **asdict(self)}  # type: ignore[call-overload]
+        """The kind of design, and its fields, with lists in place of tuples."""
+        fields = asdict(self)  # type: ignore[call-overload]
+        fields |= {name: list(value) for name, value in fields.items() if type(value) is tuple}
+        return {"design": self.kind or type(self).__name__, **fields}
+
+    @classmethod
+    def restored(cls, parameters: Mapping[str, Any]) -> Self:
+        """The design of a fingerprint without its kind, which may have lists for tuples."""
+        return cls(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in parameters.items()
+            }
+        )
 
     @property
     def masks(self) -> BoolArray:

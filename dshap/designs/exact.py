@@ -10,7 +10,7 @@ import numpy as np
 from dshap.core.blocks import CoalitionBlock, DesignInfo, Groups
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.rules import Whole
+from dshap.core.rules import check_fields
 from dshap.designs.coalitions import BaseDesign, checked_span
 
 MAX_PLAYERS = 24
@@ -25,7 +25,7 @@ class ExactDesign(BaseDesign):
     n_players: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
+        check_fields(self, "n_players")
         if self.n_players > MAX_PLAYERS:
             raise InputError(
                 f"exact lists 2^d coalitions: {self.n_players} players given, at most "
@@ -64,10 +64,6 @@ class ExactDesign(BaseDesign):
         others = masks.sum(axis=1, keepdims=True) - masks[:, i] - masks[:, j].astype(int)
         weight = np.array([1 / ((d - 1) * math.comb(d - 2, a)) for a in range(d - 1)])
         return np.where(masks[:, i] == masks[:, j], 1.0, -1.0) * weight[others]
-
-    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Return the sums (n, d, k) unchanged: the scores are the whole operator, ends included."""
-        return sums
 
 
 def exact(d: int) -> ExactDesign:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.rules import Choice, Flag, Whole
+from dshap.core.rules import Choice, Whole, check_fields
 from dshap.core.threads import one_blas_thread
 from dshap.designs.coalitions import BaseDesign, checked_span, coalition_spans, pack, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
@@ -63,9 +63,7 @@ class KernelShapDesign(BaseDesign):
 
     def __post_init__(self) -> None:
         Choice(tuple(SAMPLERS))("sampling", self.sampling)
-        object.__setattr__(self, "paired", Flag()("paired", self.paired))
-        object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
-        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
+        check_fields(self, "paired", "n_players", "seed")
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
         asked = self.budgets
         budgets = tuple(map(self._checked_budget, self.budgets))
@@ -89,13 +87,12 @@ class KernelShapDesign(BaseDesign):
     def info(self) -> DesignInfo:
         """Counts and error columns; the design is efficient, as the regression is constrained."""
         d = self.n_players
-        why = self.why_no_errors
         return DesignInfo(
             d,
             self.n_coalitions,
             self.n_replicates,
             group_columns=d,
-            why_no_errors=why,
+            why_no_errors=self.why_no_errors,
             seed=self.seed,
         )
 
@@ -200,10 +197,6 @@ class KernelShapDesign(BaseDesign):
     def with_players(self, n_players: int) -> KernelShapDesign:
         """The design of another number of players, in one round, with no more coalitions."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Name and parameters, with the budgets of all rounds."""
-        return super().fingerprint() | {"budgets": list(self.budgets)}
 
     @property
     def _group(self) -> int:

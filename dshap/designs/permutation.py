@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.rules import Flag, Whole
+from dshap.core.rules import check_fields
 from dshap.designs.coalitions import (
     BaseDesign,
     checked_span,
@@ -52,9 +52,7 @@ class PermutationDesign(BaseDesign):
     """The most jackknife groups; 0: no standard errors."""
 
     def __post_init__(self) -> None:
-        for name, least in (("n_players", 1), ("n_permutations", 1), ("seed", 0)):
-            object.__setattr__(self, name, Whole(least)(name, getattr(self, name)))
-        object.__setattr__(self, "antithetic", Flag()("antithetic", self.antithetic))
+        check_fields(self, "n_players", "n_permutations", "seed", "antithetic")
         if self.antithetic and self.n_permutations % 2:
             raise InputError(
                 f"n_permutations={self.n_permutations} with antithetic=True, where orders come in "
@@ -86,14 +84,12 @@ class PermutationDesign(BaseDesign):
         The design is efficient: contributions along an order sum to v(N) − v(∅).
         """
         d = self.n_players
-        n_coalitions = len(_steps(self).bits)
-        why = self.why_no_errors
         return DesignInfo(
             n_players=d,
-            n_coalitions=n_coalitions,
+            n_coalitions=len(_steps(self).bits),
             n_replicates=self.n_replicates,
             group_columns=d,
-            why_no_errors=why,
+            why_no_errors=self.why_no_errors,
             seed=self.seed,
             n_units=self.n_units,
         )
@@ -127,10 +123,6 @@ class PermutationDesign(BaseDesign):
             entry // self.n_replicates, (entry % self.n_replicates).astype(np.int16), of_group
         )
         return CoalitionBlock(unpack(steps.bits[start:stop], d), score, groups)
-
-    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Return the sums (n, d, k) unchanged: the two ends already have scores."""
-        return sums
 
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray

@@ -13,6 +13,7 @@ import dshap
 from dshap.core.errors import FailedBlocksError, InputError
 from dshap.cube import verify_cube
 from dshap.designs import kernelshap, kriging, permutation
+from dshap.designs.kriging.findings import Findings
 from dshap.report.notes import accuracy, accuracy_lines
 from dshap.values import Gaussian, Marginal
 from tests.cube.cubes import bytes_of
@@ -211,7 +212,7 @@ def test_a_model_that_fails_on_later_coalitions_alone():
     """The first part of the list is explained, the rest is not: the rows fail, with the model's
     reason."""
     d = 14
-    design = replace(kriging(d, 512), budgets=(88, 176, 352, 512), later_shells=None)
+    design = replace(kriging(d, 512), budgets=(88, 176, 352, 512), findings=Findings())
     first = design.block(0, design.pilot_coalitions).masks
     assert design.pilot_coalitions < 88
     known = {row.tobytes() for row in np.packbits(first, axis=1)}

@@ -159,8 +159,14 @@ def sparse_games(d, n, seed, n_terms=6, rough=0.0):
 
 def with_terms(design, **choices):
     """As a pilot would leave it."""
-    return replace(design, decay=0.03, variation=0.0, relevance=tuple(np.ones(design.n_players)), sparse=True,
-                   later_shells=1, **choices)  # fmt: skip
+    alike = tuple(np.ones(design.n_players))
+    found = {"decay": 0.03, "variation": 0.0, "relevance": alike, "sparse": True, "later_shells": 1}
+    return with_findings(design, **found, **choices)
+
+
+def with_findings(design, **changes):
+    """The design with these findings of a pilot in place of those that it has."""
+    return replace(design, findings=replace(design.findings, **changes))
 
 
 def values_of(design, games):

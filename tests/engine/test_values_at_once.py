@@ -53,7 +53,8 @@ def plain(value, rows):
 def test_the_attributions_are_those_of_all_values(plain, value, rows):
     """As by hand, better by far than without terms, adding up; the choice stands in the cube."""
     cube, design, values = plain
-    assert design.sparse and design.held_coalitions == M and design.doubt >= 1
+    assert design.findings.sparse and design.held_coalitions == M
+    assert design.findings.doubt >= 1
     phi, replicates = design.of_values(values)
     np.testing.assert_allclose(cube.attribution, phi, atol=1e-9)
     np.testing.assert_allclose(

@@ -29,7 +29,7 @@ from dshap.core.options import RunOptions
 from dshap.core.records import Record
 from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
 from dshap.designs import exact, kernelshap, kriging, permutation
-from dshap.designs.kriging.pilot import FINE_DECAYS
+from dshap.designs.kriging.tuning import FINE_DECAYS
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.run.identity import settle
@@ -204,12 +204,17 @@ def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
         games = games.reshape(2 * n_pilot, -1)
         tuned = tuned.tuned(tuned.tune(games))
     noted = json.loads(cube.attrs["pilot"])
-    assert noted["decay"] == tuned.decay != 0.03 and len(set(tuned.relevance)) == 8
-    assert noted["later_shells"] == tuned.later_shells and noted["variation"] == tuned.variation
-    np.testing.assert_allclose(noted["relevance"], tuned.relevance, rtol=1e-9)
+    assert (
+        noted["decay"] == tuned.findings.decay != 0.03 and len(set(tuned.findings.relevance)) == 8
+    )
+    assert (
+        noted["later_shells"] == tuned.findings.later_shells
+        and noted["variation"] == tuned.findings.variation
+    )
+    np.testing.assert_allclose(noted["relevance"], tuned.findings.relevance, rtol=1e-9)
     given = dshap.explain(value, wide, design=tuned)
     np.testing.assert_allclose(cube.attribution, given.attribution, atol=1e-9)
-    alike = dshap.explain(value, wide, design=kriging(8, 120, decay=tuned.decay, seed=3))
+    alike = dshap.explain(value, wide, design=kriging(8, 120, decay=tuned.findings.decay, seed=3))
     assert abs(alike.attribution - given.attribution).max() > 1e-6
     before = bytes_of(store)
     dshap.explain(value, wide, design=design, store=store)

@@ -23,71 +23,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import softmax
 
 from dshap.core.records import BoolArray, FloatArray
-from dshap.designs.kriging.posterior import NUGGET, Process, random_signs
-from dshap.designs.kriging.prior import MANY_PLAYERS, Prior, correlations, player_sizes
+from dshap.designs.kriging.prior import Prior, correlations, player_sizes
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.tuning import (
+    AVERAGED_DECAYS,
+    AVERAGED_POWERS,
+    AVERAGED_POWERS_OF_MANY,
+    AVERAGED_VARIATIONS,
+    COUNTED_GAMES,
+    EXPECTED_SLOPE,
+    FEW_PAIRS,
+    LEAST_SLOPE,
+    LEAST_WEIGHT,
+    MANY_PAIRS,
+    MANY_PLAYERS,
+    NUGGET,
+    SLOPES,
+)
 
-FEW_PAIRS = 2
-MANY_PAIRS = 8
-"""Pairs a player between which the share of the mean over priors falls from 1 to 0.
+SlopeFamily = tuple[float, float, float]
+"""(decay, variation, power) of priors that differ only in slope.
 
-Shares in between are near the best for products and heavy tails of 30 players, and within 3 % of it
-for most others; votes would have less error by the mean alone.
+Relevances are this power of the attribution sizes.
 """
-PRIORS = 3
-"""Second coordinate of the random stream of the priors' signs."""
-
-DECAYS = (0.001, 0.1, 1.0)
-VARIATIONS = (0.0, 0.3, 3.0)
-POWERS = (0.0, 0.5, 1.0)
-POWERS_OF_MANY = POWERS[:2]
-"""Powers of the relevance for more than 64 players.
-
-Airports of 80 to 256 players have 0.7 times the error that they have with all players alike, 0.6
-times with the power 1 as well; votes, whose players are almost alike, 1.1 and 1.2 times.
-"""
-SLOPES = (0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e5)
-"""Slopes of the priors, all equally likely before any value is known."""
-LEAST_SLOPE = 0.001
-"""A part of every slope that counts as an interaction.
-
-With few players, interactions of three players leave some values without variance.
-"""
-EXPECTED_SLOPE = 10.0
-"""The slope before any likelihood is known."""
-COUNTED_GAMES = 2
-"""The number of independent games that all games of a pilot together count for, at most.
-
-Games of one model are alike, and say less of the next than as many independent ones.  Counted in
-full, priors of small slopes win by chance; counted as one game, they do on few columns.
-"""
-UNLIKELY = 0.001
-"""Priors below this weight, relative to the likeliest, are left out."""
-
-
-class Mean(NamedTuple):
-    """A weighted mean over priors."""
-
-    share: float
-    """Share of the mean in the attributions; the rest is that of the likeliest prior."""
-    average: FloatArray
-    """Rows (K, 5) of decay, variation, power, slope and weight, from `weighted_priors`."""
-    sizes: FloatArray
-    """Sizes of the attributions (d,)."""
-
-
-class _Family(NamedTuple):
-    """Priors that differ only in slope; relevances are this power of the attribution sizes."""
-
-    decay: float
-    variation: float
-    power: float
 
 
 def averaged_share(d: int, n_pairs: int) -> float:
@@ -105,8 +69,8 @@ def weighted_priors(
     Rows (K, 5) of decay, variation, power, slope and weight.  Relevances are powers of the
     attribution sizes (d,).  `before` are the weights that earlier pairs gave.
     """
-    powers = POWERS if len(sizes) <= MANY_PLAYERS else POWERS_OF_MANY
-    families = list(map(_Family._make, product(DECAYS, VARIATIONS, powers)))
+    powers = AVERAGED_POWERS if len(sizes) <= MANY_PLAYERS else AVERAGED_POWERS_OF_MANY
+    families = list(product(AVERAGED_DECAYS, AVERAGED_VARIATIONS, powers))
     choices = np.array([(*family, slope) for family, slope in product(families, SLOPES)])
     deviances = [process.deviances(odd.T) for process in _processes(pairs, families, sizes)]
     counted = min(1.0, COUNTED_GAMES / len(odd))
@@ -115,23 +79,8 @@ def weighted_priors(
         known = {tuple(row[:4]): np.log(row[4]) for row in before.tolist()}
         log_weights += [known.get(tuple(choice), -np.inf) for choice in choices.tolist()]
     weights = softmax(log_weights)
-    kept = weights > UNLIKELY * weights.max()
+    kept = weights > LEAST_WEIGHT * weights.max()
     return np.column_stack([choices, weights / weights[kept].sum()])[kept]
-
-
-def mixed_weights(
-    pairs: FloatArray, weights: FloatArray, mean: Mean | None, n_groups: int, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """Mix weights (p, d) of the odd values with those of the mean over priors, by its share.
-
-    Also how the priors differ (p, n_groups, d).
-    """
-    if mean is None:
-        return weights, np.zeros((len(pairs), n_groups, pairs.shape[1]))
-    share, average, sizes = mean
-    signs = random_signs(len(average), n_groups, seed, PRIORS)
-    averaged, differences = averaged_weights(pairs, average, sizes, signs)
-    return (1 - share) * weights + share * averaged, share * differences
 
 
 def averaged_weights(
@@ -183,12 +132,14 @@ def _chosen(
 ) -> Iterator[tuple[Sloped, BoolArray]]:
     """Yield the process of each family of weighted priors (K, 5), and which (K,) belong to it."""
     of_family = average[:, :3]
-    families = list(map(_Family._make, dict.fromkeys(map(tuple, of_family.tolist()))))
+    families = list(dict.fromkeys(map(tuple, of_family.tolist())))
     for family, process in zip(families, _processes(pairs, families, sizes), strict=True):
         yield process, (of_family == family).all(axis=1)
 
 
-def _processes(pairs: FloatArray, families: list[_Family], sizes: FloatArray) -> Iterator[Sloped]:
+def _processes(
+    pairs: FloatArray, families: list[SlopeFamily], sizes: FloatArray
+) -> Iterator[Sloped]:
     """Yield the processes of these families, in their order."""
     known = dict[float, FloatArray]()
     for decay, variation, power in families:
@@ -215,11 +166,7 @@ class Sloped:
         variances = prior.variances.copy()
         variances[1] = LEAST_SLOPE
         process = Process.at(pairs, replace(prior, variances=variances), known)
-        if prior.relevance is None:
-            relevance = np.ones(pairs.shape[1])
-        else:
-            relevance = prior.relevance / prior.relevance.mean()
-        return cls(process, process.trend.T @ process.trend, relevance)
+        return cls(process, process.trend.T @ process.trend, prior.of_mean_one())
 
     def deviances(self, odd: FloatArray) -> list[float]:
         """−2 × the log-likelihood of all games odd (p, games), each at its scale, by slope."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,21 +12,21 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 from dshap.designs.coalitions import stream
 from dshap.designs.kriging.averaging import averaged_precisions
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import tell_apart
-from dshap.designs.kriging.posterior import CONTRASTS
-from dshap.designs.kriging.prior import MANY_PLAYERS, correlations
-from dshap.designs.kriging.row_process import GameProcesses
-from dshap.designs.kriging.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBase, fit_terms
-
-MOST_DOUBT = 10.0
-"""The most that a single game can multiply the standard errors of all games by."""
-HELD_SHARE = 5
-TRIED_GAMES = 8
-TRIED_OF_MANY = 3
-"""Sizes of the cross-validation.
-
-One pair in `HELD_SHARE` is held out, on `TRIED_GAMES` games; above 64 players on `TRIED_OF_MANY`.
-"""
+from dshap.designs.kriging.prior import correlations
+from dshap.designs.kriging.sparse_terms import Screen, TermBase, fit_terms
+from dshap.designs.kriging.tuning import (
+    CONTRASTS,
+    FOLDS,
+    HELD_OUT_ORDER,
+    MANY_PLAYERS,
+    MOST_DOUBT,
+    ROUGHNESS,
+    TERM_ROUNDS,
+    TRIED_GAMES,
+    TRIED_GAMES_OF_MANY,
+)
 
 
 def tried(odd: FloatArray, d: int) -> FloatArray:
@@ -33,7 +34,7 @@ def tried(odd: FloatArray, d: int) -> FloatArray:
     if d <= MANY_PLAYERS:
         most = TRIED_GAMES
     else:
-        most = TRIED_OF_MANY
+        most = TRIED_GAMES_OF_MANY
     return odd[np.unique(np.linspace(0, len(odd) - 1, min(len(odd), most)).round().astype(int))]
 
 
@@ -66,7 +67,7 @@ class Folds:
             out += weight * self.errors(precision, odd)
         return out
 
-    def errors_of_own(self, processes: GameProcesses, odd: FloatArray) -> FloatArray:
+    def errors_by_game(self, processes: GameProcesses, odd: FloatArray) -> FloatArray:
         """Prediction errors under each game's own process, where likelier by the kept pairs."""
         out = np.zeros_like(odd)
         shared = processes.shared.precision
@@ -89,9 +90,7 @@ class Folds:
 
     @property
     def _parts(self) -> list[NDArray[np.intp]]:
-        order = _order(len(self.pairs), self.seed)
-        borders = len(order) * np.arange(HELD_SHARE + 1) // HELD_SHARE
-        parts = [np.sort(order[start:stop]) for start, stop in pairwise(borders.tolist())]
+        parts = _folds(len(self.pairs), self.seed)
         return [held for held in parts if tell_apart(np.delete(self.pairs, held, axis=0))]
 
 
@@ -105,6 +104,13 @@ def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
     logs = np.log(squares[0][is_rough] / squares[1][is_rough]) / 2
     if len(logs):
         return float(np.exp(logs.mean()))
+    return 1.0
+
+
+def geometric_mean(factors: Sequence[float] | FloatArray) -> float:
+    """The geometric mean of factors; 1 if there are none."""
+    if len(factors):
+        return float(np.exp(np.log(factors).mean()))
     return 1.0
 
 
@@ -148,15 +154,13 @@ def held_out(
             doubts[1].append(beside.doubt(plain))
         if found is not None:
             doubts[0].append(without.doubt(plain))
-    without_terms, with_terms = (
-        max(float(np.exp(np.log(each or [1.0]).mean())), 1.0) for each in doubts
-    )
+    without_terms, with_terms = (max(geometric_mean(each), 1.0) for each in doubts)
     return float(np.median(gains or [1.0])), (without_terms, with_terms)
 
 
 @dataclass(frozen=True)
 class _Split:
-    """A split of the pairs z into held-out and kept ones."""
+    """The first fold of the pairs z, held out, and the kept ones."""
 
     held: NDArray[np.intp]
     kept: NDArray[np.intp]
@@ -166,10 +170,9 @@ class _Split:
 
     @classmethod
     def of(cls, pairs: FloatArray, seed: int) -> _Split:
-        order = _order(len(pairs), seed)
-        n_held = len(order) // HELD_SHARE
-        kept = np.sort(np.r_[0, order[n_held:]])
-        return cls(np.sort(order[:n_held]), kept, Screen(pairs[kept]))
+        held = _folds(len(pairs), seed)[0]
+        kept = np.setdiff1d(np.arange(len(pairs)), held)
+        return cls(held, kept, Screen(pairs[kept]))
 
 
 @dataclass(frozen=True)
@@ -229,8 +232,12 @@ class _Trial:
         """Errors on a game (p,) with sparse terms, fitted to the kept pairs and to all pairs."""
         base = self.base
         y = game[self.split.kept]
-        part = next(fit_terms(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
-        whole = next(fit_terms(base.screen, base.precision, game[:, None], base.of_triple, ROUNDS))
+        part = next(
+            fit_terms(self.split.screen, self.of_kept, y[:, None], base.of_triple, TERM_ROUNDS)
+        )
+        whole = next(
+            fit_terms(base.screen, base.precision, game[:, None], base.of_triple, TERM_ROUNDS)
+        )
         rest = game - base.screen.pairs[:, part.triples].prod(axis=2) @ part.coefficients
         left_out = (
             _mean_square(whole.left_out(game, base.precision)),
@@ -242,9 +249,11 @@ class _Trial:
         return _mean_square(self.inverse @ (self.base.precision @ game)[self.split.held])
 
 
-def _order(n_pairs: int, seed: int) -> NDArray[np.intp]:
-    """A random order of all pairs but that of the ends, in which they are held out."""
-    return np.asarray(1 + stream(seed, CONTRASTS, 2).permutation(n_pairs - 1))
+def _folds(n_pairs: int, seed: int) -> list[NDArray[np.intp]]:
+    """The positions of the pairs of each fold, at random; that of the ends is in none."""
+    order = 1 + stream(seed, CONTRASTS, HELD_OUT_ORDER).permutation(n_pairs - 1)
+    borders = len(order) * np.arange(FOLDS + 1) // FOLDS
+    return [np.sort(order[start:stop]) for start, stop in pairwise(borders.tolist())]
 
 
 def _mean_square(x: FloatArray) -> float:

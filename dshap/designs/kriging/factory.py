@@ -5,9 +5,13 @@ from __future__ import annotations
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import Whole, checked
 from dshap.designs.jackknife import N_REPLICATES
-from dshap.designs.kriging.design import LEAST_SPARSE_PAIRS, MIN_SPARSE_PLAYERS, KrigingDesign
-from dshap.designs.kriging.pilot import DEFAULT_VARIATION
-from dshap.designs.kriging.prior import MANY_PLAYERS
+from dshap.designs.kriging.design import KrigingDesign
+from dshap.designs.kriging.tuning import (
+    DEFAULT_VARIATION,
+    LEAST_SPARSE_PAIRS,
+    MANY_PLAYERS,
+    MIN_SPARSE_PLAYERS,
+)
 
 
 def kriging(

@@ -13,25 +13,21 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import Whole
 from dshap.designs.coalitions import pack, unpack
-from dshap.designs.kriging.prior import MANY_PLAYERS
+from dshap.designs.kriging.tuning import (
+    DETERMINING_PAIRS,
+    FIRST_PART,
+    LEAST_ERROR_COALITIONS,
+    LEAST_FIRST_PAIRS,
+    LEAST_OWN_PAIRS,
+    LEAST_SPARSE_PAIRS,
+    MANY_PLAYERS,
+    MAX_KRIGED,
+    MAX_KRIGED_PLAYERS,
+    MAX_RELEVANT_PLAYERS,
+    MIN_SPARSE_PLAYERS,
+    THIN_PAIRS,
+)
 from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_of
-
-MAX_KRIGED = 4_096
-"""The most coalitions of a kriging design.
-
-Every process factors a square matrix with half as many rows: seconds, and 130 MB there.
-"""
-MAX_KRIGED_PLAYERS = 1_024
-LEAST_PAIRS = 3
-"""Pairs a player below which size 1 takes a third of the list or more.
-
-With two pairs for each of 500 players the errors of airports, products and heavy tails are a third
-of those with size 1 whole; those of three-way interactions are a fifth larger.
-"""
-PILOT_SHARE = 4
-"""One coalition in this many is listed first; from their values a pilot chooses the others."""
-LEAST_SCOUTED = 1.25
-"""Pairs a player that determine the attributions without size 1, and show which games need it."""
 
 
 def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
@@ -66,7 +62,7 @@ def too_few_for_errors(d: int, n_coalitions: int, n_replicates: int) -> str:
 
     They need 4d coalitions, and as many error contrasts as replicates.
     """
-    least = min(max(4 * d, 2 * (d + n_replicates)), 1 << d)
+    least = min(max(LEAST_ERROR_COALITIONS * d, 2 * (d + n_replicates)), 1 << d)
     if not n_replicates or n_coalitions >= least:
         return ""
     return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
@@ -101,13 +97,33 @@ class PairList:
         return self.shells is None and self.later_shells is None
 
     @property
+    def has_few_players(self) -> bool:
+        """Whether players are few enough for sparse terms and for all the averaged priors."""
+        return self.n_players <= MANY_PLAYERS
+
+    @property
+    def can_be_held_out(self) -> bool:
+        """Whether a part of the pairs, as in cross-validation, determines the attributions."""
+        return self.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether players and pairs are such that games can be treated apart."""
+        if self.has_few_players:
+            is_enough = self.can_be_held_out
+        else:
+            is_enough = self.n_pairs >= LEAST_OWN_PAIRS * self.n_players
+        is_between = MIN_SPARSE_PLAYERS <= self.n_players <= MAX_RELEVANT_PLAYERS
+        return is_between and is_enough and not self.is_whole
+
+    @property
     def first_pairs(self) -> int:
         """Number of pairs, without the ends, from which a pilot may choose the others."""
         n_pairs = self.budgets[0] // 2 - 1
         if self._is_thin and not self.is_scouted:
             return n_pairs
         most = n_pairs - self.is_scouted  # the next pilot sees the whole list
-        return min(most, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
+        return min(most, max(n_pairs // FIRST_PART, LEAST_FIRST_PAIRS * self.n_players))
 
     @property
     def least_shells(self) -> int:
@@ -115,7 +131,7 @@ class PairList:
 
         1, or 0 for more than 64 players where size 1 would take a third of the list or more.
         """
-        if self._is_thin and self.n_players > MANY_PLAYERS:
+        if self._is_thin and not self.has_few_players:
             return 0
         return 1
 
@@ -126,20 +142,22 @@ class PairList:
         Not where further rounds follow one of up to 64 players: votes would end with too large an
         error more often.
         """
-        is_alone = len(self.budgets) == 1 or self.n_players > MANY_PLAYERS
+        is_alone = len(self.budgets) == 1 or not self.has_few_players
         is_few = self._is_thin or self.is_at_border
         return is_few and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
 
     @property
     def is_at_border(self) -> bool:
         """Whether pairs are so few that without size 1 they may leave attributions undetermined."""
-        return self.budgets[0] // 2 - 2 < LEAST_SCOUTED * self.n_players
+        return self.budgets[0] // 2 - 2 < DETERMINING_PAIRS * self.n_players
 
     @property
     def _is_thin(self) -> bool:
         """Whether size 1 would take a third of the first round, and can be left out."""
         first = self.budgets[0] // 2
-        return LEAST_SCOUTED * self.n_players <= first - 2 and first < LEAST_PAIRS * self.n_players
+        return (
+            DETERMINING_PAIRS * self.n_players <= first - 2 and first < THIN_PAIRS * self.n_players
+        )
 
     @property
     def choices(self) -> tuple[int, ...]:

@@ -1,8 +1,12 @@
-"""The choices of a kriging pilot, from the odd values (games, p) of some instances and outputs."""
+"""The pilot: what the values of a few rows say of the list, of the prior and of the games.
+
+A pilot looks once or twice: while the list is open, at its first part, and then at all of it.  The
+odd values (games, p) are those of some instances and outputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,132 +15,71 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.coalitions import stream
-from dshap.designs.kriging.averaging import (
-    Mean,
-    averaged_log_error,
-    expected_sizes,
-    weighted_priors,
+from dshap.designs.kriging.averaging import averaged_log_error, expected_sizes, weighted_priors
+from dshap.designs.kriging.cross_validation import (
+    Folds,
+    geometric_mean,
+    held_out,
+    ratio,
+    tried,
 )
-from dshap.designs.kriging.cross_validation import Folds, held_out, ratio, tried
+from dshap.designs.kriging.findings import Findings
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import PairList, determines
-from dshap.designs.kriging.posterior import CONTRASTS, NUGGET, Process
-from dshap.designs.kriging.prior import (
-    MANY_PLAYERS,
+from dshap.designs.kriging.posterior import Posterior
+from dshap.designs.kriging.prior import Prior, correlations, player_sizes
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.tuning import (
+    BY_GAME_GAIN,
+    CONTRASTS,
+    DECAYS,
+    DECAYS_NEAR_ONE,
+    DEFAULT_DECAY,
+    DEFAULT_VARIATION,
+    DEVIANCE_SLACK,
+    FINE_DECAYS,
+    GAIN,
+    LEAST_LIKELIHOOD,
+    LEAST_NEAR_ONE_PLAYERS,
+    LIKELIHOOD_PAIRS,
+    LIKELIHOOD_SHARE,
     MAX_RELEVANT_PLAYERS,
-    Prior,
-    correlations,
-    player_sizes,
+    MOST_LOSS,
+    NUGGET,
+    OWN_DECAY_PAIRS,
+    POWERS,
+    ROUGHNESS,
+    SAMPLED_PAIRS,
+    SCOUTED_GAIN,
+    VARIATIONS,
 )
-from dshap.designs.kriging.row_process import GameProcesses
-from dshap.designs.kriging.sparse_terms import ROUGHNESS
-
-FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
-DECAYS = FINE_DECAYS[1::2]
-NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98)
-LEAST_NEAR_ONE = 48
-VARIATIONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""Values that a pilot chooses from.
-
-`DECAYS` are tried first, then a decay half a step smaller and, from `LEAST_NEAR_ONE` players on,
-the decays `NEAR_ONE`: the mean order of their interactions is about 1/(1 − decay).  With 0.75 to
-0.92 errors on products and airports of 80 players are 0.5 to 0.7 times those with 1, of 45 they are
-0.9 times those, of 30 as large.  On products over up to 15 of 45 players a variation of 0.3 has 1
-to 5 % more error than 1, and one of 3 has 2 to 4 %.
-"""
-DEFAULT_DECAY = 0.03
-DEFAULT_VARIATION = 0.0
-"""Values without a pilot: boosted trees and networks on four tables had decays of 0.001 to 0.01."""
-POWERS = (0.5, 1.0)
-"""Relevance is this power of a player's attribution size; a power of 0 is tried as well."""
-SLACK = 6.63
-"""A pilot takes the smallest decay whose deviance is within `SLACK` of the least.
-
-6.63 is the 99 % quantile of χ² with one degree of freedom.  Where a few games leave the decay open,
-one that is too small mostly costs a few per cent of error, one that is too large a multiple.
-"""
-UNLIKELY = 0.05
-"""Priors below this likelihood, relative to the largest, do not count in the choice of a list."""
-GAIN = 0.8
-"""Error ratio below which a pilot takes more sizes whole or adds sparse terms.
-
-The ratio is that of root mean square errors.  Beside separate processes, which were already chosen
-by the same values, sparse terms need its square.
-"""
-BY_GAME_GAIN = 0.95
-"""Error ratio up to which games may have separate processes, by the errors that they expect.
-
-Expected errors say little of the errors reached: at 0.8 to 0.95 the error was 0.4 to 0.9 times that
-of the shared process on seven models of words, images and columns, and above it 0.9 to 1.1 on ten,
-votes among them.
-"""
-SCOUTED_GAIN = 0.96
-"""Error ratio below which size 1 is listed although it takes a third of the list or more.
-
-For up to 64 players, by priors with a slope.  The pilot predicts 0.3 to 0.8 on real models,
-three-way interactions and networks, whose error is 0.1 to 0.6 of that without size 1; 0.73 to 0.99
-on heavy tails (error 0.6 to 1) and 0.95 to 1.4 on airports and products of 30 players and more (1
-to 1.8).
-"""
-NOTHING_FOUND: dict[str, Any] = {
-    "own_decay": None,
-    "average": None,
-    "sizes": None,
-    "by_game": False,
-    "doubt": 1.0,
-}
-"""Values of a design's fields when a pilot chose none of these."""
-OWN_PAIRS = 8
-"""Pairs a player on which the decay of separate processes is chosen.
-
-With six, airports of 150 players have a tenth more error.
-"""
-PILOT_PAIRS = 512
-"""The most pairs in the likelihood, unless one and a half times the number of players is more.
-
-Decays that these leave open are compared on all pairs.  On votes of 20 players with all sizes up to
-three and a few more, 512 pairs of three games at times do not reject the smallest decay, which has
-three times the error of the decay that all pairs show.
-"""
-MOST_LOSS = 1.1
-"""Error ratio at held-out pairs up to which a mean over priors is taken.
-
-The ratio is that of root mean square errors to the likeliest prior's.  It is 2 to 19 on boosted
-trees of 60 words, where a few columns matter, and 1.4 to 2 on a product of all of 14 players;
-elsewhere 0.7 to 1.15, and there the error of the attributions is 0.4 to 1.1 of the likeliest
-prior's.
-"""
 
 Family = list[tuple[float, Prior]]
 """(deviance, prior) of each decay, in rising order of decay."""
 
 
-def for_list(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
-    """The fields that an open list waits for, from the values (games, p) of its first pairs."""
-    if pair_list.is_scouted:
-        return _for_scouted(pair_list, odd, first)
-    return {"later_shells": np.array(_best_shells(pair_list, odd, first))}
+def look(posterior: Posterior, odd: FloatArray) -> Findings:
+    """Find what the odd values (games, p) of the listed pairs say.
 
-
-def found_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The fields of a design from the arrays of a pilot's record.
-
-    With a decay among them, all fields that the record leaves out are reset.
+    While the list is open: how it goes on.  Then decay, variation and relevance by likelihood, the mean
+    over priors, and whether games have separate processes and sparse terms.
     """
-    kinds = {"later_shells": int, "sparse": bool, "by_game": bool}
-    kinds |= dict.fromkeys(("decay", "variation", "own_decay", "doubt"), float)
-    fields: dict[str, Any] = {
-        name: kind(arrays[name]) for name, kind in kinds.items() if name in arrays
-    }
-    fields |= {
-        name: tuple(arrays[name].tolist()) or None
-        for name in ("relevance", "sizes")
-        if name in arrays
-    }
-    if "average" in arrays:
-        fields["average"] = tuple(map(tuple, arrays["average"].tolist())) or None
-    if "decay" in arrays:
-        return NOTHING_FOUND | {"sparse": False} | fields
-    return fields
+    pairs = posterior.pair_list
+    first = posterior.prior
+    if pairs.is_scouted and pairs.is_open:
+        return Findings.of(_for_scouted(pairs, odd, first))
+    if pairs.is_open:
+        return Findings(later_shells=_best_shells(pairs, odd, first))
+    before = posterior.findings.average
+    chosen = likeliest(pairs.pairs, odd, first, pairs.seed)
+    if posterior.averaged_share:
+        likely = None
+        if pairs.can_be_held_out:
+            likely = posterior.after(Findings.of(chosen)).prior
+        chosen |= for_few(pairs, odd, first, before, likely)
+    if posterior.holds_values:
+        chosen |= _for_games(posterior.after(Findings.of(chosen)), odd)
+    return Findings.of(chosen)
 
 
 def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
@@ -160,7 +103,7 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
     return choices[best]
 
 
-def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
+def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, Any]:
     """Choose whether a short list has size 1 whole, from values (games, p) of a list without it.
 
     Size 1 is listed if the list without it does not determine the attributions, or if it is
@@ -172,7 +115,7 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
     pairs = pair_list.pairs[: odd.shape[1]]
     games = odd[np.square(odd).sum(axis=1) > 0]
     if not len(games):
-        return {"later_shells": np.array(1)}
+        return {"later_shells": 1}
     sizes = expected_sizes(pairs, games, first)
     average = weighted_priors(pairs, games, sizes)
     lists = [
@@ -180,7 +123,7 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
         for shells in (0, 1)
     ]
     thin, whole = (averaged_log_error(each, average, sizes) for each in lists)
-    has_many = pair_list.n_players > MANY_PLAYERS and not pair_list.is_at_border
+    has_many = not pair_list.has_few_players and not pair_list.is_at_border
     gain = 1.0 if has_many else SCOUTED_GAIN
     is_whole = whole < thin + np.log(gain) or not determines(replace(pair_list, later_shells=0))
     if has_many and not is_whole:
@@ -192,7 +135,7 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
         found = {"average": average, "sizes": sizes}
     else:
         found = {}
-    return {"later_shells": np.array(int(is_whole)), **found}
+    return {"later_shells": int(is_whole), **found}
 
 
 def _log_errors(
@@ -210,30 +153,23 @@ def _log_errors(
     return out
 
 
-def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> dict[str, FloatArray]:
+def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> dict[str, Any]:
     """The smallest decay that is not rejected, with the likeliest variation and relevance.
 
     By the restricted likelihood pooled over the games (games, p).  `relevance` (d,) is a power of
     the size of the attributions.
     """
-    chosen = _sample(len(pairs), 3 * pairs.shape[1] // 2, seed)
-    d = pairs.shape[1]
+    chosen = _sample(len(pairs), int(LIKELIHOOD_SHARE * pairs.shape[1]), seed)
     family = _near_one(
         pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
     )
     if len(_likely(family)) > 1 and len(chosen) < len(pairs):
         chosen = np.arange(len(pairs))
-        family = _deviances(pairs, odd, [prior for _, prior in family])
+        prior = family[0][1]
+        decays = [each.decay for _, each in family]
+        family = _family(pairs, odd, prior.variation, prior.relevance, decays=decays)
     prior = _half_a_step_less(pairs[chosen], odd[:, chosen], _likely(family))
-    if prior.relevance is None:
-        relevance = np.ones(d)
-    else:
-        relevance = prior.relevance / prior.relevance.mean()
-    return {
-        "decay": np.array(prior.decay),
-        "variation": np.array(prior.variation),
-        "relevance": relevance,
-    }
+    return {"decay": prior.decay, "variation": prior.variation, "relevance": prior.of_mean_one()}
 
 
 def for_few(
@@ -242,17 +178,13 @@ def for_few(
     first: Prior,
     before: Sequence[Sequence[float]] | None,
     likely: Prior | None,
-    seed: int,
-) -> dict[str, FloatArray]:
+) -> dict[str, Any]:
     """The mean over priors: `average` and `sizes`, from the values (games, p) of few pairs.
 
     Empty where all games are additive, or where it predicts held-out pairs worse than the prior
     `likely`, if given.  `before` is the average that an earlier list gave.
     """
-    if before is None:
-        none = {}
-    else:
-        none = {"average": np.zeros((0, 5)), "sizes": np.zeros(0)}
+    none = {"average": (), "sizes": ()}
     pairs = pair_list.pairs
     process = Process.at(pairs, first)
     rough = odd[_is_rough(process.squares(odd.T), odd.T)]
@@ -264,7 +196,7 @@ def for_few(
         sizes = player_sizes(rough @ process.posterior()[0])
     average = weighted_priors(pairs, rough, sizes, None if before is None else np.array(before))
     if likely is not None:
-        folds = Folds(pairs, seed)
+        folds = Folds(pairs, pair_list.seed)
         games = tried(odd, pairs.shape[1])
         errors = folds.errors_of_mean(average, sizes, games)
         if (
@@ -275,40 +207,35 @@ def for_few(
     return {"average": average, "sizes": sizes}
 
 
-def for_games(
-    processes: GameProcesses, odd: FloatArray, seed: int, sparse: bool | None, mean: Mean | None
-) -> dict[str, FloatArray]:
+def _for_games(posterior: Posterior, odd: FloatArray) -> dict[str, Any]:
     """Choose between shared process, separate processes and sparse terms, from games (games, p).
 
     Returns `by_game` and `sparse` (unless given), the error ratios that the pilot expects of them,
     and `doubt`, the factor on standard errors.  Beside a mean over priors, the ratio of `by_game`
     is measured at held-out pairs.
     """
-    some = tried(odd, processes.pairs.shape[1])
-    processes = _with_own_decay(processes, some, seed)
-    if mean is None:
-        by_game_gain, of_mean = _expected(processes, some)
-    else:
-        by_game_gain, of_mean = _predicted(processes, some, seed, mean)
-    if mean is None:
-        is_by_game = by_game_gain <= BY_GAME_GAIN
-    else:
+    pairs = posterior.pair_list
+    some = tried(odd, pairs.n_players)
+    processes = _with_own_decay(posterior.processes, some, pairs.seed)
+    # with many players the mean over priors has a share of at most a fifth
+    if posterior.average is not None and pairs.has_few_players:
+        by_game_gain, of_mean = _predicted(processes, some, posterior)
         is_by_game = by_game_gain < 1
-    gain, doubts = held_out(processes, some, seed, is_by_game, sparse is not False)
-    if sparse is None:
+    else:
+        by_game_gain = _expected(processes, some)
+        of_mean = 1.0
+        is_by_game = by_game_gain <= BY_GAME_GAIN
+    is_sparse = pairs.has_few_players
+    gain, doubts = held_out(processes, some, pairs.seed, is_by_game, is_sparse)
+    if is_sparse and posterior.sparse is None:
         is_sparse = gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0))
-    else:
-        is_sparse = sparse
-    if processes.own_decay is None:
-        own = {}
-    else:
-        own = {"own_decay": np.array(processes.own_decay)}
-    return own | {
-        "by_game": np.array(is_by_game),
-        "by_game_gain": np.array(by_game_gain),
-        "sparse": np.array(is_sparse),
-        "sparse_gain": np.array(gain),
-        "doubt": np.array(doubts[is_sparse]),
+    return {
+        "own_decay": processes.own_decay,
+        "by_game": is_by_game,
+        "by_game_gain": by_game_gain,
+        "sparse": is_sparse,
+        "sparse_gain": gain,
+        "doubt": doubts[is_sparse],
     }
 
 
@@ -321,17 +248,17 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
     """
     d = processes.pairs.shape[1]
     shared = processes.prior.decay
-    chosen = _sample(len(processes.pairs), OWN_PAIRS * d, seed)
+    chosen = _sample(len(processes.pairs), OWN_DECAY_PAIRS * d, seed)
     few = replace(processes, pairs=processes.pairs[chosen])
     least = np.inf
     games = []
-    for y in odd[:, chosen] if d >= LEAST_NEAR_ONE else ():
+    for y in odd[:, chosen] if d >= LEAST_NEAR_ONE_PLAYERS else ():
         relevance = few.relevance(y)
         if relevance is not None:
             games.append((y[:, None], relevance, correlations(few.pairs, relevance)))
     for decay in (
         shared,
-        *sorted((each for each in DECAYS + NEAR_ONE if each < shared), reverse=True),
+        *sorted((each for each in DECAYS + DECAYS_NEAR_ONE if each < shared), reverse=True),
     ):
         own = replace(few, own_decay=decay)
         deviances = 0.0
@@ -345,39 +272,38 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
     return processes
 
 
-def _expected(processes: GameProcesses, odd: FloatArray) -> tuple[float, float]:
-    """Error ratio that separate processes expect, the geometric mean over games (games, p); and 1.
+def _expected(processes: GameProcesses, odd: FloatArray) -> float:
+    """Error ratio that separate processes expect, the geometric mean over games (games, p).
 
     The ratio is that of the root mean square errors of φ, to the shared process.
     """
     ratios = np.array([processes.expected_ratio(game) for game in odd])
-    ratios = ratios[np.isfinite(ratios)]
-    return float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0, 1.0
+    return geometric_mean(ratios[np.isfinite(ratios)])
 
 
 def _predicted(
-    processes: GameProcesses, odd: FloatArray, seed: int, mean: Mean
+    processes: GameProcesses, odd: FloatArray, posterior: Posterior
 ) -> tuple[float, float]:
     """Error ratios at held-out pairs of games (games, p), by root mean square.
 
     The separate processes over the better of the shared process and its mix with the mean over
     priors; and that mix over the shared process.
     """
-    folds = Folds(processes.pairs, seed)
+    assert posterior.average is not None
+    folds = Folds(processes.pairs, posterior.pair_list.seed)
+    share = posterior.averaged_share
     shared = folds.errors(processes.shared.precision, odd)
-    own = folds.errors_of_own(processes, odd)
-    mixed = (1 - mean.share) * shared + mean.share * folds.errors_of_mean(
-        mean.average, mean.sizes, odd
-    )
+    own = folds.errors_by_game(processes, odd)
+    mixed = (1 - share) * shared + share * folds.errors_of_mean(*posterior.average, odd)
     return max(ratio(own, shared, odd), ratio(own, mixed, odd)), ratio(mixed, shared, odd)
 
 
 def _sample(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
     """Positions of the pairs in the likelihood; the first, of the ends, is always among them."""
-    most = max(PILOT_PAIRS, least)
+    most = max(LIKELIHOOD_PAIRS, least)
     if n_pairs <= most:
         return np.arange(n_pairs)
-    rest = stream(seed, CONTRASTS, 1).permutation(n_pairs - 1)[: most - 1]
+    rest = stream(seed, CONTRASTS, SAMPLED_PAIRS).permutation(n_pairs - 1)[: most - 1]
     return np.concatenate([[0], 1 + np.sort(rest)])
 
 
@@ -404,26 +330,15 @@ def _family(
     variation: float,
     relevance: FloatArray | None = None,
     known: FloatArray | None = None,
+    decays: Sequence[float] = DECAYS,
 ) -> Family:
-    """Deviances of the games odd (games, p) under every decay.
+    """Deviances of the games odd (games, p) under every one of these decays.
 
-    `known` are the correlations of the pairs by this relevance.
+    `known` are the correlations of the pairs by this relevance, if already computed.
     """
-    return _deviances(
-        pairs,
-        odd,
-        [Prior.of(pairs.shape[1], decay, variation, relevance) for decay in DECAYS],
-        known,
-    )
-
-
-def _deviances(
-    pairs: FloatArray, odd: FloatArray, priors: list[Prior], known: FloatArray | None = None
-) -> Family:
-    """Deviances of the games odd (games, p) under priors that share one relevance."""
-    relevance = priors[0].relevance
     if known is None and relevance is not None:
         known = correlations(pairs, relevance)
+    priors = [Prior.of(pairs.shape[1], decay, variation, relevance) for decay in decays]
     return [(deviance(pairs, prior, odd.T, known), prior) for prior in priors]
 
 
@@ -462,7 +377,7 @@ def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
     for dev, prior in (each for family in families for each in family):
         kind = prior.decay, prior.variation
         out[kind] = max(out.get(kind, 0.0), float(np.exp((least - dev) / 2)))
-    return {kind: likelihood for kind, likelihood in out.items() if likelihood > UNLIKELY}
+    return {kind: likelihood for kind, likelihood in out.items() if likelihood > LEAST_LIKELIHOOD}
 
 
 def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Family:
@@ -483,19 +398,20 @@ def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
     Only with enough players.
     """
     least, likeliest = min(family, key=lambda each: each[0])
-    if not np.isfinite(least) or likeliest.decay < DECAYS[-2] or pairs.shape[1] < LEAST_NEAR_ONE:
+    if (
+        not np.isfinite(least)
+        or likeliest.decay < DECAYS[-2]
+        or pairs.shape[1] < LEAST_NEAR_ONE_PLAYERS
+    ):
         return family
-    near = [
-        Prior.of(pairs.shape[1], decay, likeliest.variation, likeliest.relevance)
-        for decay in NEAR_ONE
-    ]
-    return sorted(family + _deviances(pairs, odd, near), key=lambda each: each[1].decay)
+    near = _family(pairs, odd, likeliest.variation, likeliest.relevance, decays=DECAYS_NEAR_ONE)
+    return sorted(family + near, key=lambda each: each[1].decay)
 
 
 def _likely(family: Family) -> Family:
-    """The priors that are not rejected: their deviance is within `SLACK` of the least."""
+    """The priors that are not rejected: their deviance is within `DEVIANCE_SLACK` of the least."""
     least = min(dev for dev, _ in family)
-    return [(dev, prior) for dev, prior in family if dev <= least + SLACK]
+    return [(dev, prior) for dev, prior in family if dev <= least + DEVIANCE_SLACK]
 
 
 def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Prior:
@@ -503,11 +419,11 @@ def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Pri
     least = min(dev for dev, _ in likely)
     smallest = likely[0][1]
     if not np.isfinite(least) or (
-        smallest.decay >= NEAR_ONE[0] and pairs.shape[1] >= LEAST_NEAR_ONE
+        smallest.decay >= DECAYS_NEAR_ONE[0] and pairs.shape[1] >= LEAST_NEAR_ONE_PLAYERS
     ):
         return smallest
     decay = FINE_DECAYS[FINE_DECAYS.index(smallest.decay) - 1]
     finer = Prior.of(pairs.shape[1], decay, smallest.variation, smallest.relevance)
-    if deviance(pairs, finer, odd.T) <= least + SLACK:
+    if deviance(pairs, finer, odd.T) <= least + DEVIANCE_SLACK:
         return finer
     return smallest

@@ -16,39 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
+from dshap.designs.kriging.tuning import (
+    COMMON_PAIRS,
+    COMMON_VARIANCE,
+    CORRELATION_ROWS,
+    LEAST_SIZE,
+    MOST_COMMON_PAIRS,
+    RELEVANT_ORDERS,
+    SIZE_LENGTH,
+)
 from dshap.loops.elementary import elementary_products, others_sums
-
-RELEVANT_ORDERS = (3, 5, 7, 9)
-"""Orders in which players differ; in higher ones, weak where that matters, they are alike."""
-MANY_PLAYERS = 64
-MAX_RELEVANT_PLAYERS = 256
-"""Limits on what depends on single players.
-
-With more than `MANY_PLAYERS` there are no sparse terms and fewer priors.  With more than
-`MAX_RELEVANT_PLAYERS` all players have the same relevance except in a mean over priors: the sums
-over products of so many players are slow.
-"""
-ROW_BLOCK = 128
-"""Number of pairs whose correlations with all others are computed at once."""
-LEAST_SIZE = 0.01
-"""The least size of a player's attributions, relative to the largest."""
-SIZE_LENGTH = 0.3
-"""Correlation length of a player's effect over coalition sizes, in units of |2|S|/d − 1|.
-
-Voting, airport and product games of 15 to 38 players have the same errors within 5 % from 0.1 to 1.
-"""
-COMMON = 10.0
-COMMON_PAIRS = 30
-"""Variance of the size effect that all players share, for votes, which jump at their quota.
-
-`COMMON` times the variation, multiplied with (p − d)²/(30 d), at most 1, for p pairs: with all of
-it just above size 1, airports would have 1.2 to 2.5 times the error.
-"""
-MOST_COMMON_PAIRS = 8
-"""Pairs a player from which on the shared size effect is left out.
-
-Votes would gain 2 % by it, airports and products of 60 players would lose up to 7 %.
-"""
 
 
 def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
@@ -93,7 +70,7 @@ class Prior:
     """Variance of the effects that change with the coalition size, Σ_i z_i g_i(|S|)/√d.
 
     The correlation of g_i between sizes t = 2|S|/d − 1 and t' is exp(−||t| − |t'||/`SIZE_LENGTH`).
-    With few pairs there is also t h(|S|), by `COMMON`.  Independent coefficients alone do not
+    With few pairs there is also t h(|S|), by `COMMON_VARIANCE`.  Independent coefficients alone do not
     describe votes.
     """
     relevance: FloatArray | None
@@ -115,6 +92,12 @@ class Prior:
         It is for a complete list, where no prior matters.
         """
         return cls(order_variances(d, 3, None), 0.0, None, 1.0)
+
+    def of_mean_one(self) -> FloatArray:
+        """The relevances (d,), scaled to the mean 1."""
+        if self.relevance is None:
+            return np.ones(len(self.variances) - 1)
+        return np.asarray(self.relevance / self.relevance.mean())
 
     def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
         """Sum of the covariances of all parts of the prior at pairs z (p, d).
@@ -218,7 +201,9 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
         pairs @ pairs.T / d * rho[np.ix_(size, size)], with_phi, np.full(d, variance)
     )
     if d < p < MOST_COMMON_PAIRS * d:
-        common = COMMON * min((p - d) ** 2 / (COMMON_PAIRS * d), 1.0) * t * t[:, None] * rho
+        common = (
+            COMMON_VARIANCE * min((p - d) ** 2 / (COMMON_PAIRS * d), 1.0) * t * t[:, None] * rho
+        )
         with_phi = np.repeat(2 / d * common[size, d][:, None], d, axis=1)
         parts += Covariances(
             common[np.ix_(size, size)], with_phi, np.full(d, 4 / d**2 * common[d, d])
@@ -276,8 +261,8 @@ def _correlated_blocks(
     """Yield blocks of `correlations`: q pairs, these and all later pairs, and (orders, q, p)."""
     orders = _relevant_orders(len(relevance))
     totals = _elementary(relevance)[orders]
-    for start in range(0, len(pairs), ROW_BLOCK):
-        block = slice(start, start + ROW_BLOCK)
+    for start in range(0, len(pairs), CORRELATION_ROWS):
+        block = slice(start, start + CORRELATION_ROWS)
         later = slice(start, None)
         sums = elementary_products(pairs[block] * relevance, pairs[later], orders)
         yield block, later, sums / totals[:, None, None]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -19,10 +20,9 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from dshap.core.records import FloatArray
-from dshap.designs.kriging.posterior import (
-    LEAST_USUAL,
-    SQUARES,
-    Process,
+from dshap.designs.kriging.prior import Prior
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.standard_errors import (
     beyond_usual,
     exact_weights,
     halfway,
@@ -30,41 +30,25 @@ from dshap.designs.kriging.posterior import (
     missed_weights,
     scale_weights,
 )
-from dshap.designs.kriging.prior import Prior
-
-ROUNDS = 4
-TERMS = 50
-STEPS = 6
-"""Sizes of a fit.
-
-In each of `ROUNDS` rounds, the `TERMS` products with the largest gradients of the likelihood are
-added, then all variances get `STEPS` steps of expectation–maximisation.
-"""
-BATCH = 32
-"""Number of games that are screened at once."""
-LEAST_VARIANCE = 1e-14
-"""The least variance of a coefficient, in units of scale."""
-ROUGHNESS = 1e-16
-"""Residual sum of squares, relative to a game's own, up to which a game counts as additive.
-
-No terms are looked for in an additive game.
-"""
-LEAST_SCALE = 1e-10
-"""The least scale, relative to that without terms.
-
-Variances are in units of the scale: below this they would lose precision.
-"""
-ROUNDING = 1e-6
-"""Part of that scale by which terms may seem to explain more than there is."""
-SPARE = 8
-"""Values beyond the number of players needed for each product of a round."""
-FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
-"""Bytes a pair for the columns held while a game is fitted."""
+from dshap.designs.kriging.tuning import (
+    FITTED_BYTES,
+    LEAST_MISSED_PLAYERS,
+    LEAST_SCALE,
+    LEAST_VARIANCE,
+    OVERSHOOT,
+    ROUGHNESS,
+    ROUND_TERMS,
+    SCREENED_GAMES,
+    SOLUTION_MATRICES,
+    TERM_ROUNDS,
+    TERM_VALUES,
+    VARIANCE_STEPS,
+)
 
 
 def held_bytes(d: int, n_pairs: int, may_have_terms: bool) -> int:
     """Bytes to fit a game's process and, with terms, products of two players and its columns."""
-    return (SQUARES + 2) * 8 * n_pairs**2 + (
+    return (SOLUTION_MATRICES + 2) * 8 * n_pairs**2 + (
         n_pairs * (4 * d**2 + FITTED_BYTES) if may_have_terms else 0
     )
 
@@ -78,12 +62,7 @@ class Screen:
     @cached_property
     def triples(self) -> NDArray[np.intp]:
         """Players of each product (d(d−1)(d−2)/6, 3), in lexicographic order."""
-        first, second = np.triu_indices(self.pairs.shape[1], 1)
-        parts = [
-            np.stack([np.full(len(first) - start, i), first[start:], second[start:]], axis=1)
-            for i, start in self._starts()
-        ]
-        return np.concatenate(parts)
+        return np.array(list(combinations(range(self.pairs.shape[1]), 3)), dtype=np.intp)
 
     def gradients(self, weighted: FloatArray) -> FloatArray:
         """χ_Tᵀ weighted (triples, games) of all products, from weighted values (p, games)."""
@@ -116,6 +95,8 @@ class Fit:
     """X (p, t), the terms' products at the pairs."""
     weighted: FloatArray
     """PX (p, t)."""
+    variances: FloatArray
+    """V (t,), the prior variances of the coefficients."""
     covariance: FloatArray
     """M (t, t), the posterior covariance of the coefficients."""
     coefficients: FloatArray
@@ -161,11 +142,6 @@ class TermBase:
         return missed_weights(self.screen.pairs)
 
     @classmethod
-    def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
-        """Build the base of a prior at pairs z (p, d)."""
-        return cls.of(Screen(pairs), Process.at(pairs, prior), prior)
-
-    @classmethod
     def of(cls, screen: Screen, process: Process, prior: Prior) -> TermBase:
         """Build the base of a process at the screen's pairs; the prior gives `of_triple`."""
         of_triple = prior.variances[3] / comb(screen.pairs.shape[1], 3)
@@ -184,7 +160,7 @@ class TermBase:
         moves = np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
         signs = signs / np.sqrt(max(len(moves), 1))
         fits = fit_terms(
-            self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0
+            self.screen, self.precision, odd.T, self.of_triple, TERM_ROUNDS if has_terms else 0
         )
         for game, fit in enumerate(fits):
             # (t, d): φ of each term that the base does not find
@@ -193,7 +169,7 @@ class TermBase:
             if len(moves):
                 left_out = doubt * fit.left_out(odd[game], self.precision)
                 moves[:, game] = (signs * left_out[:, None]).T @ self._influence(fit, missed)
-                if phi.shape[1] >= LEAST_USUAL:
+                if phi.shape[1] >= LEAST_MISSED_PLAYERS:
                     moves[:, game] += beyond_usual(
                         left_out @ self.missed, axis=0, n_groups=len(moves)
                     )
@@ -219,8 +195,8 @@ def fit_terms(
 
     `variance` is the initial one of a coefficient.  With no rounds all fits are empty.
     """
-    for start in range(0, odd.shape[1], BATCH):
-        batch = odd[:, start : start + BATCH]
+    for start in range(0, odd.shape[1], SCREENED_GAMES):
+        batch = odd[:, start : start + SCREENED_GAMES]
         games = [_Game.of(y, u) for y, u in zip(batch.T, (precision @ batch).T, strict=True)]
         for _ in range(rounds):
             gradients = np.square(
@@ -229,9 +205,7 @@ def fit_terms(
             for game, squares in zip(games, gradients.T, strict=True):
                 if game.is_rough:
                     game.take_up(screen, precision, squares, variance)
-        for game in games:
-            triples = screen.triples[game.chosen]
-            yield Fit(triples, game.columns, game.weighted, game.covariance, game.coefficients)
+        yield from (game.fit for game in games)
 
 
 @dataclass
@@ -244,27 +218,17 @@ class _Game:
     """P(y − Xc) (p,), at first Py."""
     squares: float
     """yᵀPy"""
-    columns: FloatArray
-    weighted: FloatArray
     chosen: NDArray[np.intp]
-    variances: FloatArray
-    covariance: FloatArray
-    coefficients: FloatArray
+    """(t,): positions of the terms among all products."""
+    fit: Fit
 
     @classmethod
     def of(cls, odd: FloatArray, residual: FloatArray) -> _Game:
-        none = np.zeros((len(odd), 0))
-        return cls(
-            odd,
-            residual,
-            float(odd @ residual),
-            none,
-            none,
-            np.zeros(0, dtype=np.intp),
-            np.zeros(0),
-            np.zeros((0, 0)),
-            np.zeros(0),
-        )
+        chosen = np.zeros(0, dtype=np.intp)
+        columns = np.zeros((len(odd), 0))
+        none = np.zeros(0)
+        fit = Fit(chosen.reshape(0, 3), columns, columns, none, none.reshape(0, 0), none)
+        return cls(odd, residual, float(odd @ residual), chosen, fit)
 
     @property
     def is_rough(self) -> bool:
@@ -279,32 +243,29 @@ class _Game:
         If the terms then explain more than there is, which is rounding, the game stays as it was.
         """
         n_free = len(self.odd) - screen.pairs.shape[1]
-        n_taken = min(TERMS, n_free // SPARE, len(gradients) - len(self.chosen))
+        n_taken = min(ROUND_TERMS, n_free // TERM_VALUES, len(gradients) - len(self.chosen))
         if n_taken < 1:
             return
         gradients[self.chosen] = -1.0
         taken = np.argpartition(-gradients, n_taken - 1)[:n_taken]
         chosen = screen.pairs[:, screen.triples[taken]].prod(axis=2)
-        columns = np.hstack([self.columns, chosen])
-        weighted = np.hstack([self.weighted, precision @ chosen])
-        variances = np.concatenate([self.variances, np.full(n_taken, variance)])
+        columns = np.hstack([self.fit.columns, chosen])
+        weighted = np.hstack([self.fit.weighted, precision @ chosen])
+        variances = np.concatenate([self.fit.variances, np.full(n_taken, variance)])
         gram = columns.T @ weighted
         b = weighted.T @ self.odd
-        for step in range(STEPS + 1):
+        for step in range(VARIANCE_STEPS + 1):
             covariance = _inverse(gram, variances)
             c = covariance @ b
             left = self.squares - b @ c
-            if not -ROUNDING * self.squares <= left <= self.squares:
+            if not -OVERSHOOT * self.squares <= left <= self.squares:
                 return
-            if step < STEPS:
+            if step < VARIANCE_STEPS:
                 scale = max(left, LEAST_SCALE * self.squares) / n_free
                 variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
         self.chosen = np.concatenate([self.chosen, taken])
-        self.columns = columns
-        self.weighted = weighted
-        self.variances = variances
-        self.covariance = covariance
-        self.coefficients = c
+        triples = screen.triples[self.chosen]
+        self.fit = Fit(triples, columns, weighted, variances, covariance, c)
         self.residual = precision @ (self.odd - columns @ c)
 
 

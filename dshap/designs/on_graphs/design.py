@@ -137,10 +137,6 @@ class GraphDesign(BaseDesign):
         score, groups = listed.scored(start, stop)
         return CoalitionBlock(to_masks(listed.words[start:stop], self.n_players), score, groups)
 
-    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Return the sums (n, d, k) unchanged: the two ends already have scores."""
-        return sums
-
     def with_players(self, n_players: int) -> Self:
         """This design for a chain of another length; InputError if the graph is no chain."""
         if n_players != self.n_players and not self.graph.is_chain:

@@ -2,7 +2,6 @@
 says otherwise."""
 
 import itertools
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,8 +10,6 @@ from scipy.stats import multivariate_normal
 
 from dshap.designs import kriging, permutation, restored_design
 from dshap.designs.kriging.averaging import (
-    LEAST_SLOPE,
-    SLOPES,
     Sloped,
     averaged_log_error,
     averaged_precisions,
@@ -23,6 +20,7 @@ from dshap.designs.kriging.averaging import (
 from dshap.designs.kriging.pairs import odd_values
 from dshap.designs.kriging.pilot import for_few
 from dshap.designs.kriging.prior import Prior
+from dshap.designs.kriging.tuning import LEAST_SLOPE, SLOPES
 from tests.benchmarks.games import estimated, games_of, settled
 from tests.designs.design_games import (
     attribute,
@@ -31,6 +29,7 @@ from tests.designs.design_games import (
     game,
     prior_of,
     shapley_of_dividends,
+    with_findings,
 )
 
 FLAT = 1e7
@@ -120,7 +119,7 @@ def test_few_coalitions_add_up_and_are_linear(d, share):
     rng = np.random.default_rng(d)
     one, other = (game(dividends(d, rng)) for _ in range(2))
     design = settled(kriging(d, m), lambda masks: np.array([one, other])[:, codes(masks)])
-    assert design.average is not None and restored_design(design.fingerprint()) == design
+    assert design.findings.average and restored_design(design.fingerprint()) == design
     phi = attribute(design, one)
     assert phi.sum() == pytest.approx(one[-1] - one[0])
     np.testing.assert_allclose(
@@ -131,7 +130,7 @@ def test_few_coalitions_add_up_and_are_linear(d, share):
 def test_additive_games_and_pairs_stay_exact():
     a = dividends(9, np.random.default_rng(1), order=2)
     design = settled(kriging(9, 24), lambda masks: game(a)[None, codes(masks)])
-    assert design.average is None
+    assert not design.findings.average
     np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-9)
 
 
@@ -153,7 +152,7 @@ def test_less_error_than_by_the_likeliest_prior(d, m, n_games, kind):
         games = made(kind, d, 6, seed)
         design = settled(kriging(d, m), lambda masks, games=games: games.values(masks)[:n_games])
         values, truth = games.values(design.masks)[:n_games], games.shapley[:n_games]
-        for errors, each in ((mean, design), (alone, replace(design, average=None))):
+        for errors, each in ((mean, design), (alone, with_findings(design, average=None))):
             errors.append(
                 np.square(estimated(each, values)[0] - truth).sum() / np.square(truth).sum()
             )
@@ -168,7 +167,7 @@ def test_less_error_than_by_the_likeliest_prior(d, m, n_games, kind):
 def test_where_priors_are_averaged(d, m, share):
     """Up to sixteen coalitions a player, to a share that falls to nothing."""
     design = settled(kriging(d, m), games_of("votes", d, 2, 0).values)
-    assert (design.average is not None) == (share is not None)
+    assert bool(design.findings.average) == (share is not None)
     assert averaged_share(d, m // 2) == pytest.approx(share or 0.0, abs=0.02)
     assert averaged_share(d, 2 * d) == 2 * averaged_share(d, 4 * d) == 1.0
 
@@ -181,7 +180,7 @@ def test_many_players_are_of_different_relevance(d, m):
     for seed in range(2):
         games = games_of("airports", d, 6, seed)
         design = settled(kriging(d, m), games.values)
-        powers, weights = np.array(design.average)[:, [2, 4]].T
+        powers, weights = np.array(design.findings.average)[:, [2, 4]].T
         assert set(powers) <= {0.0, 0.5} and weights[powers == 0.5].sum() > 0.9
         each = [
             estimated(one, games.values(one.masks))[0]
@@ -211,12 +210,10 @@ def test_not_where_it_predicts_held_out_values_worse():
     """One product of all 14 players: attributions have more than twice the error by the mean."""
     games, errors = games_of("products over 15", 14, 6, 0), []
     design = settled(kriging(14, 60, sparse=False), games.values)
-    assert design.average is None
+    assert not design.findings.average
     values = games.values(design.masks)
     pairs = design.pair_list.pairs
-    few = for_few(
-        design.pair_list, odd_values(values), Prior.of(14, 0.03, 0.0, None), None, None, 0
-    )
+    few = for_few(design.pair_list, odd_values(values), Prior.of(14, 0.03, 0.0, None), None, None)
     by_mean, _ = averaged_weights(
         pairs, few["average"], few["sizes"], np.zeros((len(few["average"]), 0))
     )

@@ -1,6 +1,5 @@
 """What a pilot's choices predict of values that it holds out, in other code."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +10,12 @@ from dshap.designs import kriging
 from dshap.designs.coalitions import stream
 from dshap.designs.kriging.averaging import averaged_precisions
 from dshap.designs.kriging.cross_validation import Folds, ratio, tried
-from dshap.designs.kriging.posterior import CONTRASTS, Process
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.prior import Prior
-from dshap.designs.kriging.row_process import GameProcesses
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.tuning import CONTRASTS
 from tests.benchmarks.games import estimated, games_of, settled
-from tests.designs.design_games import codes, dividends, game
+from tests.designs.design_games import codes, dividends, game, with_findings
 
 D, M, SEED = 9, 80, 3
 
@@ -61,7 +61,7 @@ def test_a_process_predicts_each_part_from_all_others(known):
 def test_a_process_of_its_own_is_chosen_without_the_held_pairs(known):
     pairs, odd, parts = known
     processes = GameProcesses(pairs, Prior.of(D, 0.1, 0.0, None))
-    found, is_own = Folds(pairs, SEED).errors_of_own(processes, odd), []
+    found, is_own = Folds(pairs, SEED).errors_by_game(processes, odd), []
     for held in parts:
         kept = np.setdiff1d(np.arange(len(pairs)), held)
         for y, each in zip(odd, found, strict=True):
@@ -132,9 +132,9 @@ def test_processes_of_their_own_stand_beside_the_mean_over_priors(kind, m, is_by
     for seed in range(3):
         games = games_of(kind, 30, 6, seed)
         design = settled(kriging(30, m), games.values)
-        assert design.by_game == is_by_game and design.average is not None
+        assert design.findings.by_game == is_by_game and design.findings.average
         values = games.values(design.masks)
         for by_game in (is_by_game, not is_by_game):
-            phi, _ = estimated(replace(design, by_game=by_game, sparse=False), values)
+            phi, _ = estimated(with_findings(design, by_game=by_game, sparse=False), values)
             errors.append(np.square(phi - games.shapley).sum() / np.square(games.shapley).sum())
     assert np.sqrt(sum(errors[::2]) / sum(errors[1::2])) < (1.0 if is_by_game else 0.85)

@@ -1,6 +1,5 @@
 """Kriging designs.  Games have interactions of every order unless a test says otherwise."""
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -13,18 +12,14 @@ from scipy.stats import t
 from dshap.core.blocks import EMPTY, FULL
 from dshap.core.types import Design
 from dshap.designs import exact, kernelshap, kriging
-from dshap.designs.kriging.pilot import DECAYS
-from dshap.designs.kriging.posterior import Process
-from dshap.designs.kriging.prior import Prior
+from dshap.designs.kriging.tuning import DECAYS
 from tests.designs.design_games import (
     assert_joined,
     attribute,
-    codes,
     dividends,
     estimates,
     fourier_game,
     game,
-    prior_of,
     shapley_of_dividends,
     std_errors,
 )
@@ -38,41 +33,6 @@ def test_every_coalition_gives_the_exact_value(d):
     design = kriging(d, 2**d, decay=0.01)
     np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-8)
     assert design.pilot_coalitions == 0 and (std_errors(design, game(a)) == 0).all()
-
-
-def posterior(masks, v, prior):
-    """Mean and variance of φ given the odd values, by Bayes' rule over all odd coefficients at
-    once, in other code; order 1 has a variance so large that it is flat."""
-    d = masks.shape[1]
-    subsets = [T for s in range(1, d + 1, 2) for T in itertools.combinations(range(d), s)]
-    variance = np.array([1e5 if len(T) == 1 else prior[T] for T in subsets])
-    z = np.where(masks, 1.0, -1.0)
-    features = np.array([z[:, list(T)].prod(axis=1) for T in subsets]).T  # (p, subsets)
-    to_phi = np.array([[2 / len(T) if i in T else 0.0 for i in range(d)] for T in subsets])
-    covariance = (features * variance) @ features.T
-    gain = np.linalg.solve(covariance, features * variance)  # (p, subsets)
-    left = np.diag(variance) - (features * variance).T @ gain
-    return to_phi.T @ gain.T @ v, np.diag(to_phi.T @ left @ to_phi)
-
-
-@pytest.mark.parametrize(
-    ("d", "n", "decay"),
-    [(4, 12, 0.1), (6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02), (12, 90, 1.0), (10, 300, 0.1)],
-)
-@pytest.mark.parametrize("is_uneven", [False, True])
-def test_mean_and_deviation_of_the_posterior(d, n, decay, is_uneven):
-    """Against Bayes' rule in the space of all coefficients; 1e-5, as order 1 is only nearly flat
-    there."""
-    relevance = np.random.default_rng(d).uniform(0.05, 1, d) if is_uneven else np.ones(d)
-    v = game(dividends(d, np.random.default_rng(n)))
-    design = replace(kriging(d, n, decay=decay, seed=1), relevance=tuple(relevance.tolist()))
-    masks = design.masks[np.r_[1, 2 : design.n_coalitions : 2]]
-    odd = (v[codes(masks)] - v[codes(~masks)]) / 2
-    mean, variance = posterior(masks, odd, prior_of(d, decay, relevance))
-    np.testing.assert_allclose(attribute(design, v), mean, atol=1e-5 * np.ptp(mean))
-    prior_at = Prior.of(d, decay, 0.0, relevance if is_uneven else None)
-    process = Process.at(design.pair_list.pairs, prior_at)
-    np.testing.assert_allclose(process.posterior()[1], variance, atol=2e-5)
 
 
 def test_intervals_hold_games_of_the_prior():
@@ -199,7 +159,7 @@ def test_on_both_sides_of_what_the_number_of_players_chooses(d):
         design = design.tuned(design.tune(values(design.masks[: design.pilot_coalitions])))
     columns = (d if d <= 128 else 1) + math.ceil(d / 20)
     assert (design.held_coalitions > 0) <= (d <= 64) and design.info.group_columns == columns
-    assert (len(set(design.relevance)) > 1) <= (d <= 256)
+    assert (len(set(design.findings.relevance)) > 1) <= (d <= 256)
     phi, replicates = of_games(design, values(design.masks))
     error = np.sqrt(np.square(replicates - phi).sum(axis=0))
     assert 0.88 < np.mean(np.abs(phi - truth) <= T_QUANTILE * error) < 0.995

@@ -8,7 +8,7 @@ import pytest
 
 from dshap import designs
 from dshap.designs import kriging
-from tests.designs.design_games import grown
+from tests.designs.design_games import grown, with_findings
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_sizes_of_the_list(d, m, shells, inside):
 
 
 def test_growing_begins_with_the_same_list():
-    design = replace(kriging(10, 40, seed=3), later_shells=1)
+    design = with_findings(kriging(10, 40, seed=3), later_shells=1)
     larger = grown(design, 200)
     np.testing.assert_array_equal(larger.masks[:40], design.masks)
     assert larger.n_coalitions == 200 and designs.restored_design(larger.fingerprint()) == larger
@@ -57,8 +57,8 @@ def test_rounds_are_beginnings_of_the_list(d, budgets, later):
     """Whatever a pilot chose: the values of a round are of the coalitions that its weights are
     of."""
     design = replace(kriging(d, budgets[0]), budgets=budgets)
-    if design.later_shells is None:
-        design = replace(design, later_shells=max(later, min(design.pair_list.choices)))
+    if design.findings.later_shells is None:
+        design = with_findings(design, later_shells=max(later, min(design.pair_list.choices)))
     for each in replace(design, decay=0.03).rounds:
         np.testing.assert_array_equal(each.masks, design.masks[: each.n_coalitions])
 
@@ -70,7 +70,7 @@ def test_a_list_that_size_one_would_be_a_third_of_is_scouted(d, m):
     size 1."""
     design = kriging(d, m, seed=1)
     first = design.block(0, design.pilot_coalitions).masks
-    thin, whole = (replace(design, later_shells=later) for later in (0, 1))
+    thin, whole = (with_findings(design, later_shells=later) for later in (0, 1))
     np.testing.assert_array_equal(thin.masks[: len(first)], first)
     assert 4 * d - 4 <= len(first) <= 4 * d + 2 and len(first) < m
     ones = [np.count_nonzero(each.sum(axis=1) == 1) for each in (first, thin.masks, whole.masks)]
@@ -87,9 +87,9 @@ def test_hardly_more_pairs_than_players_are_scouted_too(d, m):
     """Fewer than 2.5 coalitions a player: the pilot sees all of a list without size 1 but a
     pair."""
     design = kriging(d, m, seed=1)
-    assert design.later_shells is None and design.pilot_coalitions == m - 2
+    assert design.findings.later_shells is None and design.pilot_coalitions == m - 2
     first = design.block(0, m - 2).masks
-    thin, whole = (replace(design, later_shells=later) for later in (0, 1))
+    thin, whole = (with_findings(design, later_shells=later) for later in (0, 1))
     np.testing.assert_array_equal(thin.masks[: m - 2], first)
     ones = [np.count_nonzero(each.masks.sum(axis=1) == 1) for each in (thin, whole)]
     assert ones[0] < max(0.5 * d, 4) and ones[1] == d
@@ -113,5 +113,5 @@ def test_a_list_that_does_not_tell_the_players_apart():
         assert np.isnan(block.score).all()
         values = np.random.default_rng(seed).normal(size=(3, design.pilot_coalitions))
         chosen = design.tuned(design.tune(values))
-        assert chosen.later_shells == 1 and np.isfinite(chosen.block(0, 4).score).all()
+        assert chosen.findings.later_shells == 1 and np.isfinite(chosen.block(0, 4).score).all()
     assert singular

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +12,13 @@ from dshap.designs import kriging, permutation, restored_design
 from dshap.designs.coalitions import stream
 from dshap.designs.kriging import pilot
 from dshap.designs.kriging.cross_validation import held_out
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import odd_values
-from dshap.designs.kriging.pilot import DECAYS, FINE_DECAYS, deviance
-from dshap.designs.kriging.posterior import CONTRASTS, NUGGET, Process
+from dshap.designs.kriging.pilot import deviance
 from dshap.designs.kriging.prior import Prior, player_sizes
-from dshap.designs.kriging.row_process import GameProcesses
-from dshap.designs.kriging.sparse_terms import ROUNDS, Screen, fit_terms
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.sparse_terms import Screen, fit_terms
+from dshap.designs.kriging.tuning import CONTRASTS, DECAYS, FINE_DECAYS, NUGGET, TERM_ROUNDS
 from tests.benchmarks.games import estimated, games_of, settled
 from tests.designs.design_games import (
     attribute,
@@ -30,6 +30,7 @@ from tests.designs.design_games import (
     shapley_of_dividends,
     sparse_games,
     values_of,
+    with_findings,
     with_terms,
 )
 
@@ -52,8 +53,12 @@ def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_no
     first = design.block(0, design.pilot_coalitions).masks
     filled, even = (design.tuned(design.tune(values(first))) for values in (weak, vote))
     # 31 pairs tell too little
-    assert design.later_shells is None and even.later_shells == (2 if d == 14 else 1)
-    assert filled.later_shells == (1 if d == 18 else 2)  # 816 pairs of size 3 do not fit any more
+    assert design.findings.later_shells is None and even.findings.later_shells == (
+        2 if d == 14 else 1
+    )
+    assert filled.findings.later_shells == (
+        1 if d == 18 else 2
+    )  # 816 pairs of size 3 do not fit any more
     np.testing.assert_array_equal(filled.block(0, design.pilot_coalitions).masks, first)
     counts = np.bincount(even.masks.sum(axis=1), minlength=d + 1)[2 : d - 1]
     assert d == 14 or counts.min() >= 0.9 * counts[(d - 4) // 2]
@@ -73,9 +78,9 @@ def test_a_scout_takes_size_one_where_it_tells_much(kind, d, m, takes):
     games, errors = games_of(kind, d, 6, 0), []
     design = kriging(d, m, seed=1)
     chosen = design.tuned(design.tune(games.values(design.block(0, design.pilot_coalitions).masks)))
-    assert design.later_shells is None and chosen.later_shells == takes
+    assert design.findings.later_shells is None and chosen.findings.later_shells == takes
     for later in (takes, 1 - takes):
-        each = settled(replace(design, later_shells=later), games.values).linear()
+        each = settled(with_findings(design, later_shells=later), games.values).linear()
         errors.append(
             np.sqrt(np.square(estimated(each, games.values(each.masks))[0] - games.shapley).mean())
         )
@@ -100,8 +105,8 @@ def test_a_scout_of_hardly_more_pairs_than_players(kind, d, takes):
     for seed in range(2):
         games = games_of(kind, d, 6, seed)
         design = settled(kriging(d, 2 * d + 2), games.values)
-        assert design.later_shells == takes
-        other = settled(replace(kriging(d, 2 * d + 2), later_shells=1 - takes), games.values)
+        assert design.findings.later_shells == takes
+        other = settled(with_findings(kriging(d, 2 * d + 2), later_shells=1 - takes), games.values)
         each = [
             estimated(one, games.values(one.masks))[0]
             for one in (design, other, permutation(d, 2, seed=seed))
@@ -122,16 +127,15 @@ def test_what_a_scout_learned_is_not_lost(kind):
         games = games_of(kind, 30, 6, seed)
         design = kriging(30, 62)
         record = design.tune(games.values(design.masks[: design.pilot_coalitions]))
-        scouted = {name: record[name] for name in record.arrays if name != "later_shells"}
-        assert not scouted or set(scouted) == {"average", "sizes"}
-        known = replace(design, later_shells=1).tuned(Record(scouted)) if scouted else None
+        scouted = {name: record[name] for name in record.arrays if name in ("average", "sizes")}
+        known = with_findings(design, later_shells=1).tuned(Record(scouted)) if scouted else None
         if known is None:
             continue
         assert (
-            known.decay is None
+            known.findings.decay is None
             and restored_design(json.loads(json.dumps(known.fingerprint()))) == known
         )
-        for each in (known, replace(design, later_shells=1)):
+        for each in (known, with_findings(design, later_shells=1)):
             each = settled(each, games.values)
             errors.append(
                 np.square(estimated(each, games.values(each.masks))[0] - games.shapley).sum()
@@ -146,7 +150,7 @@ def test_a_pilot_finds_the_decay(decay):
     rng = np.random.default_rng(4)
     games = np.array([fourier_game(9, rng, decay)[0] for _ in range(30)])
     design = kriging(9, 200, shells=1)
-    found = design.tuned(design.tune(games[:, codes(design.masks)])).decay
+    found = design.tuned(design.tune(games[:, codes(design.masks)])).findings.decay
     assert design.decay is None and abs(np.log10(found / decay)) < 0.51
 
 
@@ -209,13 +213,13 @@ def test_decays_near_one_of_many_players(kind, d):
     """Between 0.56 and 1: less error than with 1, and than with 0.32; of 45 players one of the
     others."""
     games = games_of(kind, d, 6, 0)
-    design = replace(settled(kriging(d, 2_048), games.values), by_game=False)
-    assert 0.562 < design.decay < 1 and design.decay not in FINE_DECAYS
+    design = with_findings(settled(kriging(d, 2_048), games.values), by_game=False)
+    assert 0.562 < design.findings.decay < 1 and design.findings.decay not in FINE_DECAYS
     v = games.values(design.masks)
-    tried = (replace(design, decay=decay) for decay in (design.decay, 1.0, 0.316))
+    tried = (with_findings(design, decay=decay) for decay in (design.findings.decay, 1.0, 0.316))
     errors = [np.sqrt(np.square(estimated(each, v)[0] - games.shapley).mean()) for each in tried]
     assert errors[0] < 0.93 * errors[1] and errors[0] < 0.75 * errors[2]
-    assert settled(kriging(45, 600), games_of(kind, 45, 6, 0).values).decay in FINE_DECAYS
+    assert settled(kriging(45, 600), games_of(kind, 45, 6, 0).values).findings.decay in FINE_DECAYS
 
 
 @pytest.mark.slow
@@ -245,7 +249,9 @@ def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     for m in (2_048, 2_700):
         design = settled(kriging(20, m, seed=seed), lambda masks: votes.values(masks)[[0, 2, 5]])
         v = votes.values(design.masks)
-        tried = (replace(design, decay=decay) for decay in (design.decay, FINE_DECAYS[0]))
+        tried = (
+            with_findings(design, decay=decay) for decay in (design.findings.decay, FINE_DECAYS[0])
+        )
         errors.append(
             [np.sqrt(np.square(estimated(each, v)[0] - votes.shapley).mean()) for each in tried]
         )
@@ -260,9 +266,16 @@ def test_a_pilot_finds_the_variation(seed):
         kriging(45, 2_048, sparse=False), lambda masks: products.values(masks)[[0, 2, 5]]
     )
     v = products.values(design.masks)
-    tried = (replace(design, variation=variation) for variation in (design.variation, 3.0, 0.0))
+    tried = (
+        with_findings(design, variation=variation)
+        for variation in (design.findings.variation, 3.0, 0.0)
+    )
     errors = [np.square(estimated(each, v)[0] - products.shapley).mean() for each in tried]
-    assert design.variation == 1.0 and errors[0] < 0.97 * errors[1] and errors[0] < 0.87 * errors[2]
+    assert (
+        design.findings.variation == 1.0
+        and errors[0] < 0.97 * errors[1]
+        and errors[0] < 0.87 * errors[2]
+    )
 
 
 def test_a_pilot_finds_who_is_relevant():
@@ -275,9 +288,9 @@ def test_a_pilot_finds_who_is_relevant():
     design, errors = kriging(9, 80, shells=1), []
     drawn = [uneven_game(9, rng, relevance) for _ in range(40)]
     tuned = design.tuned(design.tune(np.array([v for v, _ in drawn[:20]])[:, codes(design.masks)]))
-    found = np.array(tuned.relevance)
+    found = np.array(tuned.findings.relevance)
     assert found.mean() == pytest.approx(1.0) and found[:4].min() > 2 * found[4:].max()
-    for each in (tuned.linear(), replace(tuned.linear(), relevance=None)):
+    for each in (tuned.linear(), with_findings(tuned.linear(), relevance=None)):
         errors.append(
             np.mean([np.square(attribute(each, v) - phi).mean() for v, phi in drawn[20:]])
         )
@@ -301,7 +314,7 @@ def uneven_game(d, rng, relevance):
 def test_additive_games_leave_the_decay_at_its_default():
     design = kriging(8, 60)
     games = np.array([game(dividends(8, np.random.default_rng(s), order=1)) for s in range(3)])
-    assert design.tuned(design.tune(games[:, codes(design.masks)])).decay == 0.03
+    assert design.tuned(design.tune(games[:, codes(design.masks)])).findings.decay == 0.03
 
 
 def test_held_out_coalitions_are_predicted_from_the_others():
@@ -322,12 +335,12 @@ def test_held_out_coalitions_are_predicted_from_the_others():
     logs, doubts = [], []
     for y in odd:
         (fit,) = fit_terms(
-            Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, ROUNDS
+            Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, TERM_ROUNDS
         )
         rest = y - pairs[:, fit.triples].prod(axis=2) @ fit.coefficients
         plain, beside = (np.square(inverse @ (whole @ each)[held]).mean() for each in (y, rest))
         logs.append(np.log(beside / plain) / 2)
-        (full,) = fit_terms(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, ROUNDS)
+        (full,) = fit_terms(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, TERM_ROUNDS)
         ratios = []
         for p, at, terms in ((part, kept, fit), (whole, np.arange(n), full)):
             left = p @ (y[at] - pairs[at][:, terms.triples].prod(axis=2) @ terms.coefficients)
@@ -362,11 +375,11 @@ def test_the_pilot_chooses_terms_where_they_predict(kind, wanted):
             np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games])
         )
         design = design.tuned(record)
-    assert design.sparse is wanted and bool(record["sparse"]) is wanted
+    assert design.findings.sparse is wanted and bool(record["sparse"]) is wanted
     assert (design.held_coalitions == 300) is wanted and (
         float(record["sparse_gain"]) <= 0.8
     ) is wanted
-    assert design.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
+    assert design.findings.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
 
 
 def test_deviance_is_that_of_contrasts():

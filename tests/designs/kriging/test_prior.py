@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dshap.designs import exact, kriging
-from dshap.designs.kriging.posterior import Process
 from dshap.designs.kriging.prior import Prior, krawtchouk
+from dshap.designs.kriging.process import Process
 
 
 def test_krawtchouk_against_integers():

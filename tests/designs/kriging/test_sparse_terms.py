@@ -10,9 +10,11 @@ from dshap.core.errors import InputError
 from dshap.designs import kriging
 from dshap.designs.kriging import sparse_terms
 from dshap.designs.kriging.pairs import odd_values
-from dshap.designs.kriging.posterior import Process, exact_weights, missed_weights, random_signs
 from dshap.designs.kriging.prior import Prior
-from dshap.designs.kriging.sparse_terms import ROUNDS, SPARE, STEPS, Screen, TermBase, fit_terms
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.sparse_terms import Screen, TermBase, fit_terms
+from dshap.designs.kriging.standard_errors import exact_weights, missed_weights, random_signs
+from dshap.designs.kriging.tuning import TERM_ROUNDS, TERM_VALUES, VARIANCE_STEPS
 from tests.benchmarks.games import games_of
 from tests.designs.design_games import (
     codes,
@@ -21,6 +23,7 @@ from tests.designs.design_games import (
     shapley_of_dividends,
     sparse_games,
     values_of,
+    with_findings,
     with_terms,
 )
 
@@ -34,7 +37,7 @@ def test_games_of_few_interactions_are_found():
     design, truth = with_terms(kriging(d, 300)), np.stack([phi for _, phi in games])
     values = values_of(design, games)
     phi, _ = design.of_values(values)
-    base, _ = replace(design, sparse=None).of_values(values)
+    base, _ = with_findings(design, sparse=None).of_values(values)
     error, without = (
         np.sqrt(np.square(estimate[:, :, 0] - truth).mean()) for estimate in (phi, base)
     )
@@ -62,9 +65,9 @@ def test_errors_of_a_game_hold_what_is_missed(d):
 def test_no_terms_are_the_plain_design():
     """Estimates and replicates are those of the sums, where a pilot left the question open."""
     d, games = 9, list(sparse_games(9, 3, 1, rough=0.5))
-    design = replace(with_terms(kriging(d, 200)), sparse=None)
+    design = with_findings(with_terms(kriging(d, 200)), sparse=None)
     phi, replicates = design.of_values(values_of(design, games))
-    plain = replace(design, sparse=False)
+    plain = with_findings(design, sparse=False)
     assert plain.held_coalitions == 0
     block, values = plain.block(0, plain.n_coalitions), values_of(plain, games)
     sums, groups = np.matmul(block.score.T, values), np.zeros((20, 3, d, 1))
@@ -84,12 +87,14 @@ def test_posterior_and_errors_in_other_code():
     odd = odd_values(v[codes(design.masks)][None])
     prior = Prior.of(d, 0.03, 0.0, None)
     plain = Process.at(pairs, prior)
-    (fit,) = fit_terms(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
+    (fit,) = fit_terms(
+        Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, TERM_ROUNDS
+    )
     variances = 1 / np.diag(np.linalg.inv(fit.covariance) - fit.columns.T @ fit.weighted)
     assert (
         len(fit.triples)
         == len({tuple(triple) for triple in fit.triples.tolist()})
-        == ROUNDS * ((120 - d) // SPARE)
+        == TERM_ROUNDS * ((120 - d) // TERM_VALUES)
     )
     subsets = [T for s in (1, 3, 5, 7, 9) for T in itertools.combinations(range(d), s)]
     of_terms = {tuple(T): c for T, c in zip(fit.triples.tolist(), variances, strict=True)}
@@ -134,11 +139,11 @@ def test_variances_are_those_of_expectation_maximisation():
     (fit,) = fit_terms(Screen(pairs), precision, y[:, None], 0.01, 1)
     every = np.array(list(itertools.combinations(range(6), 3)))
     gradients = [abs(pairs[:, triple].prod(axis=1) @ precision @ y) for triple in every]
-    best = every[np.argsort(gradients)[-((len(pairs) - 6) // SPARE) :]]
+    best = every[np.argsort(gradients)[-((len(pairs) - 6) // TERM_VALUES) :]]
     assert sorted(fit.triples.tolist()) == sorted(best.tolist())
     x = np.array([pairs[:, triple].prod(axis=1) for triple in fit.triples]).T
     v = np.full(len(best), 0.01)
-    for _ in range(STEPS):
+    for _ in range(VARIANCE_STEPS):
         m = np.linalg.inv(x.T @ precision @ x + np.diag(1 / v))
         c = m @ x.T @ precision @ y
         scale = y @ precision @ (y - x @ c) / (len(pairs) - 6)
@@ -195,7 +200,8 @@ def test_outputs_are_games_of_their_own():
 
 def test_rounds_before_the_last_have_no_terms():
     """What the pilot measured is the whole list's."""
-    design = replace(kriging(8, 100), budgets=(100, 200), sparse=True, decay=0.1, later_shells=1)
+    grown = replace(kriging(8, 100), budgets=(100, 200))
+    design = with_findings(grown, sparse=True, decay=0.1, later_shells=1)
     assert [each.held_coalitions for each in design.rounds] == [0, 200]
 
 
@@ -219,7 +225,7 @@ def test_few_values_and_games_that_terms_explain_wholly(d, m):
     design = with_terms(kriging(d, m))
     values = (((~design.masks).astype(int) @ terms.T.astype(int) == 0) @ weights).T[:, :, None]
     phi, replicates = design.of_values(values)
-    base, _ = replace(design, sparse=None).of_values(values)
+    base, _ = with_findings(design, sparse=None).of_values(values)
     error, without = (np.square(estimate[:, :, 0] - truth).sum(axis=1) for estimate in (phi, base))
     assert (
         error.sum() < without.sum()
@@ -234,5 +240,5 @@ def test_what_rounding_makes_indefinite_is_not_taken(monkeypatch):
     monkeypatch.setattr(sparse_terms, "dpotrf", lambda gram, **_: (gram, 1))
     design, games = with_terms(kriging(9, 200)), list(sparse_games(9, 2, 1))
     phi, _ = design.of_values(values_of(design, games))
-    base, _ = replace(design, sparse=None).of_values(values_of(design, games))
+    base, _ = with_findings(design, sparse=None).of_values(values_of(design, games))
     np.testing.assert_array_equal(phi, base)

@@ -14,27 +14,18 @@ from functools import cached_property
 import numpy as np
 
 from dshap.core.records import FloatArray
-from dshap.designs.kriging.posterior import Process
 from dshap.designs.kriging.prior import Covariances, Prior, player_sizes
-from dshap.designs.kriging.sparse_terms import ROUGHNESS, Screen, TermBase
-
-SHARED_PART = 0.2
-"""Part of the variance of a game's own process that is as in the shared one.
-
-It costs a twentieth of the gain on networks, words and images; without it, players with large
-interactions whose attributions cancel double the error.
-"""
-
-SQUARE_SECONDS = 1.3e-9
-CUBE_SECONDS = 6e-11
-"""Seconds of fitting a separate process to p pairs of d players.
-
-p²·d times `SQUARE_SECONDS` plus p³ times `CUBE_SECONDS`, as measured with 128 and 1,024 pairs of 12
-to 60 players.
-"""
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.sparse_terms import Screen, TermBase
+from dshap.designs.kriging.tuning import (
+    CUBE_SECONDS,
+    ROUGHNESS,
+    SHARED_PART,
+    SQUARE_SECONDS,
+)
 
 
-def own_seconds(d: int, n_pairs: int) -> float:
+def process_seconds(d: int, n_pairs: int) -> float:
     """Estimated seconds to fit a separate process: its kernel matrix and its factors."""
     return float(n_pairs) ** 2 * (SQUARE_SECONDS * d + CUBE_SECONDS * n_pairs)
 
@@ -71,10 +62,9 @@ class GameProcesses:
         """The own process of a game odd (p,), or None if the shared one is at least as likely."""
         relevance = self.relevance(odd)
         if relevance is None:
-            found = None
-        else:
-            found = GameProcess(relevance, self.process(relevance))
-        if found is not None and self.is_likelier(found.process, odd):
+            return None
+        found = GameProcess(relevance, self.process(relevance))
+        if self.is_likelier(found.process, odd):
             return found
         return None
 
@@ -93,13 +83,20 @@ class GameProcesses:
         """
         p, d = self.pairs.shape
         shared = self.shared
-        squares = shared.process.squares(odd[:, None])[0]
-        if not squares > ROUGHNESS * (odd @ odd):
+        squares = self._squares(odd)
+        if squares is None:
             return None
         size = player_sizes(
             np.sqrt(np.square(odd @ shared.weights) + shared.variance * squares / (p - d))[None]
         )
         return np.asarray(size / size.mean())
+
+    def _squares(self, odd: FloatArray) -> float | None:
+        """yᵀPy of a game odd (p,) under the shared process; None if it is additive."""
+        squares = self.shared.process.squares(odd[:, None])[0]
+        if squares > ROUGHNESS * (odd @ odd):
+            return float(squares)
+        return None
 
     def process(self, relevance: FloatArray, known: FloatArray | None = None) -> Process:
         """The separate process of players with this relevance (d,).
@@ -123,10 +120,10 @@ class GameProcesses:
 
         The ratio of root mean square errors; 1 with the shared process; NaN for an additive game.
         """
-        squares = self.shared.process.squares(odd[:, None])[0]
-        found = self.likelier(odd)
-        if not squares > ROUGHNESS * (odd @ odd):
+        squares = self._squares(odd)
+        if squares is None:
             return np.nan
+        found = self.likelier(odd)
         if found is None:
             return 1.0
         variance = found.process.posterior()[1].sum() * found.process.squares(odd[:, None])[0]

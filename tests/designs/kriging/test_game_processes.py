@@ -12,13 +12,14 @@ from dshap.core.records import Record
 from dshap.designs import kriging, restored_design
 from dshap.designs.coalitions import stream
 from dshap.designs.kriging.cross_validation import held_out
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import odd_values
-from dshap.designs.kriging.posterior import CONTRASTS, random_signs
 from dshap.designs.kriging.prior import Prior
-from dshap.designs.kriging.row_process import GameProcesses
 from dshap.designs.kriging.sparse_terms import TermBase
+from dshap.designs.kriging.standard_errors import random_signs
+from dshap.designs.kriging.tuning import CONTRASTS
 from tests.benchmarks.games import estimated, games_of, settled
-from tests.designs.design_games import codes, dividends, game, shapley_of_dividends
+from tests.designs.design_games import codes, dividends, game, shapley_of_dividends, with_findings
 
 D, M = 10, 200
 T_QUANTILE = 2.093
@@ -69,10 +70,14 @@ def test_games_whose_players_differ_have_less_error(of_words):
     """Less than 0.6 of the error with one process for all, without terms in either; rows add up;
     the pilot says so."""
     design, games, record = of_words
-    assert design.by_game and bool(record["by_game"]) and float(record["by_game_gain"]) <= 0.95
+    assert (
+        design.findings.by_game
+        and bool(record["by_game"])
+        and float(record["by_game_gain"]) <= 0.95
+    )
     assert design.held_coalitions == design.n_coalitions and design.linear().held_coalitions == 0
     values, truth = values_of(design, games), np.array([phi for _, phi in games])
-    phi, _ = replace(design, sparse=False).of_values(values)
+    phi, _ = with_findings(design, sparse=False).of_values(values)
     alike = np.einsum("md,nmk->ndk", design.linear().operator, values)
     error, without = (np.sqrt(np.square(each[:, :, 0] - truth).mean()) for each in (phi, alike))
     assert error < 0.6 * without
@@ -85,7 +90,7 @@ def test_intervals_hold_the_truth(of_words):
     design, games, _ = of_words
     truth = np.array([phi for _, phi in games])
     is_large = np.abs(truth) > np.median(np.abs(truth))
-    for each in (design, replace(design, sparse=False)):
+    for each in (design, with_findings(design, sparse=False)):
         phi, replicates = each.of_values(values_of(each, games))
         error, off = (
             np.sqrt(np.square(replicates - phi).sum(axis=0))[:, :, 0],
@@ -106,9 +111,9 @@ def test_one_game_that_terms_solve_says_nothing_of_the_others():
         for s in range(1, 5)
     ]
     design, record = tuned(kriging(D, M), [*rough[:7], solved[0]])
-    assert not design.sparse and float(record["sparse_gain"]) > 0.8
+    assert not design.findings.sparse and float(record["sparse_gain"]) > 0.8
     design, record = tuned(kriging(D, M), [*solved, *solved])
-    assert design.sparse and float(record["sparse_gain"]) < 1e-3
+    assert design.findings.sparse and float(record["sparse_gain"]) < 1e-3
 
 
 def test_additive_games_do_not_count(of_words):
@@ -120,7 +125,9 @@ def test_additive_games_do_not_count(of_words):
     assert found == pytest.approx(alone, rel=0.2) and found < 0.5
     of_none, last = tuned(kriging(D, M), [(np.ones(2**D), None)] * 3)
     assert (
-        not of_none.by_game and float(last["by_game_gain"]) == 1.0 and float(last["doubt"]) == 1.0
+        not of_none.findings.by_game
+        and float(last["by_game_gain"]) == 1.0
+        and float(last["doubt"]) == 1.0
     )
 
 
@@ -140,7 +147,7 @@ def test_players_whose_attributions_cancel_do_little_harm():
         hidden.append((v + triples, phi + change))
     design, _ = tuned(kriging(D, M, sparse="pilot"), hidden[:8])
     values, truth = values_of(design, hidden[8:]), np.array([phi for _, phi in hidden[8:]])
-    phi, _ = replace(design, by_game=True, sparse=False).of_values(values)
+    phi, _ = with_findings(design, by_game=True, sparse=False).of_values(values)
     shared = np.einsum("md,nmk->ndk", design.linear().operator, values)
     own, alike = (np.sqrt(np.square(each[:, :, 0] - truth).mean()) for each in (phi, shared))
     assert own < 1.6 * alike
@@ -192,8 +199,8 @@ def test_games_that_are_alike_share_a_process(kind):
         dividend = [dividends(D, rng, {"pairs": 2, "additive": 1}[kind]) for _ in range(6)]
         games = [(game(a), shapley_of_dividends(a)) for a in dividend]
     design, record = tuned(kriging(D, M), games)
-    assert not design.by_game and float(record["by_game_gain"]) > 0.95
-    assert design.held_coalitions == (M if design.sparse else 0)
+    assert not design.findings.by_game and float(record["by_game_gain"]) > 0.95
+    assert design.held_coalitions == (M if design.findings.sparse else 0)
 
 
 def products(prior, size):
@@ -269,10 +276,10 @@ def test_such_a_design_is_not_linear(of_words):
         _ = design.operator
     assert np.isnan(design.block(0, 4).score).all()
     grown = replace(design, budgets=(100, M))
-    assert [each.by_game for each in grown.rounds] == [False, True]
-    assert not design.with_players(8).by_game
+    assert [each.findings.by_game for each in grown.rounds] == [False, True]
+    assert not design.with_players(8).findings.by_game
     values = values_of(design, games[:2])
-    doubled = replace(design, doubt=2 * design.doubt).of_values(values)
+    doubled = with_findings(design, doubt=2 * design.findings.doubt).of_values(values)
     phi, replicates = design.of_values(values)
     np.testing.assert_allclose(doubled[1] - doubled[0], 2 * (replicates - phi), atol=1e-12)
     again = restored_design(json.loads(json.dumps(design.fingerprint())))
@@ -301,7 +308,7 @@ def test_many_players_have_processes_of_their_own_and_no_terms():
     players too.  A list of half as many coalitions is of few pairs a player: all share."""
     airports = games_of("airports", 80, 6, 1)
     design = settled(kriging(80, 2_048), airports.values)
-    assert design.by_game and not design.sparse and design.held_coalitions
+    assert design.findings.by_game and not design.findings.sparse and design.held_coalitions
     v, truth = airports.values(design.masks), airports.shapley
     errors = [np.square(estimated(each, v)[0] - truth) for each in (design, design.linear())]
     assert errors[0].sum() < 0.5 * errors[1].sum()
@@ -309,7 +316,7 @@ def test_many_players_have_processes_of_their_own_and_no_terms():
     own, shared = (np.take_along_axis(each, largest, axis=1).sum() for each in errors)
     assert own < 0.4 * shared
     few = settled(kriging(80, 958), airports.values)
-    assert not few.by_game and not few.held_coalitions
+    assert not few.findings.by_game and not few.held_coalitions
 
 
 @pytest.mark.slow
@@ -318,12 +325,15 @@ def test_processes_of_their_own_have_a_decay_of_their_own():
     fewer, and errors less than with the decay of all; of 45 players it is that."""
     airports = games_of("airports", 150, 4, 0)
     design = settled(kriging(150, 2_048), airports.values)
-    assert design.by_game and design.own_decay < design.decay < 1
+    assert design.findings.by_game and design.findings.own_decay < design.findings.decay < 1
     assert restored_design(json.loads(json.dumps(design.fingerprint()))) == design
     v = airports.values(design.masks)
     errors = [
         np.square(estimated(one, v)[0] - airports.shapley).sum()
-        for one in (design, replace(design, own_decay=None))
+        for one in (design, with_findings(design, own_decay=None))
     ]
     assert errors[0] < 0.8 * errors[1]
-    assert settled(kriging(45, 1_024), games_of("airports", 45, 6, 0).values).own_decay is None
+    assert (
+        settled(kriging(45, 1_024), games_of("airports", 45, 6, 0).values).findings.own_decay
+        is None
+    )

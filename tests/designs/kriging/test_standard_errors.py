@@ -9,9 +9,9 @@ import pytest
 
 from dshap.designs import kriging
 from dshap.designs.kriging.pairs import odd_values
-from dshap.designs.kriging.posterior import (
-    NUGGET,
-    Process,
+from dshap.designs.kriging.prior import Prior
+from dshap.designs.kriging.process import Process
+from dshap.designs.kriging.standard_errors import (
     beyond_usual,
     error_contrasts,
     exact_weights,
@@ -19,9 +19,8 @@ from dshap.designs.kriging.posterior import (
     random_signs,
     scale_weights,
 )
-from dshap.designs.kriging.prior import Prior
 from tests.benchmarks.games import estimated, games_of, settled
-from tests.designs.design_games import codes, dividends, game, prior_of
+from tests.designs.design_games import codes, dividends, game
 
 
 @pytest.mark.parametrize("is_by_player", [True, False])
@@ -111,7 +110,7 @@ def test_who_looks_at_what_is_missed(d, a_player, seen):
     design = settled(
         replace(kriging(d, a_player * d // 2 * 2), sparse=False), games_of("votes", d, 3, 0).values
     )
-    assert design.info.group_columns == d + seen and (design.average is None) <= (a_player > 6)
+    assert design.info.group_columns == d + seen and (not design.findings.average) <= (a_player > 6)
 
 
 @pytest.mark.slow
@@ -123,10 +122,12 @@ def test_contrasts_hold_what_is_missed_of_every_player(d, m):
     games = games_of("airports", d, 3, 0)
     design = settled(replace(kriging(d, m), sparse=False), games.values)
     v, pairs = games.values(design.masks), design.pair_list.pairs
-    relevance = np.array(design.relevance) if len(set(design.relevance)) > 1 else None
+    relevance = (
+        np.array(design.findings.relevance) if len(set(design.findings.relevance)) > 1 else None
+    )
     odd, process = (
         odd_values(v),
-        Process.at(pairs, Prior.of(d, design.decay, design.variation, relevance)),
+        Process.at(pairs, Prior.of(d, design.findings.decay, design.findings.variation, relevance)),
     )
     phi, replicates = estimated(design, v)
     precision = process.precision()
@@ -148,7 +149,7 @@ def test_contrasts_hold_what_is_missed_of_every_player(d, m):
     )
     weights = np.random.default_rng(0).normal(size=(3, d))
     phi, replicates = estimated(design, weights @ design.masks.T.astype(float))
-    if design.average is None:
+    if not design.findings.average:
         np.testing.assert_allclose(phi, weights, atol=1e-6)
 
 
@@ -179,30 +180,3 @@ def test_weights_where_every_pair_is_there(d):
     )
     wanted = 2 * (np.where(masks, present, absent) / math.factorial(d)).astype(float)
     np.testing.assert_allclose(exact_weights(np.where(masks, 1.0, -1.0)), wanted, rtol=1e-10)
-
-
-def test_contrasts_are_leave_one_out_errors():
-    """Each pair predicted from the others by universal kriging written out: e_j and s_j, summed
-    with any signs."""
-    pairs, relevance = (
-        kriging(6, 40, decay=0.3, seed=2).pair_list.pairs,
-        np.array([1.0, 2, 3, 1, 2, 3]),
-    )
-    prior = prior_of(6, 0.3, relevance)
-    process = Process.at(pairs, Prior.of(6, 0.3, 0.0, relevance))
-    p, subsets = len(pairs), [list(T) for s in (3, 5) for T in itertools.combinations(range(6), s)]
-    variance = np.array([prior[tuple(T)] for T in subsets])
-    features = np.array([pairs[:, T].prod(axis=1) for T in subsets]).T
-    kernel = (features * variance) @ features.T + NUGGET * np.eye(p)
-    y = np.random.default_rng(0).normal(size=p)
-    precision = process.precision()
-    found = precision @ y / np.sqrt(np.diag(precision))
-    for j in range(1, p):
-        others = np.arange(p) != j
-        K, Z, k, z = kernel[np.ix_(others, others)], pairs[others], kernel[others, j], pairs[j]
-        inverse = np.linalg.inv(K)
-        missing = z - Z.T @ inverse @ k
-        gram = np.linalg.inv(Z.T @ inverse @ Z)
-        weights = inverse @ (k + Z @ gram @ missing)
-        variance = kernel[j, j] - k @ inverse @ k + missing @ gram @ missing
-        assert found[j] == pytest.approx((y[j] - weights @ y[others]) / np.sqrt(variance), rel=1e-6)

@@ -1,0 +1,64 @@
+"""The one record of what a pilot found, as fields, as a stored state and in a fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.core.records import Record
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The choices of a pilot from the values of a few rows; None where it did not look."""
+
+    later_shells: int | None = None
+    """Number of outer sizes taken whole after the list's first part."""
+    decay: float | None = None
+    """Ratio of the variances of successive odd orders of interactions."""
+    variation: float | None = None
+    """Variance of a player's effect over coalition sizes, relative to that of interactions."""
+    relevance: tuple[float, ...] | None = None
+    """(d,): factor of each player in the variance of its interactions."""
+    average: tuple[tuple[float, ...], ...] | None = None
+    """Rows (decay, variation, power, slope, weight) of the priors averaged over; empty: none are."""
+    sizes: tuple[float, ...] | None = None
+    """(d,): sizes of the attributions; their powers are the relevances in the averaged priors."""
+    by_game: bool = False
+    """Whether a separate process may be fitted to each game."""
+    by_game_gain: float | None = None
+    """Error that the pilot expects with a process for each game, relative to the shared one."""
+    own_decay: float | None = None
+    """The decay of these processes; None: as `decay`."""
+    sparse: bool | None = None
+    """Whether games have sparse interactions of three players."""
+    sparse_gain: float | None = None
+    """Error at held-out pairs with sparse terms, relative to that without."""
+    doubt: float | None = None
+    """Factor on the standard errors of games with a process or terms of their own."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Findings:
+        """Restore findings from the arrays of a state, or the lists of a fingerprint."""
+        names = found.keys() & cls.__dataclass_fields__
+        return cls(**{name: _plain(found[name]) for name in names})
+
+    def record(self) -> Record:
+        """The arrays that are stored as a state; what was not looked for is left out."""
+        found = vars(self).items()
+        return Record({name: np.array(value) for name, value in found if value is not None})
+
+
+NOTHING_FOUND = Findings()
+"""The findings before a pilot has looked."""
+
+
+def _plain(value: object) -> Any:
+    """A number, or tuples of numbers, in place of an array or of lists."""
+    array = np.asarray(value)
+    if array.ndim:
+        return tuple(map(_plain, array))
+    return array.tolist()

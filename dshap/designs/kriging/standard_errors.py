@@ -1,0 +1,172 @@
+"""Standard errors of φ from leave-one-out errors of the values.
+
+With P (p, p) the precision of the odd values y (p,) of the pairs, e_j = (Py)_j/P_jj is the
+leave-one-out error of pair j: its value minus its prediction from the others.  W_ji is its weight
+in φ_i, and w_ji the weight that it has when every pair is listed.  Then std_error_i² = κ_i Σ_j (W_ji
+− w_ji)² e_j²: as large as the row's values are rough, in the sizes where they are, and 0 when every
+coalition is listed.  κ_i is the ratio of the posterior variance to the same sum under the prior, to
+the power of 3/4 − 2d/p (0 at least): the prior is trusted with many pairs and ignored with few.  The
+squared error is the mean of that and of the posterior variance times the mean square of e_j over
+its own deviation; above 128 players, the latter alone.
+
+The largest attributions may be shrunk towards 0.  From 24 players on, the errors therefore include
+a difference estimate of what φ_i misses, Σ_j w_ji (N_s − n_s)/n_s e_j, in which the e_j of the n_s
+listed pairs of size s stand for all N_s: the part of its square above the usual one of the row's
+players, (median/0.6745)², is added.  Both are summed through contrasts with random signs, linear in
+the values until the end.  Between priors that are averaged over, their variance is added; above 128
+players errors are those of the likeliest prior, which are larger.
+
+References
+----------
+Difference estimates: C.-E. Särndal, B. Swensson and J. Wretman, Model Assisted Survey Sampling
+(1992), chapter 6; leave-one-out errors in sandwich variances: J. G. MacKinnon and H. White, Journal
+of Econometrics 29 (1985), HC3.
+"""
+
+from __future__ import annotations
+
+from math import comb, lgamma
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import FloatArray
+from dshap.designs.coalitions import stream
+from dshap.designs.kriging.tuning import (
+    CONTRASTS,
+    NORMAL_MEDIAN,
+    PRIOR_TRUST,
+    TRUST_LOST,
+    WHOLE_SIZE_WEIGHT,
+)
+
+
+def random_signs(n_pairs: int, n_groups: int, seed: int, *of: int) -> FloatArray:
+    """Random signs ±1 (p, R), one for each row, usually a pair, in each contrast."""
+    return np.where(stream(seed, CONTRASTS, *of).random((n_pairs, n_groups)) < 0.5, -1.0, 1.0)
+
+
+def error_contrasts(
+    pairs: FloatArray,
+    precision: FloatArray,
+    weights: FloatArray,
+    variance: FloatArray,
+    signs: FloatArray,
+    is_by_player: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """`contrasts` (p, R, c) and `spread` (d,) of a `Solution`, from random signs (p, R).
+
+    contrast_g = Σ_j sign_jg influence_j e_j/√R, for each player, or one scale for all of them.
+    `variance` is the posterior variance (d,).
+    """
+    diagonal = np.diag(precision)
+    # (p, p): column j gives the leave-one-out error of pair j
+    left_out = precision / diagonal / np.sqrt(signs.shape[1])
+    by_scale = np.sqrt(scale_weights(pairs) * diagonal)
+    if not is_by_player:
+        return (left_out @ (signs * by_scale[:, None]))[:, :, None], np.sqrt(variance)
+    moved = halfway(
+        influence(weights - exact_weights(pairs), variance, diagonal), by_scale, variance
+    )
+    contrasts = np.stack([left_out @ (sign[:, None] * moved) for sign in signs.T], axis=1)
+    return contrasts, np.ones(len(variance))
+
+
+def missed_weights(pairs: FloatArray) -> FloatArray:
+    """Weights C (p, d) of the leave-one-out errors in the estimate of what φ misses.
+
+    The errors of the n_s listed pairs of a size stand for all N_s: C_ji = w_ji (N_s − n_s)/n_s.  A
+    size with no listed pair is taken to miss as much as the mean of the sizes that are partly
+    listed.
+    """
+    d = pairs.shape[1]
+    sizes = np.arange(d // 2 + 1)
+    size = _outer_sizes(pairs)
+    is_half = 2 * sizes == d
+    n_listed = np.bincount(size, minlength=len(sizes))
+    listed = n_listed / np.array([float(comb(d, s)) for s in sizes]) * (1 + is_half)
+    is_part = (n_listed > 0) & (listed < 1)
+    n_absent = (n_listed == 0).sum() / max(is_part.sum(), 1)
+    share = np.divide(
+        (1 - listed + n_absent) / (1 + is_half), n_listed, out=np.zeros(len(sizes)), where=is_part
+    )
+    # w C(d, s), as C(d, s) alone may be huge
+    return np.asarray(_by_presence(pairs, 2) * share[size][:, None])
+
+
+def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
+    """Moves (R, …) for the part of what φ misses that is larger than usual among the players.
+
+    The players are along `axis`.  The squared moves sum to the square of it above (median/0.6745)²;
+    they have its sign and alternate in sign.
+    """
+    usual = np.median(np.abs(missed), axis=axis, keepdims=True) / NORMAL_MEDIAN
+    part = np.sign(missed) * np.sqrt(np.maximum(np.square(missed) - np.square(usual), 0.0))
+    signs = np.where(np.arange(n_groups) % 2, -1.0, 1.0) / np.sqrt(max(n_groups, 1))
+    return np.asarray(np.multiply.outer(signs, part))
+
+
+def exact_weights(pairs: FloatArray) -> FloatArray:
+    """Weights (p, d) of the pairs' odd values in φ if every pair is listed.
+
+    2/(s C(d, s)) for the s members of a coalition, −2/((d − s) C(d, s)) for the others.
+    """
+    d = pairs.shape[1]
+    log_all = lgamma(d + 1)
+    share = np.array(
+        [2 * np.exp(lgamma(s + 1) + lgamma(d - s + 1) - log_all) for s in range(d + 1)]
+    )
+    return _by_presence(pairs, share[(pairs > 0).sum(axis=1, keepdims=True)])
+
+
+def _by_presence(pairs: FloatArray, total: FloatArray | int) -> FloatArray:
+    """`total` (p, 1) over the members of each coalition, and its negative over the others (p, d)."""
+    size = (pairs > 0).sum(axis=1, keepdims=True)
+    others = pairs.shape[1] - size
+    return np.where(pairs > 0, total / np.maximum(size, 1), -total / np.maximum(others, 1))
+
+
+def _outer_sizes(pairs: FloatArray) -> NDArray[np.int64]:
+    """The size of the smaller coalition of each pair (p,)."""
+    size = (pairs > 0).sum(axis=1)
+    return np.minimum(size, pairs.shape[1] - size)
+
+
+def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) -> FloatArray:
+    """√κ_i (W_ji − w_ji) (p, d): influence of pair j's leave-one-out error on player i's error.
+
+    Given the `excess` W − w (p, d) and the diagonal (p,) of P, κ_i = (variance_i/Σ_j
+    excess_ji²/P_jj)^trust.  Under the prior the sum estimates the posterior variance (d,), which is
+    trusted with many pairs a player; with few, the roughness of the values decides alone.
+    """
+    trust = max(PRIOR_TRUST - TRUST_LOST * excess.shape[1] / len(excess), 0.0)
+    expected = np.square(excess).T @ (1 / diagonal)
+    ratio = np.divide(variance, expected, out=np.zeros_like(variance), where=expected > 0)
+    return np.asarray(excess * ratio ** (trust / 2))
+
+
+def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> FloatArray:
+    """Influence (p, d): its square is the mean of moved² and variance (d,) × by_scale² (p,).
+
+    The first shows which players have rough values; the second (posterior variance) that similar
+    pairs miss the same: without it errors on products of many players are a quarter too small.
+    """
+    return np.sqrt((np.square(moved) + np.square(by_scale)[:, None] * variance) / 2)
+
+
+def scale_weights(pairs: FloatArray) -> FloatArray:
+    """Weight of each pair's leave-one-out error (p,) in the scale of a game; they sum to 1.
+
+    What φ misses are coalitions of the sampled sizes.  Completely listed sizes are further out:
+    their errors are extrapolations, and too large on games with strong interactions, where those of
+    sampled sizes are too small.  The ends have weight 0.
+    """
+    d = pairs.shape[1]
+    size = _outer_sizes(pairs)
+    n_pairs = np.array(
+        [comb(d, s) // (2 if 2 * s == d else 1) for s in range(d // 2 + 1)], dtype=float
+    )
+    is_whole = np.bincount(size, minlength=len(n_pairs)) == n_pairs
+    weights = np.where(is_whole[size], WHOLE_SIZE_WEIGHT, 1.0)
+    weights[0] = 0.0
+    return np.asarray(weights / weights.sum())
