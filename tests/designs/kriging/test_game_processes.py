@@ -15,7 +15,6 @@ from dshap.designs.kriging.cross_validation import held_out
 from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import odd_values
 from dshap.designs.kriging.prior import Prior
-from dshap.designs.kriging.sparse_terms import TermBase
 from dshap.designs.kriging.standard_errors import random_signs
 from dshap.designs.kriging.tuning import CONTRASTS
 from tests.benchmarks.games import estimated, games_of, settled
@@ -249,7 +248,7 @@ def test_a_process_of_its_own_in_other_code():
         assert (own is not None) == is_own
         with_phi, P, _ = fits[int(is_own)]
         np.testing.assert_allclose(phi[i], with_phi.T @ (P @ y), atol=1e-5 * np.abs(phi[i]).max())
-        alone = processes.base(own.process) if is_own else TermBase.at(pairs, prior)
+        alone = processes.base(own.process) if is_own else GameProcesses(pairs, prior).shared
         one, wanted = alone.estimates(y[None], signs, 1.5 if is_own else 1.0, False)
         np.testing.assert_allclose(phi[i], one[0], atol=1e-9)
         np.testing.assert_allclose(moves[:, i], wanted[:, 0], atol=1e-9)

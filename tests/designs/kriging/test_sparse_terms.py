@@ -9,10 +9,11 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.designs import kriging
 from dshap.designs.kriging import sparse_terms
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import odd_values
 from dshap.designs.kriging.prior import Prior
 from dshap.designs.kriging.process import Process
-from dshap.designs.kriging.sparse_terms import Screen, TermBase, fit_terms
+from dshap.designs.kriging.sparse_terms import Screen, fit_terms
 from dshap.designs.kriging.standard_errors import exact_weights, missed_weights, random_signs
 from dshap.designs.kriging.tuning import TERM_ROUNDS, TERM_VALUES, VARIANCE_STEPS
 from tests.benchmarks.games import games_of
@@ -51,7 +52,10 @@ def test_errors_of_a_game_hold_what_is_missed(d):
     alternating signs, the square of Σ_j w_ji (N_s − n_s)/n_s e_j beyond (median/0.6745)²."""
     design, games = kriging(d, 400), games_of("airports", d, 3, 0)
     pairs, odd = design.pair_list.pairs, odd_values(games.values(design.masks))
-    base, signs = TermBase.at(pairs, Prior.of(d, 0.3, 0.0, None)), random_signs(len(pairs), 20, 0)
+    base, signs = (
+        GameProcesses(pairs, Prior.of(d, 0.3, 0.0, None)).shared,
+        random_signs(len(pairs), 20, 0),
+    )
     moves = [base.estimates(odd, own, 1.5, has_terms=False)[1] for own in (signs, -signs)]
     precision = base.process.precision()
     missed = 1.5 * (odd @ precision / np.diag(precision)) @ missed_weights(pairs)
