@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -129,50 +130,34 @@ def held_out(
     Values are 1 without games, without terms, and where the kept pairs do not determine the
     attributions.
     """
-    split = _Split.of(processes.pairs, seed)
-    gains = list[float]()
-    if not tell_apart(split.screen.pairs):
+    pairs = processes.pairs
+    held = _folds(len(pairs), seed)[0]
+    kept = np.setdiff1d(np.arange(len(pairs)), held)
+    if not tell_apart(pairs[kept]):
         return 1.0, (1.0, 1.0)
+    gains = list[float]()
     doubts: tuple[list[float], list[float]] = [], []
-    shared = _Trial.of(split, processes.shared)
-    kept = replace(processes, pairs=split.screen.pairs)
+    shared = _Trial(processes.shared, held, kept, Screen(pairs[kept]))
+    known = replace(processes, pairs=pairs[kept])
     for game in odd:
-        plain = shared.without_terms(game)
+        plain = shared.errors(game, 0)
         if not plain.held > ROUGHNESS * _mean_square(game):
             continue
-        if is_by_game:
-            found = kept.likelier(game[split.kept])
-        else:
-            found = None
+        found = None
         trial = shared
+        if is_by_game:
+            found = known.likelier(game[kept])
         if found is not None:
-            trial = _Trial.of(split, processes.base(processes.process(found.relevance)))
-        without = trial.without_terms(game)
+            trial = replace(shared, base=processes.base(processes.process(found.relevance)))
+        without = trial.errors(game, 0)
         if may_have_terms:
-            beside = trial.with_terms(game)
+            beside = trial.errors(game, TERM_ROUNDS)
             gains.append(float(np.sqrt(max(beside.held / without.held, ROUGHNESS))))
             doubts[1].append(beside.doubt(plain))
         if found is not None:
             doubts[0].append(without.doubt(plain))
     without_terms, with_terms = (max(geometric_mean(each), 1.0) for each in doubts)
     return float(np.median(gains or [1.0])), (without_terms, with_terms)
-
-
-@dataclass(frozen=True)
-class _Split:
-    """The first fold of the pairs z, held out, and the kept ones."""
-
-    held: NDArray[np.intp]
-    kept: NDArray[np.intp]
-    """Positions of the kept pairs, that of the ends among them."""
-    screen: Screen
-    """Products of three players at the kept pairs."""
-
-    @classmethod
-    def of(cls, pairs: FloatArray, seed: int) -> _Split:
-        held = _folds(len(pairs), seed)[0]
-        kept = np.setdiff1d(np.arange(len(pairs)), held)
-        return cls(held, kept, Screen(pairs[kept]))
 
 
 @dataclass(frozen=True)
@@ -200,53 +185,41 @@ class _Trial:
     is P_tt − P_th(P_hh)⁻¹P_ht.
     """
 
-    split: _Split
     base: TermBase
-    inverse: FloatArray
-    """(P_hh)⁻¹"""
-    of_kept: FloatArray
-    """P_tt − P_th(P_hh)⁻¹P_ht, the precision of the kept pairs alone."""
+    held: NDArray[np.intp]
+    kept: NDArray[np.intp]
+    """Positions of the kept pairs, that of the ends among them."""
+    screen: Screen
+    """Products of three players at the kept pairs."""
 
-    @classmethod
-    def of(cls, split: _Split, base: TermBase) -> _Trial:
-        precision = base.precision
-        held = split.held
-        kept = split.kept
-        inverse = np.linalg.inv(precision[np.ix_(held, held)])
-        across = precision[np.ix_(kept, held)]
-        return cls(
-            split,
-            base,
-            np.asarray(inverse),
-            precision[np.ix_(kept, kept)] - across @ inverse @ across.T,
-        )
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """(P_hh)⁻¹"""
+        return np.asarray(np.linalg.inv(self.base.precision[np.ix_(self.held, self.held)]))
 
-    def without_terms(self, game: FloatArray) -> _Errors:
-        """Errors on a game (p,) without sparse terms."""
-        errors = []
-        for precision, y in ((self.base.precision, game), (self.of_kept, game[self.split.kept])):
-            errors.append(_mean_square(precision @ y / np.diag(precision)))
-        return _Errors(self._held(game), (errors[0], errors[1]))
+    @cached_property
+    def of_kept(self) -> FloatArray:
+        """P_tt − P_th(P_hh)⁻¹P_ht, the precision of the kept pairs alone."""
+        precision = self.base.precision
+        across = precision[np.ix_(self.kept, self.held)]
+        return precision[np.ix_(self.kept, self.kept)] - across @ self.inverse @ across.T
 
-    def with_terms(self, game: FloatArray) -> _Errors:
-        """Errors on a game (p,) with sparse terms, fitted to the kept pairs and to all pairs."""
+    def errors(self, game: FloatArray, rounds: int) -> _Errors:
+        """Errors on a game (p,) with sparse terms, fitted to the kept pairs and to all pairs.
+
+        With no rounds there are no terms.
+        """
         base = self.base
-        y = game[self.split.kept]
-        part = next(
-            fit_terms(self.split.screen, self.of_kept, y[:, None], base.of_triple, TERM_ROUNDS)
-        )
-        whole = next(
-            fit_terms(base.screen, base.precision, game[:, None], base.of_triple, TERM_ROUNDS)
-        )
+        y = game[self.kept]
+        part = next(fit_terms(self.screen, self.of_kept, y[:, None], base.of_triple, rounds))
+        whole = next(fit_terms(base.screen, base.precision, game[:, None], base.of_triple, rounds))
         rest = game - base.screen.pairs[:, part.triples].prod(axis=2) @ part.coefficients
         left_out = (
             _mean_square(whole.left_out(game, base.precision)),
             _mean_square(part.left_out(y, self.of_kept)),
         )
-        return _Errors(self._held(rest), left_out)
-
-    def _held(self, game: FloatArray) -> float:
-        return _mean_square(self.inverse @ (self.base.precision @ game)[self.split.held])
+        held = self.inverse @ (base.precision @ rest)[self.held]
+        return _Errors(_mean_square(held), left_out)
 
 
 def _folds(n_pairs: int, seed: int) -> list[NDArray[np.intp]]:

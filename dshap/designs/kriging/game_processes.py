@@ -18,16 +18,9 @@ from dshap.designs.kriging.prior import Covariances, Prior, player_sizes
 from dshap.designs.kriging.process import Process
 from dshap.designs.kriging.sparse_terms import Screen, TermBase
 from dshap.designs.kriging.tuning import (
-    CUBE_SECONDS,
     ROUGHNESS,
     SHARED_PART,
-    SQUARE_SECONDS,
 )
-
-
-def process_seconds(d: int, n_pairs: int) -> float:
-    """Estimated seconds to fit a separate process: its kernel matrix and its factors."""
-    return float(n_pairs) ** 2 * (SQUARE_SECONDS * d + CUBE_SECONDS * n_pairs)
 
 
 @dataclass(frozen=True)

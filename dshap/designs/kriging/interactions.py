@@ -38,7 +38,7 @@ def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
     where it is None.
     """
     d = pairs.shape[1]
-    variances = order_variances(pairs.shape[1], 2, decay)
+    variances = order_variances(d, 2, decay)
     i, j = np.triu_indices(d, 1)
     # cov(I_ij, e) = z_i z_j Σ_s V_s 4s/(d(d − 1)) κ_{s−2}(minus signs among the others)
     sizes = np.arange(2, d + 1, 2)

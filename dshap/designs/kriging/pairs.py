@@ -16,7 +16,6 @@ from dshap.designs.coalitions import pack, unpack
 from dshap.designs.kriging.tuning import (
     DETERMINING_PAIRS,
     FIRST_PART,
-    LEAST_ERROR_COALITIONS,
     LEAST_FIRST_PAIRS,
     LEAST_OWN_PAIRS,
     LEAST_SPARSE_PAIRS,
@@ -55,17 +54,6 @@ def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
                 f"n_coalitions={grown} of a design that has {now} already: give at least {now + 2}"
             )
     return budgets
-
-
-def too_few_for_errors(d: int, n_coalitions: int, n_replicates: int) -> str:
-    """Why there are no standard errors; empty if there are.
-
-    They need 4d coalitions, and as many error contrasts as replicates.
-    """
-    least = min(max(LEAST_ERROR_COALITIONS * d, 2 * (d + n_replicates)), 1 << d)
-    if not n_replicates or n_coalitions >= least:
-        return ""
-    return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,23 @@ from dshap.core.records import FloatArray
 from dshap.core.threads import one_blas_thread
 from dshap.designs.kriging.averaging import averaged_share, averaged_weights
 from dshap.designs.kriging.findings import NOTHING_FOUND, Findings
-from dshap.designs.kriging.game_processes import GameProcesses, process_seconds
+from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.interactions import listed_interactions
-from dshap.designs.kriging.pairs import PairList, determines, odd_values, too_few_for_errors
+from dshap.designs.kriging.pairs import PairList, determines, odd_values
 from dshap.designs.kriging.prior import Prior
 from dshap.designs.kriging.process import Process
 from dshap.designs.kriging.solution import Solution
-from dshap.designs.kriging.sparse_terms import held_bytes
 from dshap.designs.kriging.standard_errors import error_contrasts, random_signs
 from dshap.designs.kriging.tuning import (
+    CUBE_SECONDS,
     DEFAULT_DECAY,
+    FITTED_BYTES,
+    LEAST_ERROR_COALITIONS,
     LEAST_MISSED_PLAYERS,
     MAX_CONTRASTED_PLAYERS,
     PRIOR_SIGNS,
     SOLUTION_MATRICES,
+    SQUARE_SECONDS,
 )
 
 
@@ -53,9 +56,16 @@ class Posterior:
 
     @property
     def why_no_errors(self) -> str:
-        """Why there are no standard errors: too few coalitions; empty if there are."""
-        pairs = self.pair_list
-        return too_few_for_errors(pairs.n_players, pairs.budgets[-1], self.n_replicates)
+        """Why there are no standard errors; empty if there are, or none are asked for.
+
+        They need 4d coalitions, and as many error contrasts as replicates.
+        """
+        d = self.pair_list.n_players
+        n = self.pair_list.budgets[-1]
+        least = min(max(LEAST_ERROR_COALITIONS * d, 2 * (d + self.n_replicates)), 1 << d)
+        if not self.n_replicates or n >= least:
+            return ""
+        return f"{n} coalitions of {d} players are too few for standard errors: give {least}"
 
     @property
     def n_contrasts(self) -> int:
@@ -71,13 +81,19 @@ class Posterior:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the solution and its computation."""
+        """Bytes of the solution and its computation.
+
+        Where games may differ, also those to fit a game's process and, with few players, its terms:
+        products of two players, and columns.
+        """
         d = self.pair_list.n_players
         p = self.pair_list.n_pairs
         n_entries = self.n_replicates * self.group_columns
         solution = SOLUTION_MATRICES * 8 * p**2 + 8 * p * (n_entries + 4 * d)
         if self.holds_values:
-            solution += held_bytes(d, p, self.pair_list.has_few_players)
+            solution += (SOLUTION_MATRICES + 2) * 8 * p**2
+        if self.holds_values and self.pair_list.has_few_players:
+            solution += p * (4 * d**2 + FITTED_BYTES)
         return solution
 
     @property
@@ -99,10 +115,14 @@ class Posterior:
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds to fit one game's own process; 0 unless a pilot may choose it."""
+        """Estimated seconds to fit one game's own process; 0 unless a pilot may choose it.
+
+        Those of its kernel matrix and of its factors.
+        """
         if not self.holds_values or self.sparse is not None:
             return 0.0
-        return process_seconds(self.pair_list.n_players, self.pair_list.n_pairs)
+        p = self.pair_list.n_pairs
+        return float(p) ** 2 * (SQUARE_SECONDS * self.pair_list.n_players + CUBE_SECONDS * p)
 
     @property
     def prior(self) -> Prior:

@@ -31,7 +31,6 @@ from dshap.designs.kriging.standard_errors import (
     scale_weights,
 )
 from dshap.designs.kriging.tuning import (
-    FITTED_BYTES,
     LEAST_MISSED_PLAYERS,
     LEAST_SCALE,
     LEAST_VARIANCE,
@@ -39,18 +38,10 @@ from dshap.designs.kriging.tuning import (
     ROUGHNESS,
     ROUND_TERMS,
     SCREENED_GAMES,
-    SOLUTION_MATRICES,
     TERM_ROUNDS,
     TERM_VALUES,
     VARIANCE_STEPS,
 )
-
-
-def held_bytes(d: int, n_pairs: int, may_have_terms: bool) -> int:
-    """Bytes to fit a game's process and, with terms, products of two players and its columns."""
-    return (SOLUTION_MATRICES + 2) * 8 * n_pairs**2 + (
-        n_pairs * (4 * d**2 + FITTED_BYTES) if may_have_terms else 0
-    )
 
 
 @dataclass(frozen=True)
