@@ -24,7 +24,7 @@ class Findings:
     relevance: tuple[float, ...] | None = None
     """(d,): factor of each player in the variance of its interactions."""
     average: tuple[tuple[float, ...], ...] | None = None
-    """Rows (decay, variation, power, slope, weight) of the priors averaged over; empty: none are."""
+    """Rows (decay, variation, power, slope, weight) of the averaged priors; empty: none are."""
     sizes: tuple[float, ...] | None = None
     """(d,): sizes of the attributions; their powers are the relevances in the averaged priors."""
     by_game: bool = False

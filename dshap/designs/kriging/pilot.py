@@ -61,8 +61,8 @@ Family = list[tuple[float, Prior]]
 def look(posterior: Posterior, odd: FloatArray) -> Findings:
     """Find what the odd values (games, p) of the listed pairs say.
 
-    While the list is open: how it goes on.  Then decay, variation and relevance by likelihood, the mean
-    over priors, and whether games have separate processes and sparse terms.
+    While the list is open: how it goes on.  Then decay, variation and relevance by likelihood, the
+    mean over priors, and whether games have separate processes and sparse terms.
     """
     pairs = posterior.pair_list
     first = posterior.prior

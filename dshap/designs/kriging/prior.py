@@ -70,8 +70,8 @@ class Prior:
     """Variance of the effects that change with the coalition size, Σ_i z_i g_i(|S|)/√d.
 
     The correlation of g_i between sizes t = 2|S|/d − 1 and t' is exp(−||t| − |t'||/`SIZE_LENGTH`).
-    With few pairs there is also t h(|S|), by `COMMON_VARIANCE`.  Independent coefficients alone do not
-    describe votes.
+    With few pairs there is also t h(|S|), by `COMMON_VARIANCE`.  Independent coefficients alone do
+    not describe votes.
     """
     relevance: FloatArray | None
     """(d,): σ²_T is proportional to its product over T, in `RELEVANT_ORDERS`; None: all alike."""

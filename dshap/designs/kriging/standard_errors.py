@@ -2,12 +2,12 @@
 
 With P (p, p) the precision of the odd values y (p,) of the pairs, e_j = (Py)_j/P_jj is the
 leave-one-out error of pair j: its value minus its prediction from the others.  W_ji is its weight
-in φ_i, and w_ji the weight that it has when every pair is listed.  Then std_error_i² = κ_i Σ_j (W_ji
-− w_ji)² e_j²: as large as the row's values are rough, in the sizes where they are, and 0 when every
+in φ_i, and w_ji the weight that it has when every pair is listed.  Then std_error_i² = κ_i Σ_j (W_ji −
+w_ji)² e_j²: as large as the row's values are rough, in the sizes where they are, and 0 when every
 coalition is listed.  κ_i is the ratio of the posterior variance to the same sum under the prior, to
-the power of 3/4 − 2d/p (0 at least): the prior is trusted with many pairs and ignored with few.  The
-squared error is the mean of that and of the posterior variance times the mean square of e_j over
-its own deviation; above 128 players, the latter alone.
+the power of 3/4 − 2d/p (0 at least): the prior is trusted with many pairs and ignored with few.
+The squared error is the mean of that and of the posterior variance times the mean square of e_j
+over its own deviation; above 128 players, the latter alone.
 
 The largest attributions may be shrunk towards 0.  From 24 players on, the errors therefore include
 a difference estimate of what φ_i misses, Σ_j w_ji (N_s − n_s)/n_s e_j, in which the e_j of the n_s
@@ -120,7 +120,7 @@ def exact_weights(pairs: FloatArray) -> FloatArray:
 
 
 def _by_presence(pairs: FloatArray, total: FloatArray | int) -> FloatArray:
-    """`total` (p, 1) over the members of each coalition, and its negative over the others (p, d)."""
+    """`total` (p, 1) over the members of a coalition, and its negative over the others (p, d)."""
     size = (pairs > 0).sum(axis=1, keepdims=True)
     others = pairs.shape[1] - size
     return np.where(pairs > 0, total / np.maximum(size, 1), -total / np.maximum(others, 1))

@@ -173,7 +173,7 @@ Half, twice: not measured.
 DECAYS_NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98)
 """Decays that are tried where one of the last two `DECAYS` is the likeliest.
 
-Set by: the mean order of interactions is about 1/(1 − decay).  With 0.75 to 0.92 errors on products
+Set by: the mean order of interactions is about 1/(1 − decay). With 0.75 to 0.92 errors on products
 and airports of 80 players are 0.5 to 0.7 times those with 1.
 Half, twice: not measured.
 """
@@ -243,9 +243,9 @@ Half, twice: not measured.
 SCOUTED_GAIN = 0.96
 """Ratio of expected errors below which size 1 is listed where it takes a third of the list or more.
 
-Set by: for up to 64 players, the pilot expects 0.3 to 0.8 on real models, three-way interactions and
-networks, whose error is 0.1 to 0.6 of that without size 1; 0.73 to 0.99 on heavy tails (error 0.6
-to 1); and 0.95 to 1.4 on airports and products of 30 players and more (error 1 to 1.8).
+Set by: for up to 64 players, the pilot expects 0.3 to 0.8 on real models, three-way interactions
+and networks, whose error is 0.1 to 0.6 of that without size 1; 0.73 to 0.99 on heavy tails (error
+0.6 to 1); and 0.95 to 1.4 on airports and products of 30 players and more (error 1 to 1.8).
 Half, twice: not measured.
 """
 
