@@ -172,7 +172,7 @@ KIND = {
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
-DERIVED = {"position", "categories", "budgets", "relevance", "later_shells", "doubt", "is_efficient", "why_no_errors",
+DERIVED = {"position", "categories", "budgets", "findings", "is_efficient", "why_no_errors",
            "fingerprint", "transform", "options", "expansions", "names", "members"}  # fmt: skip
 """Parameters that the library fills in itself, and records of its own."""
 
