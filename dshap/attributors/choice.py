@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dshap import designs
-from dshap.attributors.closed_form import ClosedForm, PairedForm
+from dshap.attributors.closed_form import ClosedForm
+from dshap.attributors.compatibility import not_together, refuse
 from dshap.attributors.linear import Linear
-from dshap.attributors.method import ByLength, Closed, Given, Listed, Method
+from dshap.attributors.method import ByLength, Closed, Given, Listed, Method, kind_of_value
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
 from dshap.core.blocks import N_ENDS
@@ -19,7 +20,6 @@ from dshap.core.capabilities import (
     lacking,
     learns_from_data,
     refuse_lacking,
-    streams_data,
 )
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.options import RunOptions
@@ -62,7 +62,6 @@ LEAST: Mapping[str, Callable[[int], int]] = {
 kernelshap and kriging need the single players and their complements, permutation needs one order
 and its reversal.
 """
-OTHER = "or explain Marginal(predict, background), which takes any design"
 FORM_NAMES = ("quadrature", "closed_form")
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, *FORM_NAMES)
 TRIED = 8
@@ -130,10 +129,7 @@ def choose(
         return _of_texts(design, value, max_coalitions, seed)
     if isinstance(value, GivenAttributor):
         if design != "auto":
-            raise InputError(
-                f"{type(value).__name__} is an attributor and takes no design: leave design at "
-                "'auto'"
-            )
+            raise not_together("design", "attributor", value=type(value).__name__)
         return Given(value)
     form = form_of(value)
     if form is None:
@@ -147,10 +143,7 @@ def _with_form(
 ) -> Method:
     """Choose between a closed form and a design."""
     if form.is_only and design not in ("auto", "closed_form"):
-        raise InputError(
-            f"{type(value).__name__} is a closed form and lists no coalition: leave design at "
-            f"'auto', {OTHER}"
-        )
+        raise not_together("design", form.kind, value=type(value).__name__)
     if design in FORM_NAMES:
         return Closed.of(form, f"given: {form.describe()}")
     if form.is_only:
@@ -230,11 +223,7 @@ def _of_texts(
     limit = max_coalitions or max(MAX_COALITIONS, 4 * n_players)
     listed = _listed(design, value, limit, max_coalitions, seed, _fallback_of_texts)
     if isinstance(listed.design, Pilot):
-        raise InputError(
-            "kriging chooses from a pilot of rows that have the same players, and each text has "
-            "its own: give "
-            "design='kernelshap' or 'permutation', or one of dshap.designs"
-        )
+        raise not_together("kriging", "texts")
     if isinstance(listed.design, GraphDesign) and not listed.design.graph.is_chain:
         raise InputError(
             f"the design is of a graph of {listed.design.n_players} players that is no chain, and "
@@ -320,64 +309,39 @@ def check_kinds(value: Any, design: Any) -> None:
         )
 
 
+def only_kind(value: Explained) -> str | None:
+    """The kind of a value function that leaves no choice of the method; None where there is one."""
+    if is_of_texts(value):
+        return "texts"
+    if isinstance(value, GivenAttributor):
+        return "attributor"
+    form = form_of(value)
+    if form is not None and form.is_only:
+        return form.kind
+    return None
+
+
 def check_options(value: Explained, options: RunOptions) -> None:
     """Raise InputError for options that no method of this kind of value function has."""
-    if is_of_texts(value):
-        _check_texts(value, options)
-    form = form_of(value)
-    is_given = isinstance(value, GivenAttributor)
-    is_paired = isinstance(form, PairedForm)
-    can_be_asked = ("interactions", options.interactions and not is_paired), ("tol", options.tol)
-    asked = [name for name, is_asked in can_be_asked if is_asked]
-    if asked and (is_given or (form is not None and form.is_only)):
-        if is_given:
-            kind = "an attributor"
-        else:
-            kind = "a closed form, exact without any"
-        raise InputError(
-            f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is "
-            f"{kind}: leave "
-            f"{asked[0]} out, {OTHER}"
-        )
-
-
-def _check_texts(value: OfTexts, options: RunOptions) -> None:
-    """Raise InputError for options that texts, whose players differ from row to row, lack."""
+    kind = only_kind(value)
+    if kind is None:
+        return
     asked = {
-        "tol": (
-            options.tol,
-            "lets one list of coalitions grow, and texts have a list for each length",
-        ),
-        "interactions": (
-            options.interactions,
-            "are of pairs of players, and each text has its own players",
-        ),
-        "stochastic": (options.stochastic, "is for Marginal"),
-        "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
-        "coalition_groups": (
-            options.coalition_groups not in (None, 1),
-            "cuts one list of coalitions, and texts have a list for each length",
-        ),
-        "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
+        "interactions": options.interactions,
+        "tol": options.tol,
+        "stochastic": options.stochastic,
+        "keep_rows": options.keep_rows,
+        "coalition_groups": options.coalition_groups not in (None, 1),
+        "missing": kind == "texts" and options.missing != "refuse",
     }
-    for name, (is_asked, why) in asked.items():
+    for ask, is_asked in asked.items():
         if is_asked:
-            raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
+            refuse(ask, (kind,), value=type(value).__name__)
 
 
 def refuse_to_prepare(value: Explained, missing: str) -> None:
     """Raise an InputError for a value function that learns nothing from data, or not these."""
-    why = {
-        "is an attributor": isinstance(value, GivenAttributor),
-        "learns from no rows": is_of_texts(value),
-        "reads its data for every row that is explained": streams_data(value),
-    }
-    for reason, is_so in why.items():
-        if is_so:
-            raise InputError(
-                f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself"
-            )
+    kind = only_kind(value) or kind_of_value(value)
+    refuse("prepare", (kind,), value=type(value).__name__)
     if missing == "pass" and learns(value):
-        raise InputError(
-            'missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"'
-        )
+        raise not_together("missing", "learned", verb="prepare")

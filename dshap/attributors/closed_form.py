@@ -37,6 +37,8 @@ class ClosedForm(ABC):
 
     value: Any
 
+    kind = "closed form"
+    """The kind in `compatibility.KINDS`."""
     is_only = True
     """The closed form is exact and the only method; where False, a design may also be used."""
     learns = True

@@ -22,9 +22,9 @@ from dshap.attributors.closed_form import (
     ClosedForm,
     ClosedFormAttributor,
     PairedAttributor,
-    PairedForm,
     StateOfRows,
 )
+from dshap.attributors.compatibility import not_together, refuse
 from dshap.attributors.contraction import (
     Contraction,
     DirectContraction,
@@ -51,6 +51,7 @@ from dshap.core.capabilities import (
     Work,
     game_seconds,
     held_coalitions,
+    interactions_of,
     learns_from_data,
     linear,
     pilot_coalitions,
@@ -72,6 +73,8 @@ INTERACTION_ERRORS = (
 """The measured relative errors of interactions from sampled coalitions, quoted in warnings."""
 Growing = TypeVar("Growing", bound=designs.KernelShapDesign | designs.KrigingDesign)
 """A design that `tol` grows in rounds."""
+DESIGNS = ("exact", "kriging", "kernelshap", "permutation")
+"""Kinds of designs without a graph that `compatibility.KINDS` knows."""
 ROUND_SLACK = 10
 """Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
 
@@ -100,8 +103,23 @@ class Method(ABC):
 
     @property
     @abstractmethod
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of method, design and value function that `compatibility.TABLE` knows."""
+
+    @property
     def called(self) -> str:
-        """The name of the method in messages."""
+        """The name of the design in messages."""
+        return "the closed form, which lists no coalition"
+
+    def refuse(self, ask: str) -> None:
+        """Raise an InputError where the method does not go with what is asked for."""
+        refuse(
+            ask,
+            self.kinds,
+            value=type(self.value).__name__,
+            called=self.called,
+            enough=2 * self.info.n_players + 2,
+        )
 
     @property
     def info(self) -> DesignInfo:
@@ -206,9 +224,10 @@ class Method(ABC):
         """The number of coalition values that the next choice needs; 0: none is left."""
         return 0
 
-    @abstractmethod
     def with_interactions(self) -> Self:
         """A copy that also gives interactions; InputError where there are none."""
+        self.refuse("interactions")
+        return self
 
     @property
     def why_no_interaction_errors(self) -> str:
@@ -223,11 +242,8 @@ class Method(ABC):
         InputError
             Two answers of the model cannot separate noise from signal.
         """
-        raise InputError(
-            "stochastic=True is for Marginal, with a link that does not ask for the predicted "
-            "class "
-            f"(LogOdds('name') names one): not for this {type(self.value).__name__}"
-        )
+        self.refuse("stochastic")
+        return self
 
     def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:
         """A copy that grows in rounds; also the tolerance that is left (None: met), and why.
@@ -240,16 +256,13 @@ class Method(ABC):
         InputError
             Where there are no standard errors to stop by, or the design cannot grow.
         """
-        raise InputError(
-            "tol grows a design until its standard errors are small, and the design is "
-            f"{self.called}: give design='kriging' or 'kernelshap'"
-        )
+        self.refuse("tol")
+        return self, tol, ""
 
     def limited(self, options: RunOptions) -> RunOptions:
         """The options, with those settled that the method leaves no choice in."""
         return options
 
-    @abstractmethod
     def measurable(self) -> Listed:
         """The method, as a list of coalitions that MSE_v averages over.
 
@@ -258,6 +271,8 @@ class Method(ABC):
         InputError
             MSE_v is not defined for this method, or would be too costly.
         """
+        self.refuse("quality")
+        raise TypeError(f"{self.called} has no list of coalitions")
 
     def base_pass(self, tiling: Tiling) -> Pass | None:
         """The pass over the data that gives the base value; None where it is not learned."""
@@ -313,6 +328,10 @@ class Listed(Method):
     design: Design
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        return kind_of_design(self.design), kind_of_value(self.value)
+
+    @property
     def called(self) -> str:
         return str(self.design.fingerprint()["design"])
 
@@ -353,8 +372,8 @@ class Listed(Method):
 
     def with_interactions(self) -> Self:
         if not isinstance(self.design, Interactions):
-            raise _no_interactions(self)
-        self.design.interactions(N_ENDS, N_ENDS)  # refuses too many players
+            self.refuse("interactions")
+        interactions_of(self.design, N_ENDS, N_ENDS)  # refuses too many players
         return self
 
     @property
@@ -371,9 +390,9 @@ class Listed(Method):
 
     def of_noisy_model(self) -> Self:
         value = self.value
-        is_black_box = not self.learns and not math.isfinite(value.cost(1).operations)
-        if not is_black_box or value.link.is_by_row:
-            return super().of_noisy_model()
+        is_known = self.learns or math.isfinite(value.cost(1).operations)
+        if is_known or value.link.is_by_row:
+            raise not_together("stochastic", "learned", value=type(value).__name__)
         return self.linear()
 
     def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:
@@ -402,24 +421,13 @@ class Listed(Method):
         return replace(self, design=design), tol, why
 
     def measurable(self) -> Listed:
+        self.refuse("quality")
         players = self.value.players
-        if self.info.has_graph:
-            raise InputError(
-                "MSE_v is a mean over the coalitions of each size, and those of this design are "
-                "neighbours on a graph: "
-                "give design='exact', or one of dshap.designs.kernelshap; or leave quality out"
-            )
         if len(players) == 1:
             raise InputError(
                 "MSE_v is a mean over proper coalitions, and a game of one player "
                 f"({players.names[0]}) has none: "
                 "give two players or more, or leave quality out"
-            )
-        if streams_data(self.value):
-            raise InputError(
-                "MSE_v would read a background that is streamed for every row again: give rows in "
-                "memory, or leave quality "
-                "out"
             )
         return self
 
@@ -519,12 +527,23 @@ def attributor_of(
     return Contraction(game, shares, has_pairs)
 
 
-def _no_interactions(method: Method) -> InputError:
-    return InputError(
-        "interactions are those of design='exact' and 'kriging', and the design is "
-        f"{method.called}: give one of "
-        f"these, kriging with max_coalitions of {2 * method.info.n_players + 2} or more"
-    )
+def kind_of_design(design: Design) -> str:
+    """The kind of a design in `compatibility.KINDS`."""
+    if design.info.has_graph:
+        return "graph"
+    name = str(design.fingerprint()["design"])
+    if name in DESIGNS:
+        return name
+    return "own"
+
+
+def kind_of_value(value: Any) -> str:
+    """The kind of a value function that lists coalitions, in `compatibility.KINDS`."""
+    if streams_data(value):
+        return "streamed"
+    if learns_from_data(value):
+        return "learned"
+    return "black box"
 
 
 def _started_small(design: Growing) -> Growing:
@@ -548,6 +567,10 @@ class ByLength(Listed):
     """A value function of texts with the design of the longest, and its kind for other lengths."""
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("texts",)
+
+    @property
     def is_base_by_row(self) -> bool:
         """True: v(empty) may depend on the row, at least through its length."""
         return True
@@ -565,12 +588,6 @@ class ByLength(Listed):
 
     def limited(self, options: RunOptions) -> RunOptions:
         return replace(options, coalition_groups=1)
-
-    def measurable(self) -> Listed:
-        raise InputError(
-            "MSE_v is a mean over one list of coalitions, and texts have a list for each length: "
-            "leave quality out"
-        )
 
     def base_pass(self, tiling: Tiling) -> None:
         return None
@@ -603,8 +620,8 @@ class Closed(Method):
         return cls(form.value, form, why=why)
 
     @property
-    def called(self) -> str:
-        return "the closed form, which lists no coalition"
+    def kinds(self) -> tuple[str, ...]:
+        return (self.form.kind,)
 
     @property
     def learner(self) -> Any:
@@ -635,12 +652,8 @@ class Closed(Method):
         return replace(self, value=form.value, form=form)
 
     def with_interactions(self) -> Self:
-        if not isinstance(self.form, PairedForm):
-            raise _no_interactions(self)
-        return replace(self, form=self.form.with_interactions())
-
-    def measurable(self) -> Listed:
-        raise _not_measurable("a closed form")
+        self.refuse("interactions")
+        return self._with_form(self.learner.with_interactions())
 
     def base_pass(self, tiling: Tiling) -> Pass | None:
         return _base_pass(self.value, tiling) if self.learns else None
@@ -668,30 +681,16 @@ class Closed(Method):
         return Facts(attributor.base_value(), {"closed_form": stated})
 
 
-def _not_measurable(kind: str) -> InputError:
-    return InputError(
-        f"MSE_v is a mean over coalitions, and {kind} has none: give design='exact', or "
-        "one of "
-        "dshap.designs.kernelshap; or leave quality out"
-    )
-
-
 @dataclass(frozen=True)
 class Given(Method):
     """An attributor of the user's, in place of a value function."""
 
     @property
-    def called(self) -> str:
-        return "an attributor, which lists no coalition"
+    def kinds(self) -> tuple[str, ...]:
+        return ("attributor",)
 
     def fingerprint(self) -> dict[str, JSON]:
         return self._fingerprint_of("attributor")
-
-    def with_interactions(self) -> Self:
-        raise _no_interactions(self)
-
-    def measurable(self) -> Listed:
-        raise _not_measurable("an attributor")
 
     def attributor(self, states: States, tiling: Tiling) -> Attributor:
         given: Attributor = self.value

@@ -115,6 +115,7 @@ class Quadrature(ClosedForm):
     value: KernelInterventional
     candidates: FloatArray | None = None
 
+    kind = "quadrature"
     is_only = False
 
     @property

@@ -28,6 +28,7 @@ class TreeForm(PairedForm):
     pairing: Any = None
     """Object that computes interactions; None where they are not asked for."""
 
+    kind = "trees"
     learns = False
 
     @property

@@ -14,10 +14,10 @@ import numpy as np
 
 from dshap import __version__
 from dshap.attributors.choice import MAX_COALITIONS, check_options, choose
+from dshap.attributors.compatibility import not_together
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
-from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import BoolArray, Record, digest_of
 from dshap.core.types import Design, Explained, RowReader, replaced
@@ -111,7 +111,7 @@ def settle(
         method = method.with_interactions()
         reasons.append(("interactions", method.why_no_interaction_errors))
     if options.stochastic:
-        method = method.of_noisy_model()
+        method = _asked_again(method, prepared)
     if options.tol is not None:
         most = options.max_coalitions or MAX_COALITIONS
         method, tol, why = method.in_rounds(options.tol, most, isinstance(design, str))
@@ -125,6 +125,14 @@ def settle(
         reasons.append(("std_error", f"NaN: {why}"))
     given = tuple((name, why) for name, why in reasons if why)
     return Settled(method.without_data(), options, is_active, given)
+
+
+def _asked_again(method: Method, prepared: Prepared | None) -> Method:
+    """The method for a stochastic model; prepared states are those of answers given once."""
+    noisy = method.of_noisy_model()
+    if prepared is not None:
+        raise not_together("stochastic", "prepared", path=prepared.path)
+    return noisy
 
 
 def _alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
@@ -161,18 +169,16 @@ def _as_prepared(
     if design != "auto" and (
         isinstance(design, str) or tuned(design, Record()).fingerprint() != method.fingerprint()
     ):
-        raise InputError(
-            f"the states in {prepared.path} were prepared for {method.info.n_coalitions} "
-            "coalitions of "
-            f"{method.info.n_players} players "
-            'by another design: leave design at "auto", or prepare them for this one'
+        info = method.info
+        raise not_together(
+            "design",
+            "prepared",
+            path=prepared.path,
+            n_coalitions=info.n_coalitions,
+            n_players=info.n_players,
         )
     if options.tol is not None:
-        raise InputError(
-            f"the states in {prepared.path} are those of one list of coalitions, and tol would let "
-            "it grow: "
-            "leave tol out, or explain the value function itself"
-        )
+        raise not_together("tol", "prepared", path=prepared.path)
     options = replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
     return method.with_value(value), options
 

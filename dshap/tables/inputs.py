@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dshap.attributors.compatibility import not_together
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import is_of_texts, streams_data
 from dshap.core.errors import InputError
@@ -79,10 +80,7 @@ class Inputs:
             value, reader = with_all_categories(value, cast(CodedReader, reader), site)
         census = census or take_census(reader, site)
         if reader.missing == "pass" and learns:
-            raise InputError(
-                'missing = "pass" is for black boxes: explain a kernel model with "refuse" or '
-                '"skip"'
-            )
+            raise not_together("missing", "learned", verb="explain")
         if not reads_data:
             return cls(value, reader, census, None, None)
         if _is_same(value.data, rows):
