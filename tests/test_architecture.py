@@ -207,6 +207,33 @@ def test_the_kriging_design_joins_three_doors():
     assert {name.removeprefix(room) for name in imported if name.startswith(room)} <= JOINED
 
 
+ABOVE_CUBE = ("run", "report", "jobs", "api", "cli", "shap_compat")
+PLACES = {"state", "receipts", "notes", "failures", "plan.json", "prepared.json", "zarr.json"}
+"""Names of rooms and files of a store, which `cube/` alone puts into paths."""
+
+
+def places_in(source: str) -> set[str]:
+    """Names of a store's rooms and files that a source writes out as parts of paths; a plan shows
+    "state/model-*"."""
+    texts = (
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return {text for text in texts if text.split("/")[0] in PLACES and "*" not in text}
+
+
+def test_paths_inside_a_store_are_written_in_cube_alone():
+    above = {name: path for name, path in MODULES.items() if part_of(name) in ABOVE_CUBE}
+    found = {name: places_in(path.read_text()) for name, path in above.items()}
+    assert {name: places for name, places in found.items() if places} == {}
+    assert places_in("path / 'state' / 'plan.json'; path / 'state/receipts'") == {
+        "state",
+        "plan.json",
+        "state/receipts",
+    }
+
+
 def test_every_floor_is_there():
     """A renamed folder must be put on its floor, or the walk would watch nothing."""
     assert {part_of(module) for module in MODULES} == set(FLOOR_OF) - {"__version__"}

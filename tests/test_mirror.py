@@ -70,7 +70,6 @@ ELSEWHERE = {
     "records.py": "core/test_types.py",
     "report/notes.py": "report/test_accuracy.py",
     "report/summary.py": "test_cli.py",
-    "run/identity.py": "run/test_explanation.py",
     "run/learning.py": "run/test_explanation.py",
     "run/measuring.py": "run/test_quality.py",
     "run/preparation.py": "run/test_prepared.py",

@@ -31,8 +31,15 @@ def is_free(path: Path) -> bool:
 
 
 def clear_orphans(path: Path) -> tuple[str, ...]:
-    """Remove what a killed run left unfinished in the store at `path`; give the names."""
-    return Folder(path).clear_orphans()
+    """Remove what a killed run left unfinished in the store at `path`; give the names.
+
+    Only the holder of the store's lock may ask.  Links and files of others are left.
+    """
+    folder = Folder(path)
+    orphans = tuple(folder.unfinished())
+    for name in orphans:
+        folder.delete(name)
+    return orphans
 
 
 def private_folder(path: Path) -> Path:
@@ -152,31 +159,17 @@ class Folder:
     def sync(self, names: Iterable[str]) -> None:
         """Return once these files, and the names of the rooms above them, are on disk."""
         files = [self.path / name for name in names]
-        rooms = [room for file in files for room in file.parents if room.is_relative_to(self.path)]
-        sync([*files, *(room for room in rooms if room != self.path)])
+        rooms = [room for file in files for room in file.parents if self.path in room.parents]
+        sync([*files, *rooms])
 
-    def clear_orphans(self) -> tuple[str, ...]:
-        """Remove the files that a killed process left unfinished here and in rooms; give their names.
-
-        Only the holder of the store's lock may ask.  Links and files of others are left.
-        """
-        orphans = tuple(filter(_is_orphan, self._own_files()))
-        for name in orphans:
-            self.delete(name)
-        return orphans
-
-    def _own_files(self) -> Iterator[str]:
-        """The names of regular files of this user, in rooms too; links are not followed."""
+    def unfinished(self) -> Iterator[str]:
+        """The names of unfinished files of this user, in rooms too; links are not followed."""
         for room, _, files in os.walk(self.path):
-            for name in sorted(files):
+            for name in filter(ORPHAN.fullmatch, files):
                 file = Path(room, name)
                 found = file.lstat()
                 if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
                     yield str(file.relative_to(self.path))
-
-
-def _is_orphan(name: str) -> bool:
-    return ORPHAN.fullmatch(os.path.basename(name)) is not None
 
 
 @contextlib.contextmanager

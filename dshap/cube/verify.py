@@ -19,7 +19,7 @@ from dshap.core.records import digest_of
 from dshap.cube.arrays import read_job, read_run
 from dshap.cube.disk import true_path
 from dshap.cube.files import CreateOnlyFolder
-from dshap.cube.folder import Folder
+from dshap.cube.folder import Folder, clear_orphans
 from dshap.cube.layout import dims_of
 from dshap.cube.reference_copy import (
     CONTAINER,
@@ -143,7 +143,7 @@ def repair(path: Path) -> list[Damage]:
         ]
     damages = [
         Damage(name, "a killed run left it unfinished", is_orphan=True)
-        for name in Folder(path).clear_orphans()
+        for name in clear_orphans(path)
     ]
     new = [*_unknown(path), *_reparable(path)]
     while new:

@@ -34,6 +34,8 @@ NUMERICS_VERSION = 19
 version is not resumed."""
 
 
+ROWS_PART = frozenset(("features", "keys", "rows", "probe"))
+"""The entries of a fingerprint that say which rows are explained; the others say by which method."""
 GAME_SECONDS = 120.0
 """Seconds of one core that per-row processes may take in all, where the values of the rows take
 less."""
@@ -209,8 +211,18 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any
         keys=dict(rows.key_dtypes),
         columns=kept,
         vocabulary=settled.method.vocabulary,
-        run={"digest": digest_of(run), "fingerprint": run} | about,
+        run={"digest": digest_of(run), "method": method_digest(run), "fingerprint": run} | about,
     )
+
+
+def method_digest(run: Mapping[str, Any]) -> str:
+    """The digest of the method in the fingerprint of a run: tomorrow's rows have the same one.
+
+    The method is the value function with its model (a black box by its predictions for the
+    background), the settled design or closed form, the options, and the data that states are
+    learned from.  Schema, census and keys of the rows, and predictions for them, are not in it.
+    """
+    return digest_of({name: part for name, part in run.items() if name not in ROWS_PART})
 
 
 def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
@@ -227,7 +239,10 @@ def stored_plan(path: Path) -> Plan | None:
 
 
 def fingerprint_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) -> dict[str, Any]:
-    """Everything that changes a number of the cube; workers, limits and display are left out."""
+    """Everything that changes a number of the cube: the method, and in `ROWS_PART` the rows.
+
+    Workers, limits and display are left out.
+    """
     value = inputs.value
     rows = inputs.rows
     options = settled.options
