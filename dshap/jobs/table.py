@@ -242,7 +242,7 @@ def open_table(job: Job) -> RowReader:
         source = _with(source, features=features)
     if job.is_given:
         roles["times"] = features
-    if features is not None and job.is_given and "categories" in source.parts:
+    if features is not None and job.is_given and issubclass(source.making, ParquetFiles):
         roles["categories"] = dict.fromkeys(ParquetFiles(source.path).listed(features), ())
     reader: RowReader = source.made(roles)
     return reader
