@@ -154,7 +154,7 @@ KIND = {
     "paired": "flag", "antithetic": "flag", "orthogonal": "flag", "standardize": "flag", "centred": "flag",
     "with_interventional": "flag", "keep_rows": "flag", "interactions": "flag", "compute": "flag", "index": "flag",
     "stochastic": "flag", "wait": "number", "arrays": "optional flag",
-    "feature_names": "names", "output_names": "outputs", "players": "players", "features": "features",
+    "feature_names": "names", "classes": "outputs", "output_names": "outputs", "players": "players", "features": "features",
     "data": "table", "background": "table", "rows": "table", "masker": "table", "quality": "table", "sample": "table",
     "landmarks": "numbers", "weights": "numbers", "intercept": "numbers", "frequencies": "numbers",
     "phases": "numbers", "mean": "numbers", "covariance": "numbers", "coef": "numbers", "parameters": "numbers",

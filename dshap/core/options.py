@@ -63,6 +63,7 @@ ELSEWHERE: Mapping[str, str] = {
     "workers": "Processes are those of a cluster: give client= a Dask client.",
     "batch_size": "Rows of a task are instance_tile, rows of a call of the model buffer_rows of the value function.",
     "feature_names": _OF_VALUE,
+    "classes": _OF_VALUE,
     "output_names": _OF_VALUE,
     "players": _OF_VALUE,
     "link": _OF_VALUE,

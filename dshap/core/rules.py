@@ -405,6 +405,7 @@ RULES: Mapping[str, Rule] = {
     "n_samples": Whole(2, ", draws come in pairs z, −z", is_even=True),
     "order": Whole(1),
     "orthogonal": Flag(),
+    "classes": Names(),
     "output_names": Names(),
     "paired": Flag(),
     "penalty": Number(0.0, open_low=True, words=("validate",)),

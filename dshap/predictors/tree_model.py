@@ -143,7 +143,7 @@ def model_of_trees(
 
     The parameters are those of `Trees`.
     """
-    (feature_names,) = checked(feature_names=feature_names)
+    feature_names, classes = checked(feature_names=feature_names, classes=classes)
     library: Ensemble = library_of(model)(model)
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
