@@ -172,6 +172,37 @@ def test_text_categories_and_booleans_reach_the_model(rows):
         plan_job(job_of(pickled(model), copula, job__store="c.zarr"))
 
 
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_trees_of_categories_take_text_as_a_black_box_too(library, rows):
+    """The file keeps the categories: columns of text become these for every call."""
+    module = pytest.importorskip(library)
+    names = ["plan", "hr"]
+    fitted = rows.assign(plan=pd.Categorical(np.array(["a", "b", "c"])[np.arange(200) % 3]))
+    fitted["y"] += 50 * (fitted.plan == "b")
+    if library == "xgboost":
+        model = module.XGBRegressor(n_estimators=5, enable_categorical=True, n_jobs=1)
+        model.fit(fitted[names], fitted.y).save_model("model.json")
+    else:
+        model = module.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1)
+        model.fit(fitted[names], fitted.y).booster_.save_model("model.json")
+    fitted["plan"] = fitted.plan.astype(object)
+    fitted.to_parquet("table.parquet")
+    table = {"kind": library, "path": "model.json"}
+    found = run(job_of(table, TREES, {**MARGINAL, "name": "b"}))
+    wanted = model.predict(fitted[names].astype({"plan": "category"}))
+    for cube in found.values():
+        np.testing.assert_allclose(cube.prediction[:, 0], wanted, rtol=1e-5)
+        assert float(abs(cube.attribution[:, 0]).max()) > 1
+    fitted.loc[7, "plan"] = "new"  # no row of the fit had it, and none of the background has
+    fitted.to_parquet("table.parquet")
+    job = job_of(table, MARGINAL, job__store="other.zarr")
+    if library == "xgboost":
+        with pytest.raises(InputError, match="1 row with a category that the model does not take"):
+            run_job(job, SilentProgress())
+        return
+    assert np.isfinite(run(job)["a"].attribution).all()  # it counts as missing, as for LightGBM
+
+
 def test_a_changed_text_is_another_table(rows):
     rows["job"] = np.array(["cook", "pilot"], dtype=object)[np.arange(200) % 2]
     rows.to_parquet("table.parquet")

@@ -12,7 +12,7 @@ import importlib
 import io
 import json
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -69,22 +69,69 @@ class NamedPredictor:
     stored_name : str
     takes_frames : whether it is called with data frames where it was fitted on them; a library of
         trees takes arrays of numbers as well, and quicker
+    categories : column -> its categories, for a library of trees that was fitted on categories; the
+        column may then hold their values as text or numbers too
     """
 
     def __init__(
-        self, model: Any, method: str, stored_name: str, takes_frames: bool = True
+        self,
+        model: Any,
+        method: str,
+        stored_name: str,
+        takes_frames: bool = True,
+        categories: OwnCategories | None = None,
     ) -> None:
         self.model = model
         self.method = method
         self.stored_name = stored_name
         self.takes_frames = takes_frames
+        self.categories = categories
         for fact in ("feature_names_in_", "n_features_in_", "classes_"):
             if has_member(model, fact):
                 setattr(self, fact, getattr(model, fact))
 
     def predict(self, rows: Any) -> Any:
         """The model's answer for rows, an array or a data frame."""
+        if self.categories is not None:
+            rows = self.categories.in_frame(rows)
         return getattr(self.model, self.method)(rows)
+
+
+@dataclass(frozen=True)
+class OwnCategories:
+    """The categories that a library of trees kept from the fit."""
+
+    lists: Mapping[str, tuple[Any, ...]]
+    """Column -> its categories, in the order of their codes."""
+    takes_unseen: bool
+    """Whether a value outside of the list counts as missing; else it is refused."""
+
+    @classmethod
+    def of(cls, model: Any) -> OwnCategories | None:
+        """The categories of a model; None where it has none, or did not keep them."""
+        library = library_of(model)(model)
+        try:
+            coded = library.coded({})
+        except InputError:  # `Trees` can be told them, a function cannot
+            return None
+        if not coded or library.names is None:
+            return None
+        return cls({library.names[j]: kept for j, kept in coded.items()}, library.takes_unseen)
+
+    def in_frame(self, rows: Any) -> Any:
+        """A data frame whose columns of categories have the lists of the model."""
+        return rows.assign(**{name: self._coded(rows[name], name) for name in self.lists})
+
+    def _coded(self, column: Any, name: str) -> Any:
+        import pandas as pd  # installed, as the rows are a data frame
+
+        found = pd.Categorical(column, categories=list(self.lists[name]))
+        is_unseen = found.isna() & column.notna().to_numpy()
+        if is_unseen.any() and not self.takes_unseen:
+            raise ValueError(
+                f"column {name!r} holds {column[is_unseen].iloc[0]!r}, which the model has not seen"
+            )
+        return found
 
 
 class LightGBMPredictor:
@@ -136,8 +183,8 @@ def load_xgboost(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
         method = "predict"
     model = kind(n_jobs=1, enable_categorical=True)
     _read("xgboost", library, path, lambda: model.load_model(bytearray(content)))
-    has_categories = "c" in (booster.feature_types or ())
-    return _loaded("xgboost", library, path, content, model, method, has_categories)
+    file = _file("xgboost", library, path, content)
+    return _of_trees(model, model, method, file)
 
 
 def load_lightgbm(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
@@ -161,9 +208,7 @@ def load_lightgbm(path: str | Path, *, sha256: str | None = None) -> LoadedModel
 
     booster = _read("lightgbm", library, path, read)
     file = _file("lightgbm", library, path, content)
-    has_categories = bool(booster.pandas_categorical)
-    predictor = NamedPredictor(LightGBMPredictor(booster), "predict", _name(file), has_categories)
-    return LoadedModel(booster, predictor.predict, file)
+    return _of_trees(booster, LightGBMPredictor(booster), "predict", file)
 
 
 def load_onnx(
@@ -352,17 +397,18 @@ def _name(file: ModelFile) -> str:
 
 
 def _loaded(
-    kind: str,
-    library: ModuleType,
-    path: str | Path,
-    content: bytes,
-    model: Any,
-    method: str,
-    takes_frames: bool = True,
+    kind: str, library: ModuleType, path: str | Path, content: bytes, model: Any, method: str
 ) -> LoadedModel:
     file = _file(kind, library, path, content)
-    predictor = NamedPredictor(model, method, _name(file), takes_frames)
-    return LoadedModel(model, predictor.predict, file)
+    return LoadedModel(model, NamedPredictor(model, method, _name(file)).predict, file)
+
+
+def _of_trees(model: Any, predictor: Any, method: str, file: ModelFile) -> LoadedModel:
+    """A tree ensemble, called with data frames where it was fitted on categories."""
+    categories = OwnCategories.of(model) if is_ensemble(model) else None
+    has_categories = categories is not None
+    named = NamedPredictor(predictor, method, _name(file), has_categories, categories)
+    return LoadedModel(model, named.predict, file)
 
 
 def _objective_of(booster: Any) -> str:
