@@ -193,7 +193,7 @@ def test_trees_of_categories_take_text_as_a_black_box_too(library, rows):
     for cube in found.values():
         np.testing.assert_allclose(cube.prediction[:, 0], wanted, rtol=1e-5)
         assert float(abs(cube.attribution[:, 0]).max()) > 1
-    fitted.loc[7, "plan"] = "new"  # no row of the fit had it, and none of the background has
+    fitted.loc[5, "plan"] = "new"  # no row of the fit had it, and none of the background has
     fitted.to_parquet("table.parquet")
     job = job_of(table, MARGINAL, job__store="other.zarr")
     if library == "xgboost":
