@@ -393,7 +393,7 @@ def test_explanations_can_be_added_to_a_store(folder):
         ([("design", {"kind": "kernelshap", "n_coalitions": 4})], ["n_coalitions=4 for 3 players"]),
         ([("explain.0.players", {"a": ["temp", "tmp"]})], ["unknown column 'tmp'", "'temp'"]),
         ([("job.store", "table.parquet/out.zarr")], ["cannot write", "table.parquet", "another store"]),
-        ([*imported("nothing")], ["has no function 'nothing'"]),
+        ([*imported("nothing")], ["has no 'nothing'"]),
         ([("model", {"kind": "import", "function": "no_such:f"}), ("explain", MARGINAL)], ["no_such", "PYTHONPATH"]),
         ([*imported("wrong_shape")], ["wrong_shape gave shape (4,) for 5 rows", "(5,) or (5, k)"]),
         ([("cluster", {"kind": "python", "file": "none.py", "memory_limit": "2GiB"})], ["none.py", "no such file"]),

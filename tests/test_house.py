@@ -8,13 +8,13 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 BOUNDS = {
-    "syntax nodes": 198_300,
-    "syntax nodes in a hundred statements": 750,
+    "syntax nodes": 198_600,
+    "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
-    "ternaries": 341,
+    "ternaries": 340,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 416,
+    "classes": 417,
     "protocols": 41,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
@@ -24,7 +24,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 38,
-    "isinstance, hasattr, getattr": 268,
+    "isinstance, hasattr, getattr": 267,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,

@@ -503,7 +503,9 @@ class Typed(NamedTuple):
 WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
-        "rnu job.toml", "unknown command 'rnu'; did you mean 'run'? Allowed: plan, run, show, status, verify."
+        "rnu job.toml",
+        "unknown command 'rnu'; did you mean 'run'? Allowed: job, plan, run, schema, show, status, "
+        "verify.",
     ),
     "an option before the command": Typed(
         "-q run job.toml",
@@ -538,7 +540,7 @@ ON_THE_COMMAND_LINE = {
         "plan job.toml",
         "job file job.toml: [model] unknown key 'alpha'. Allowed: embedding, features, holdout, "
         "kernel, kind, "
-        "landmarks, lengthscale, penalty, sample_size, selection, shapley",
+        "landmarks, lengthscale, penalty, sample_size, selection, shapley, standardize, unseen",
         (("model.alpha", 3),),
     ),
     "a picture of another kind": Typed(
