@@ -65,8 +65,17 @@ class Repeated:
     n_rows: int
     step: float = 0.5
     key_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
     has_target: bool = False
     missing: str = "refuse"
+    stamp: Mapping[str, Any] | None = None
+
+    @property
+    def null_counts(self) -> Mapping[str, int | None]:
+        return dict.fromkeys(self.feature_names, 0)
+
+    def describe(self) -> str:
+        return f"{self.n_rows:,} rows of {self.table.describe()}"
 
     @property
     def feature_names(self) -> tuple[str, ...]:
