@@ -455,7 +455,7 @@ def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
 
 
 def _model(given: Any, context: Context) -> Any:
-    """The model of a value function of kernel models, or of trees."""
+    """The model of a value function of kernel models."""
     match context.model:
         case LoadedModel(model=KernelModel() | KernelExpansion() | FourierExpansion() as model):
             return model
@@ -472,14 +472,8 @@ def _model(given: Any, context: Context) -> Any:
     return context.model
 
 
-def _ensemble(given: Any, context: Context) -> Any:
-    """The tree ensemble that is explained."""
-    assert isinstance(context.model, LoadedModel)
-    return context.model.model
-
-
-def _coefficients(given: Any, context: Context) -> Any:
-    """The linear model that is explained, with `coef_` and `intercept_`."""
+def _fitted(given: Any, context: Context) -> Any:
+    """The model that is given to the job: a tree ensemble, or one with `coef_`."""
     assert isinstance(context.model, LoadedModel)
     return context.model.model
 
@@ -542,12 +536,12 @@ TREE_PARTS: Mapping[str, ConstructedArgument | None] = {
     "categories": ConstructedArgument(lambda given, context: given.categories, CategoriesKeys),
     "classes": ConstructedArgument(lambda given, context: context.classes),
     "feature_names": ConstructedArgument(lambda given, context: context.table.reader.feature_names),
-    "model": ConstructedArgument(_ensemble),
+    "model": ConstructedArgument(_fitted),
     "output_names": None,
 }
 """Parameter of the value function of trees -> how it is built."""
 LINEAR_PARTS: Mapping[str, ConstructedArgument | None] = {
-    "coef": ConstructedArgument(_coefficients),
+    "coef": ConstructedArgument(_fitted),
     "covariance": None,
     "intercept": None,
     "mean": None,

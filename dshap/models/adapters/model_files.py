@@ -109,10 +109,10 @@ class OwnCategories:
     @classmethod
     def of(cls, model: Any) -> OwnCategories | None:
         """The categories of a model; None where it has none, or did not keep them."""
-        library = library_of(model)(model)
         try:
+            library = library_of(model)(model)
             coded = library.coded({})
-        except InputError:  # `Trees` can be told them, a function cannot
+        except InputError:  # a linear booster, or lists that were not kept: a black box of numbers
             return None
         if not coded or library.names is None:
             return None
@@ -162,7 +162,8 @@ class LightGBMPredictor:
 def load_xgboost(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
     """Read a model of XGBoost, saved as JSON or UBJSON by a booster or its scikit-learn classes.
 
-    Classes are explained as probabilities, one output a class; other objectives as predicted.
+    Classes are explained as probabilities, one output a class; other objectives as predicted.  A
+    model of early stopping predicts with its best iteration, as the scikit-learn classes do.
 
     Raises
     ------

@@ -62,6 +62,32 @@ def test_xgboost_predicts_what_was_saved(by_estimator, suffix, tmp_path):
         np.testing.assert_array_equal(of_trees.attribution, wanted.attribution)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "multi:softmax", "num_class": 3},
+        {"objective": "binary:logitraw"},
+        {"objective": "count:poisson"},
+        {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.3},
+        {"objective": "reg:squarederror", "booster": "gblinear"},
+    ],
+    ids=lambda options: options.get("booster", options["objective"]),
+)
+def test_boosters_of_other_kinds(options, tmp_path):
+    """Each is a black box of its own predictions; labels become the probabilities behind them."""
+    xgboost = pytest.importorskip("xgboost")
+    x, y = classes(options.get("num_class", 2))
+    rows = xgboost.DMatrix(x, label=y)
+    booster = xgboost.train({"nthread": 1, **options}, rows, 4)
+    booster.save_model(tmp_path / "model.json")
+    found = load_xgboost(tmp_path / "model.json").predict(x)
+    own = booster.predict(rows)
+    if "num_class" in options:
+        np.testing.assert_array_equal(found.argmax(axis=1), own)
+        return
+    np.testing.assert_array_equal(found[:, 1] if found.ndim == 2 else found, own)
+
+
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_lightgbm_predicts_what_was_saved(n_classes, tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
