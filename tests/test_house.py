@@ -8,14 +8,14 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 BOUNDS = {
-    "syntax nodes": 198_600,
+    "syntax nodes": 240_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 340,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 417,
-    "protocols": 41,
+    "classes": 500,
+    "protocols": 46,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
     "names that several modules define": 0,
@@ -24,7 +24,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 38,
-    "isinstance, hasattr, getattr": 267,
+    "isinstance, hasattr, getattr": 285,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,
