@@ -21,7 +21,7 @@ class Checked(NamedTuple):
     """(k,): the largest |Σφ + base − prediction| that the stated error allows, beyond rounding."""
     stated: Mapping[str, Sequence[float] | float]
     """name -> numbers that this tile states; the cube keeps the largest over all tiles."""
-    again: State | None = None
+    repeat_with: State | None = None
     """A more accurate state to repeat these rows with; None where the attributions are good."""
 
 
@@ -187,9 +187,9 @@ class ClosedFormAttributor(Instances):
             for micro in self.micro_blocks(rows):
                 phi[micro] = self.form.phi(state, rows[micro])
             found = self.form.checked(state, rows, phi, phi.sum(axis=1) + base - prediction)
-            if found.again is None:
+            if found.repeat_with is None:
                 break
-            state = found.again
+            state = found.repeat_with
         check_additivity(phi, base, prediction, found.gap)
         return phi, state, found
 

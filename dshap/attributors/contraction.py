@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
-from dshap.attributors.game import OF_COALITION, Found, Game, Started, check_additivity
+from dshap.attributors.game import OF_COALITION, Found, Game, RowsLeft, check_additivity
 from dshap.core.blocks import EMPTY, FULL, N_ENDS, REASONS, Attribution, CoalitionBlock, Scored
 from dshap.core.capabilities import ValuesAtOnce, interactions_of
 from dshap.core.records import BoolArray, FloatArray, Moments, State
@@ -51,7 +51,7 @@ class Contraction:
     def attribute(self, rows: FloatArray) -> Attribution:
         started = self._started(rows)
         parts = (self.part(started.rows_of(rows), index) for index in range(self.n_parts))
-        return self._finished(*self._added(len(started.at), parts), started)
+        return self._finished(*self._added(len(started.positions), parts), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
         """The sums over one part of the coalitions for these rows.
@@ -70,16 +70,16 @@ class Contraction:
     def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
         return self._of_all(*self._added(len(rows), parts), self._started(rows))
 
-    def _started(self, rows: FloatArray) -> Started:
+    def _started(self, rows: FloatArray) -> RowsLeft:
         """The predictions and the two ends of these rows."""
         return self.game.started(rows)
 
-    def _of_all(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
+    def _of_all(self, sums: Moments, failed: Mapping[int, str], started: RowsLeft) -> Attribution:
         """The record of all rows, from sums of all rows, some of which failed."""
-        left = {int(position): i for i, position in enumerate(started.at)}
+        left = {int(position): i for i, position in enumerate(started.positions)}
         failed = {left[i]: reason for i, reason in failed.items() if i in left}
         is_left = np.zeros(started.n, dtype=bool)
-        is_left[started.at] = True
+        is_left[started.positions] = True
         return self._finished(_rows_of(sums, is_left), failed, started)
 
     def _added(self, n: int, parts: Iterable[Moments]) -> tuple[Moments, dict[int, str]]:
@@ -95,19 +95,19 @@ class Contraction:
                 sums = sums + alone
         return self._no_sums(n) if sums is None else sums, failed
 
-    def _finished(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
+    def _finished(self, sums: Moments, failed: Mapping[int, str], started: RowsLeft) -> Attribution:
         """The record of all rows, from the sums of the rows still left in `started`.
 
         `failed` are rows among these that failed since; they are left out.
         """
-        sums = _rows_of(sums, kept_rows(len(started.at), failed))
+        sums = _rows_of(sums, kept_rows(len(started.positions), failed))
         started = started.without(failed)
         try:
             found = self.game.floored(self._found(sums, started), started, self.unmet)
         except RowsError as error:
             return self._finished(sums, error.reasons, started)
         of_left = self.game.attribution(found, started.prediction, started.ends)
-        return of_left.placed(started.n, started.at, started.failed)
+        return of_left.placed(started.n, started.positions, started.failed)
 
     def _no_sums(self, n: int) -> Moments:
         """Zero sums of n rows."""
@@ -144,7 +144,7 @@ class Contraction:
         pairs = interactions_of(self.game.design, start, start + len(block.score))
         return {"whole": block.score, "pairs": pairs}
 
-    def _found(self, sums: Moments, started: Started) -> Found:
+    def _found(self, sums: Moments, started: RowsLeft) -> Found:
         """Attributions, replicates and interactions of the rows, by the finish of the design."""
         design = self.game.design
         values = started.ends
@@ -262,7 +262,7 @@ class NoisyContraction(Contraction):
     little: they are evaluated R times.
     """
 
-    def _started(self, rows: FloatArray) -> Started:
+    def _started(self, rows: FloatArray) -> RowsLeft:
         """The predictions and two ends of the rows, with the deviations of the model's answers."""
         spared = Spared(rows)
         answers = spared(
@@ -309,7 +309,7 @@ class NoisyContraction(Contraction):
         values = link((first + second) / 2, prediction)
         return np.stack([values, (link(first, prediction) - link(second, prediction)) / 2], axis=1)
 
-    def _found(self, sums: Moments, started: Started) -> Found:
+    def _found(self, sums: Moments, started: RowsLeft) -> Found:
         found = super()._found(sums, started)
         noise = self._noise_of_ends(started.prediction, started.noise)
         noisy = _with_noise(self.game.design, found.phi, sums["noise"], noise)
@@ -396,7 +396,7 @@ class WholeContraction(Contraction):
             total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(spared, tile)
         return _with_reasons(total, spared.failed, len(rows))
 
-    def _found(self, sums: Moments, started: Started) -> Found:
+    def _found(self, sums: Moments, started: RowsLeft) -> Found:
         design = self.game.design
         values = sums["values"]
         ends = started.ends

@@ -52,12 +52,12 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Started:
+class RowsLeft:
     """Predictions and two ends of the rows that have not failed so far."""
 
     n: int
     """Number of rows in the tile, failed ones counted."""
-    at: NDArray[np.intp]
+    positions: NDArray[np.intp]
     """Positions in the tile of the rows that are left."""
     prediction: FloatArray
     """(left, k)"""
@@ -70,22 +70,25 @@ class Started:
 
     def rows_of(self, rows: FloatArray) -> FloatArray:
         """The rows (n, columns) that are left; no copy where none failed."""
-        if len(self.at) == self.n:
+        if len(self.positions) == self.n:
             return rows
-        return rows[self.at]
+        return rows[self.positions]
 
-    def without(self, failed: Mapping[int, str]) -> Started:
+    def without(self, failed: Mapping[int, str]) -> RowsLeft:
         """A copy without the rows at these positions among those that are left."""
         if not failed:
             return self
-        kept = kept_rows(len(self.at), failed)
+        kept = kept_rows(len(self.positions), failed)
         return replace(
             self,
-            at=self.at[kept],
+            positions=self.positions[kept],
             prediction=self.prediction[kept],
             ends=self.ends[kept],
             noise=self.noise[:, kept],
-            failed={**self.failed, **{int(self.at[i]): reason for i, reason in failed.items()}},
+            failed={
+                **self.failed,
+                **{int(self.positions[i]): reason for i, reason in failed.items()},
+            },
         )
 
 
@@ -155,7 +158,7 @@ class Instances:
         both = np.stack([np.broadcast_to(self.base(), prediction.shape), prediction], axis=1)
         return self.value.link(both, prediction)
 
-    def started(self, rows: FloatArray) -> Started:
+    def started(self, rows: FloatArray) -> RowsLeft:
         """Compute predictions and two ends; rows that fail are left out with a reason."""
         spared = Spared(rows)
         everything = slice(0, len(rows))
@@ -164,7 +167,7 @@ class Instances:
 
     def started_from(
         self, prediction: FloatArray, failed: Mapping[int, str], noise: FloatArray | None = None
-    ) -> Started:
+    ) -> RowsLeft:
         """As `started`, from predictions (n, k) and the noise (R, n, k) of a stochastic model."""
         n = len(prediction)
         failed = {**bad_rows(prediction), **failed}
@@ -172,7 +175,7 @@ class Instances:
         spared = Spared(prediction[at])
         ends = spared(self.ends, slice(0, len(at)), (2, self.n_outputs))
         no_noise = np.zeros((0, n, prediction.shape[1]))
-        started = Started(
+        started = RowsLeft(
             n, at, prediction[at], ends, (no_noise if noise is None else noise)[:, at], failed
         )
         return started.without(spared.failed)
@@ -254,7 +257,7 @@ class Game(Instances):
         """The prepared state of coalition tiles, joined."""
         return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))
 
-    def floored(self, found: Found, started: Started, unmet: float) -> Found:
+    def floored(self, found: Found, started: RowsLeft, unmet: float) -> Found:
         """Apply the error floor of rows whose values have not varied: see `with_floor`."""
         if found.replicates is None or not unmet:
             return found
@@ -272,7 +275,7 @@ class Game(Instances):
             return np.array(drawn)
         return None
 
-    def ranges(self, started: Started) -> FloatArray:
+    def ranges(self, started: RowsLeft) -> FloatArray:
         """The widest range (n, k') that the values of each row may have: see `ranges_of`."""
         if "extremes" not in self.cache:
             self.cache["extremes"] = self._extremes()

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.failing import Spared, kept_rows
-from dshap.attributors.game import Found, Game, Started, rows_off
+from dshap.attributors.game import Found, Game, RowsLeft, rows_off
 from dshap.attributors.unmet import with_floor
 from dshap.core.blocks import EMPTY, FULL, ROUNDING, Attribution, jackknife_errors, relative_errors
 from dshap.core.capabilities import interactions_of, rounds_of
@@ -45,9 +45,9 @@ class RoundsAttributor:
         off = rows_off(found.phi, started.ends[:, EMPTY], started.ends[:, FULL])
         found, started = _without(found, started, off)
         of_left = self.game.attribution(found, started.prediction, started.ends)
-        return of_left.placed(started.n, started.at, started.failed)
+        return of_left.placed(started.n, started.positions, started.failed)
 
-    def _found(self, rows: FloatArray, started: Started) -> tuple[Found, dict[int, str]]:
+    def _found(self, rows: FloatArray, started: RowsLeft) -> tuple[Found, dict[int, str]]:
         """Attributions after all rounds, and position -> reason of the rows that failed in one."""
         design = self.game.design
         d = self.game.design.info.n_players
@@ -94,9 +94,9 @@ class RoundsAttributor:
         return Found(phi, replicates, pairs, used), failed
 
 
-def _without(found: Found, started: Started, failed: Mapping[int, str]) -> tuple[Found, Started]:
+def _without(found: Found, started: RowsLeft, failed: Mapping[int, str]) -> tuple[Found, RowsLeft]:
     """The attributions and rows without those that failed."""
-    return found.kept(kept_rows(len(started.at), failed)), started.without(failed)
+    return found.kept(kept_rows(len(started.positions), failed)), started.without(failed)
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:

@@ -155,7 +155,7 @@ def explained(form: Quadrature, state: State, rows: FloatArray) -> tuple[FloatAr
             values = attributions(form, used, tile)
             gap = values.sum(axis=1)[:, None] + state["base"] - prediction
             found = form.checked(used, tile, values[:, :, None], gap)
-            used = found.again
+            used = found.repeat_with
         phi.append(values)
         nodes, error = max(nodes, *found.stated["nodes"]), max(error, *found.stated["node_error"])
     return np.concatenate(phi), nodes, error
