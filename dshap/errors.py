@@ -1,6 +1,7 @@
 """Every error that dshap raises on purpose; the public name of those in `dshap.core.errors`."""
 
 from dshap.core.errors import (
+    CheckFailedError,
     DamagedError,
     DoesNotFitError,
     DshapError,
@@ -11,11 +12,14 @@ from dshap.core.errors import (
     LockedError,
     NotFittedError,
     PredictError,
+    SinkError,
+    StaleSourceError,
     StoreMismatchError,
     UncheckableError,
 )
 
 __all__ = [
+    "CheckFailedError",
     "DamagedError",
     "DoesNotFitError",
     "DshapError",
@@ -26,6 +30,8 @@ __all__ = [
     "LockedError",
     "NotFittedError",
     "PredictError",
+    "SinkError",
+    "StaleSourceError",
     "StoreMismatchError",
     "UncheckableError",
 ]

@@ -78,6 +78,27 @@ class DamagedError(DshapError):
     exit_status = 7
 
 
+class CheckFailedError(DshapError):
+    """The run is over, and a [[check]] of the job is beyond its `error` bound."""
+
+    exit_status = 8
+
+
+class StaleSourceError(DshapError):
+    """The table is older than [source] freshness allows; nothing was done."""
+
+    exit_status = 9
+
+
+class SinkError(DshapError):
+    """The cubes are done, and a [[sink]] of the job is not loaded.
+
+    The same command loads it.
+    """
+
+    exit_status = 10
+
+
 class UncheckableError(InputError):
     """A store lacks the digests that its files would be checked against."""
 

@@ -27,7 +27,7 @@ from dshap.core.records import FloatArray
 MAX_NAME_BYTES = 237
 """The most bytes in the name of a store or an explanation: file systems allow 255, and a run adds
 18 while it makes a folder."""
-OF_STORES = ("rows", "state", "zarr.json")
+OF_STORES = ("keys", "parts", "prepared", "rows", "runs", "state", "zarr.json")
 """Names with a meaning of their own inside a store."""
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, get_origin
+from typing import Any
 
 from dshap.jobs.kinds import CODE, Kinds, Table
-from dshap.jobs.schema import TABLES, Job
+from dshap.jobs.schema import SEVERAL, TABLES, Job
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 REFERENCE = "#/$defs/{model}"
@@ -42,8 +42,9 @@ def _of_table(name: str, kinds: Kinds, definitions: Schema) -> Schema:
     if kinds.takes_others:
         known.append(_of_others(kinds))
     one: Schema = {"oneOf": known}
-    if get_origin(Job.model_fields[name].annotation) is list:
-        return {"type": "array", "items": one, "minItems": 1}
+    if name in SEVERAL:
+        least = int(Job.model_fields[name].is_required())
+        return {"type": "array", "items": one, "minItems": least}
     return one
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dshap.core.addresses import masked
 from dshap.jobs.kinds import Table
-from dshap.jobs.schema import Job
+from dshap.jobs.schema import SEVERAL, Job
 
 Origin = Literal["job file", "--set", "default"]
 
@@ -36,12 +36,12 @@ def keys_of(job: Job, settings: Sequence[str] = ()) -> Iterator[Key]:
     replaced = {setting.partition("=")[0].strip() for setting in settings}
     for table in Job.model_fields:
         held = getattr(job, table)
-        if table != "explain":
+        if table not in SEVERAL:
             yield from _keys_of_table(f"[{table}]", 0, held, table, replaced)
             continue
         for index, record in enumerate(held):
             within = f"{table}.{record.name}"
-            yield from _keys_of_table("[[explain]]", index, record, within, replaced)
+            yield from _keys_of_table(f"[[{table}]]", index, record, within, replaced)
 
 
 def _keys_of_table(

@@ -17,7 +17,7 @@ from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
 from dshap.jobs.kinds import Table
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
-from dshap.jobs.schema import TABLES, Job
+from dshap.jobs.schema import SEVERAL, TABLES, Job
 
 SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
@@ -117,8 +117,8 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
     place = f"[{table}]"
     entry = given.get(table, {})
     kinds = TABLES[table]
-    if table == "explain":
-        place = "[[explain]]"
+    if table in SEVERAL:
+        place = f"[[{table}]]"
         if rest:
             place = place + _label(entry, rest[0])
             entry = entry[rest.pop(0)]
@@ -139,7 +139,7 @@ def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
 
 
 def _label(entries: Any, index: int) -> str:
-    """The name of one of several [[explain]], or its number, as the end of its place."""
+    """The name of one of several tables, or its number, as the end of its place."""
     match entries[index]:
         case {"name": str(name)} if name:
             return f" {name}"
@@ -193,8 +193,12 @@ BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than
 
 
 def _rule(kind: str, context: Mapping[str, Any], message: str, place: str) -> str:
-    if place == "[[explain]]":
-        return "begin each explanation with [[explain]], in two brackets, and give at least one"
+    if place.startswith("[["):
+        noun = SEVERAL.get(place.strip("[]"))
+        if noun == "explanation":
+            return f"begin each {noun} with {place}, in two brackets, and give at least one"
+        if noun is not None:
+            return f"begin each {noun} with {place}, in two brackets"
     bounds = [f"{words} {context[name]:g}" for name, words in BOUNDS.items() if name in context]
     if bounds:
         return f"give {' and '.join(bounds)}"
@@ -212,9 +216,9 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
     Parameters
     ----------
     given : the tables
-    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; of
-        two for one key the last counts.  A value is read as TOML where it is TOML (300, 1e-4, true,
-        ["hr", "temp"], "all"), else as text.
+    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name, and
+        so for checks; of two for one key the last counts.  A value is read as TOML where it is TOML
+        (300, 1e-4, true, ["hr", "temp"], "all"), else as text.
 
     Raises
     ------
@@ -228,21 +232,20 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
         name, dot, key = place.strip().partition(".")
         if not (equals and dot and name and key):
             raise InputError(f"--set {setting}: {FORM}")
-        if name == "explain":
-            table = _explanation(tables, setting, key)
+        if name in SEVERAL:
+            table = _one_of_several(tables, name, setting, key)
+            key = key.rpartition(".")[2]
         else:
             table = tables.setdefault(name, {})
-        if name == "explain":
-            key = key.rpartition(".")[2]
         if not isinstance(table, dict) or "." in key:
             raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
         table[key] = _value(text.strip())
     return tables
 
 
-def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
-    """The table [[explain]] named before the key in "NAME.KEY"."""
-    entries = tables.get("explain")
+def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: str) -> Any:
+    """The table [[kind]], such as [[explain]], named before the key in "NAME.KEY"."""
+    entries = tables.get(kind)
     if isinstance(entries, list):
         named = {str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)}
     else:
@@ -250,12 +253,12 @@ def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
     name, dot, _ = place.rpartition(".")
     if not dot:
         raise InputError(
-            f"--set {setting}: [[explain]] is a list of tables, so name one: "
-            f"explain.NAME.{place}=…, NAME one of "
+            f"--set {setting}: [[{kind}]] is a list of tables, so name one: "
+            f"{kind}.NAME.{place}=…, NAME one of "
             f"{', '.join(named) or 'none'}"
         )
     if name not in named:
-        raise InputError(f"--set {setting}: {unknown_name('explanation', name, named)}")
+        raise InputError(f"--set {setting}: {unknown_name(SEVERAL[kind], name, named)}")
     return named[name]
 
 

@@ -24,6 +24,7 @@ from dshap.jobs.arguments import (
     TREE_PARTS,
     VALUE_PARTS,
 )
+from dshap.jobs.checks import CHECKS, check_checks
 from dshap.jobs.fields import (
     Count,
     FolderName,
@@ -286,6 +287,7 @@ class Job(Table):
     cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = KindTable(kind="none")
     run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
+    check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
 
     @model_validator(mode="before")
     @classmethod
@@ -302,6 +304,7 @@ class Job(Table):
             self._check_given()
         else:
             self._check_fitted()
+        check_checks(self.check, {explain.name: explain for explain in self.explain})
         return self
 
     def _check_fitted(self) -> None:
@@ -425,8 +428,11 @@ TABLES: Mapping[str, Kinds] = {
     "cluster": CLUSTERS,
     "run": one_kind(Run),
     "report": one_kind(Report),
+    "check": CHECKS,
 }
 """Table of a job file -> its kinds."""
+SEVERAL = {"explain": "explanation", "check": "check"}
+"""Table of which a job file may have several, in two brackets -> the noun for one of them."""
 
 
 def _check_texts(job: Job) -> None:

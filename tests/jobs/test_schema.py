@@ -203,8 +203,7 @@ NOT_BUILT = [
 UNKNOWN = [
     (
         ("modle", {}),
-        "unknown table 'modle'; did you mean 'model'? Allowed: cluster, design, explain, job, "
-        "model,",
+        "unknown table 'modle'; did you mean 'model'? Allowed: check, cluster, ",
     ),
     (
         ("model.landmark", 3),
@@ -351,11 +350,11 @@ WRONG = [
     ),
     (
         ("explain.0.name", "state"),
-        "'rows', 'state' and 'zarr.json' belong to the store: choose another name",
+        "'state' and 'zarr.json' belong to the store: choose another name",
     ),
     (
         ("explain.0.name", "zarr.json"),
-        "'rows', 'state' and 'zarr.json' belong to the store: choose another name",
+        "'state' and 'zarr.json' belong to the store: choose another name",
     ),
     (
         ("explain.0.name", "n" * 256),

@@ -1,0 +1,352 @@
+"""Checks of a finished run: the tables [[check]] of a job, and the judgement over their bounds.
+
+Every check measures one number of a finished cube and holds it against `warn` and `error`.  A
+number that lies on a bound passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.records import FloatArray
+from dshap.jobs.fields import NotEmpty
+from dshap.jobs.kinds import Kinds, KindTable
+from dshap.jobs.run_record import (
+    CheckResult,
+    CheckStatus,
+    EarlierRuns,
+    ExplanationFacts,
+    RunFacts,
+    RunRecord,
+    read_records,
+)
+
+Bound = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+PREVIOUS = "previous"
+"""The word for the run before, in `against`."""
+COMING = ("psi", "wasserstein")
+"""Metrics of drift that take the histograms of the explained columns."""
+
+
+class Measured(NamedTuple):
+    """The number that a check is about."""
+
+    value: float | None
+    """The number; None where there is none."""
+    said: str
+    """The number in words, or why there is none."""
+
+
+class CheckTable(KindTable):
+    """A table [[check]]: it warns or fails where its number lies beyond a bound."""
+
+    is_floor: ClassVar[bool] = False
+    """Whether numbers below the bounds are the worse ones; else those above."""
+
+    name: str = ""
+    """The name in messages and records; left out, the kind, after the explanation where there are
+    several."""
+    explain: str = ""
+    """The name of the explanation; it may be left out where the job has one only."""
+    warn: Bound | None = None
+    """The bound beyond which the run warns."""
+    error: Bound | None = None
+    """The bound beyond which the run ends with exit status 8."""
+    blocks_sinks: bool = False
+    """Whether it is judged before the sinks, which are not loaded where it fails."""
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> CheckTable:
+        if self.warn is None and self.error is None:
+            raise ValueError(
+                f'kind = "{self.kind}" judges nothing without a bound: give warn, error or both'
+            )
+        if (
+            self.warn is not None
+            and self.error is not None
+            and self.is_beyond(self.warn, self.error)
+        ):
+            raise ValueError(
+                f"warn = {self.warn:g} and error = {self.error:g}: it would fail before it warns; "
+                f"give a warn of {self.allowed(self.error)}"
+            )
+        return self
+
+    def is_beyond(self, value: float, bound: float) -> bool:
+        """Whether a number is worse than a bound."""
+        if self.is_floor:
+            return value < bound
+        return value > bound
+
+    def allowed(self, bound: float) -> str:
+        """The numbers that pass a bound, in words."""
+        if self.is_floor:
+            return f"at least {bound:g}"
+        return f"at most {bound:g}"
+
+    @property
+    def measures(self) -> str:
+        """The word for what is measured, where a kind can measure several things."""
+        return str(dict(self).get("metric", ""))
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        """The number of a finished explanation, given earlier runs of the store, newest first."""
+        raise NotImplementedError
+
+
+class AdditivityCheck(CheckTable):
+    """A check of max |Σφ + base value − prediction| over the rows, in units of the output."""
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        residuals = [each for each in facts.accuracy.get("residual", ()) if each is not None]
+        if not residuals:
+            return Measured(None, "no row has attributions")
+        value = max(residuals)
+        return Measured(value, f"|Σφ + base value − prediction| is at most {value:.2g}")
+
+
+class FailedRowsCheck(CheckTable):
+    """A check of the rows without attributions; it decides in the place of exit status 5."""
+
+    metric: Literal["rows", "share"] = "rows"
+    """The number of failed rows, or their share of all rows."""
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        share = facts.failed / max(facts.rows, 1)
+        said = f"{facts.failed:,} of {facts.rows:,} rows failed"
+        if self.metric == "share":
+            return Measured(share, f"{said}, {share:.3%}")
+        return Measured(float(facts.failed), said)
+
+
+class RowCountCheck(CheckTable):
+    """A check of the rows of the table; fewer are worse."""
+
+    is_floor = True
+    metric: Literal["rows", "ratio"] = "rows"
+    """The number of rows, or its ratio to that of the run before."""
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        said = f"the table has {facts.rows:,} rows"
+        if self.metric == "rows":
+            return Measured(float(facts.rows), said)
+        before = _rows_before(facts.name, earlier)
+        if not before:
+            return Measured(None, f"{said}, and no earlier run has any to compare with")
+        ratio = facts.rows / before
+        return Measured(ratio, f"{said}, {ratio:.3g} × the {before:,} of the run before")
+
+
+def _rows_before(explain: str, earlier: Iterable[RunRecord]) -> int:
+    """The rows of an explanation in the newest earlier run that has any; 0 where none has."""
+    found = (each.explanation(explain) for each in earlier)
+    counts = (int(each["adapter_response"]["rows_affected"]) for each in found if each is not None)
+    return next((count for count in counts if count), 0)
+
+
+class QualityCheck(CheckTable):
+    """A check of MSE_v, the largest of all outputs; it needs [[explain]] quality_rows."""
+
+    metric: Literal["mse", "share_of_variance"] = "mse"
+    """MSE_v in squared units of the output, or divided by the variance of the predictions."""
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        note = facts.accuracy.get("mse_v", {})
+        found = [each for each in note.get(self.metric, ()) if each is not None]
+        if not found:
+            return Measured(None, "MSE_v was not measured in this run")
+        value = max(found)
+        return Measured(value, f"MSE_v is {value:.4g}{_UNITS[self.metric]}")
+
+
+_UNITS = {"mse": "", "share_of_variance": " of the variance"}
+
+
+class DriftCheck(CheckTable):
+    """A check of the global ranking of the columns against that of an earlier run."""
+
+    is_floor = True
+    metric: Literal["ndcg"] = "ndcg"
+    """NDCG of tonight's mean |φ| by the earlier one: 1 for the same order, of several outputs the
+    smallest."""
+    against: NotEmpty = PREVIOUS
+    """The run to compare with: "previous", or the id of a run of the store."""
+
+    @field_validator("metric", mode="before")
+    @classmethod
+    def _refuse_coming(cls, given: Any) -> Any:
+        if given in COMING:
+            raise ValueError(
+                f'"{given}" compares histograms, which cubes do not keep yet: give metric = "ndcg"'
+            )
+        return given
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        before = self._before(facts.name, earlier)
+        if before is None:
+            return Measured(None, "there is no earlier run to compare with")
+        if not facts.ranking:
+            return Measured(None, "no row has attributions")
+        ranking = before.ranking(facts.name)
+        scores = {
+            output: ndcg_of_rankings(ranking.get(output, {}), now)
+            for output, now in facts.ranking.items()
+        }
+        output = min(scores, key=lambda name: scores[name])
+        said = f"NDCG of the ranking is {scores[output]:.4f} against run {before.run_id}"
+        if len(scores) > 1:
+            said += f" ({output})"
+        return Measured(scores[output], said)
+
+    def _before(self, explain: str, earlier: Iterable[RunRecord]) -> RunRecord | None:
+        """The run to compare with."""
+        wanted = self.against
+        ranked = (each for each in earlier if each.ranking(explain))
+        return next((each for each in ranked if wanted in (PREVIOUS, each.run_id)), None)
+
+
+CHECKS = Kinds(
+    "kind",
+    {
+        "additivity": AdditivityCheck,
+        "failed_rows": FailedRowsCheck,
+        "row_count": RowCountCheck,
+        "mse_v": QualityCheck,
+        "drift": DriftCheck,
+    },
+    CheckTable,
+)
+
+
+def check_checks(checks: Sequence[CheckTable], explains: Mapping[str, Any]) -> None:
+    """Raise a ValueError where a check names no explanation of the job, or could never be judged.
+
+    `explains` has the table of each explanation by its name.
+    """
+    for check in checks:
+        name = f"[[check]] {check.name or check.kind}"
+        if not check.explain and len(explains) > 1:
+            raise ValueError(
+                f"{name}: the job has {len(explains)} explanations: give explain = one of "
+                f"{', '.join(explains)}"
+            )
+        if check.explain and check.explain not in explains:
+            raise ValueError(f"{name} {unknown_name('explain', check.explain, explains)}")
+        explain = check.explain or next(iter(explains))
+        if check.kind == "mse_v" and explains[explain].n_quality_rows is None:
+            raise ValueError(
+                f"{name}: MSE_v is measured where [[explain]] {explain} has quality_rows: give both"
+            )
+    names = [check_name(check, explains) for check in checks]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two [[check]] are named {twice[0]!r}: give each a name of its own")
+
+
+def check_name(check: CheckTable, explains: Iterable[str]) -> str:
+    """The name of a check in messages and records."""
+    if check.name:
+        return check.name
+    if len(list(explains)) > 1:
+        return f"{check.explain}.{check.kind}"
+    return check.kind
+
+
+def refuse_unknown_runs(checks: Sequence[CheckTable], store: Path) -> None:
+    """Raise an InputError where a check compares with a run that the store does not know.
+
+    It is asked before anything is read.
+    """
+    wanted = {check.against for check in checks if isinstance(check, DriftCheck)} - {PREVIOUS}
+    if not wanted:
+        return
+    known = [each.run_id for each in read_records(store) if each.is_over]
+    for run_id in sorted(wanted - set(known)):
+        raise InputError(f"[[check]] drift against: {unknown_name('run', run_id, known)}")
+
+
+def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Path) -> tuple[CheckResult, ...]:
+    """Judge the checks over the explanations of a run.
+
+    Parameters
+    ----------
+    checks : sequence of CheckTable
+        Those to judge, in their order; those with `blocks_sinks` before the sinks are loaded.
+    facts : RunFacts
+        The facts of the run, with its explanations.
+    store : Path
+        The store of the job, whose earlier runs are compared with.
+    """
+    explanations = {each.name: each for each in facts.explanations}
+    earlier = EarlierRuns(store, facts.run_id)
+    results = []
+    for check in checks:
+        explain = check.explain or next(iter(explanations), "")
+        name = check_name(check, explanations)
+        if explain in explanations and explanations[explain].cube is not None:
+            measured = check.measured(explanations[explain], earlier)
+        else:
+            measured = Measured(None, "the explanation has no cube")
+        results.append(_result(check, name, explain, measured))
+    return tuple(results)
+
+
+def _result(check: CheckTable, name: str, explain: str, measured: Measured) -> CheckResult:
+    status, bound = _status(check, measured.value)
+    message = measured.said
+    if status in ("warn", "error") and bound is not None:
+        message = f"{message}; {status} = {bound:g} allows {check.allowed(bound)}"
+    if status == "skipped":
+        message = f"not judged: {message}"
+    return CheckResult(
+        name, status, measured.value, bound, message, check.kind, explain, check.measures
+    )
+
+
+def _status(check: CheckTable, value: float | None) -> tuple[CheckStatus, float | None]:
+    """The status that a number gives, and the bound that it follows from."""
+    if value is None or math.isnan(value):
+        return "skipped", None
+    if check.error is not None and check.is_beyond(value, check.error):
+        return "error", check.error
+    if check.warn is not None and check.is_beyond(value, check.warn):
+        return "warn", check.warn
+    if check.warn is not None:
+        return "pass", check.warn
+    return "pass", check.error
+
+
+def ndcg_of_rankings(before: Mapping[str, float], now: Mapping[str, float]) -> float:
+    """NDCG of the order of `now` where `before` says what each feature is worth.
+
+    A feature that one of them lacks is worth 0 there.
+    """
+    features = list({**before, **now})
+    worth = np.array([before.get(feature) or 0.0 for feature in features])
+    score = np.array([now.get(feature) or 0.0 for feature in features])
+    return ndcg(worth, score)
+
+
+def ndcg(worth: FloatArray, score: FloatArray) -> float:
+    """The normalised discounted cumulative gain of d things: Σ_r worth_(r) / log2(1 + r) over the
+    ranks r = 1 to d by `score`, largest first, divided by that of the best order.
+
+    Things of one score share the mean of their worths.  It is 1 where nothing is worth anything.
+
+    Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM
+    Transactions on Information Systems 20 (2002), with the gain itself as worth.
+    """
+    discounts = 1.0 / np.log2(np.arange(len(worth)) + 2.0)  # (d,)
+    best = float(np.sort(worth)[::-1] @ discounts)
+    if best == 0.0:
+        return 1.0
+    _, group, counts = np.unique(-score, return_inverse=True, return_counts=True)
+    means = np.bincount(group, weights=worth) / counts
+    shares = np.diff(np.cumsum(discounts)[np.cumsum(counts) - 1], prepend=0.0)
+    return float(means @ shares) / best
