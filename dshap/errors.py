@@ -3,6 +3,7 @@
 from dshap.core.errors import (
     CheckFailedError,
     DamagedError,
+    DatabaseError,
     DoesNotFitError,
     DshapError,
     EmptyTableError,
@@ -21,6 +22,7 @@ from dshap.core.errors import (
 __all__ = [
     "CheckFailedError",
     "DamagedError",
+    "DatabaseError",
     "DoesNotFitError",
     "DshapError",
     "EmptyTableError",

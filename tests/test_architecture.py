@@ -38,6 +38,7 @@ OWNERS = {
     "zarr": {"cube"},
     "xarray": {"cube"},
     "pyarrow": {"tables"},
+    "adbc_driver_manager": {"tables"},
 }
 """Package -> the only folders that may import it."""
 HEAVY = (*OWNERS, "pandas")

@@ -50,6 +50,12 @@ _VALUE = re.compile(
     rf"((?<![a-z])(?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)[^\s&;'\"]+", re.IGNORECASE
 )
 """Pattern of a secret's name and value, as in ?password=…&X-Amz-Signature=… and AccountKey=…;"""
+_SECRET = re.compile(rf"(?<![a-z])(?:{_NAMES})(?![a-z])", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option of this name holds a secret, like "adbc.snowflake.sql.auth_token"."""
+    return _SECRET.search(name.replace("_", " ")) is not None or _SECRET.search(name) is not None
 
 
 def scheme_of(text: str) -> str:

@@ -57,6 +57,13 @@ class PredictError(InputError):
     """A predict function failed or returned the wrong shape."""
 
 
+class DatabaseError(InputError):
+    """A database refused a statement or a connection; the message has its own words, masked."""
+
+    sqlstate: str = ""
+    """The five characters by which SQL names the error; empty where the driver gives none."""
+
+
 class DoesNotFitError(MemoryError, DshapError):  # only in this order does it unpickle as itself
     """The plan needs more memory than there is; raised before anything starts."""
 

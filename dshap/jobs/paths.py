@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,46 +11,11 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, Field
 from pydantic.fields import FieldInfo
 
-from dshap.core.addresses import reason_to_refuse
+from dshap.core.addresses import reason_to_refuse, scheme_of
+from dshap.core.environment import with_environment, without_environment
+from dshap.core.errors import InputError
 from dshap.core.rules import as_path
-
-_BRACES = re.compile(r"\{\{(.*?)\}\}")
-_CALL = re.compile(
-    r"""\s*env_var\(\s*
-    (?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*
-    (?:,\s*(?P<mark>["'])(?P<default>.*?)(?P=mark)\s*)?
-    \)\s*""",
-    re.VERBOSE,
-)
-
-
-def with_environment(text: str) -> str:
-    """Replace ``{{ env_var(NAME) }}`` or ``{{ env_var(NAME, "…") }}`` by the variable's value.
-
-    Raises
-    ------
-    ValueError
-        A variable that is not set and has no default, or something else in braces.
-    """
-
-    def value(found: re.Match[str]) -> str:
-        call = _CALL.fullmatch(found.group(1))
-        if call is None:
-            raise ValueError(
-                f"{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ "
-                f'env_var(NAME, "default") }}}}'
-            )
-        name = call["name"]
-        default = call["default"]
-        given = os.environ.get(name, default)
-        if given is None:
-            raise ValueError(
-                f"the environment variable {name} is not set: set it, or give a default, "
-                f'{{{{ env_var({name}, "default") }}}}'
-            )
-        return given
-
-    return _BRACES.sub(value, text)
+from dshap.tables.databases import IN_FILES, Database, file_of, secrets_of
 
 
 def path_of(text: str, noun: str, folder: Path | None = None) -> str:
@@ -60,7 +24,8 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     Parameters
     ----------
     text : a path, with "~", variables, or file:// before it
-    noun : the kind of thing at the path, "store", "table", "file" or "picture"
+    noun : the kind of thing at the path, "store", "table", "file", "picture", "database" (an
+        address) or "profile" (a name, or a path that ends in .toml)
     folder : the folder that it is relative to; the working directory where None
 
     Raises
@@ -71,9 +36,30 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     given = with_environment(text)
     if not given:
         raise ValueError("the path is empty: give one")
+    if noun == "database":
+        return _address_of(text, given, folder)
+    if noun == "profile" and not given.endswith(".toml"):
+        return given
     if reason := reason_to_refuse(given, noun):
         raise ValueError(reason)
     return os.path.normpath(as_path("the path", given, noun, folder))
+
+
+def _address_of(text: str, given: str, folder: Path | None) -> str:
+    """The address of a database: a file's is absolute, another stays as it is written.
+
+    So the values of the environment stand nowhere in a job.
+    """
+    if scheme_of(given) in IN_FILES:
+        path = as_path("the path", file_of(given), "database", folder)
+        return f"{scheme_of(given)}:///{os.path.normpath(path)}"
+    Database(given)
+    if secrets_of(without_environment(text)):
+        raise ValueError(
+            "the password stands in the job file: write {{ env_var(NAME) }} in its place, or leave "
+            "it out and set PGPASSWORD or PGPASSFILE"
+        )
+    return text
 
 
 @dataclass(frozen=True)
@@ -98,8 +84,28 @@ StorePath = Annotated[_Text, AfterValidator(PathKey("store"))]
 TablePath = Annotated[_Text, AfterValidator(PathKey("table"))]
 FilePath = Annotated[_Text, AfterValidator(PathKey("file"))]
 PicturePath = Annotated[_Text, AfterValidator(PathKey("picture"))]
+DatabaseAddress = Annotated[_Text, AfterValidator(PathKey("database"))]
+"""The type of a database's address, whose secrets stay where the environment has them."""
+ConnectionProfile = Annotated[_Text, AfterValidator(PathKey("profile"))]
+"""The type of a connection profile's name or path."""
 Address = Annotated[_Text, AfterValidator(with_environment)]
 """The type of a scheduler's address."""
+
+
+def database_of(uri: str | None, connection: str | None) -> Database:
+    """Build the database of the keys `uri` and `connection`, with the secrets of the environment.
+
+    Raises
+    ------
+    InputError
+        None of both, both, or a variable that is not set.
+    """
+    try:
+        return Database(uri=with_environment(uri or ""), connection=connection or "")
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"uri: {error}") from None
 
 
 def path_key(field: FieldInfo | None) -> PathKey | None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dshap.core.environment import with_environment
 from dshap.core.errors import InputError
 from dshap.jobs import load_job, parse_job
-from dshap.jobs.paths import path_key, path_of, with_environment
+from dshap.jobs.paths import database_of, path_key, path_of
 from dshap.jobs.schema import TABLES
 from tests.jobs.job_files import JOB, changed, write_job
 
@@ -150,3 +151,41 @@ def test_settings_have_variables_too(monkeypatch, tmp_path):
     monkeypatch.setenv("PLACE", "/data")
     job = load_job(write_job(tmp_path, JOB), ["job.store={{ env_var(PLACE) }}/a.zarr"])
     assert job.job.store == "/data/a.zarr"
+
+
+def test_the_file_of_a_database_is_relative_to_the_job(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOP", "shop.duckdb")
+    absolute = f"duckdb:///{tmp_path}/build/shop.duckdb"
+    assert absolute.startswith("duckdb:////")
+    assert path_of("duckdb:///build/shop.duckdb", "database", tmp_path) == absolute
+    assert path_of("duckdb:///build/{{ env_var(SHOP) }}", "database", tmp_path) == absolute
+    assert path_of(absolute, "database", tmp_path / "other") == absolute
+    assert path_of("sqlite:///a.db", "database", tmp_path) == f"sqlite:///{tmp_path}/a.db"
+    assert path_of("profiles/night.toml", "profile", tmp_path) == f"{tmp_path}/profiles/night.toml"
+    assert path_of("night", "profile", tmp_path) == "night"
+
+
+def test_a_job_keeps_no_secret_of_a_database(monkeypatch):
+    monkeypatch.setenv("PW", "hush hush")
+    given = "postgresql://me:{{ env_var(PW) }}@host/db"
+    assert path_of(given, "database") == given
+    assert database_of(given, None).uri == "postgresql://me:hush%20hush@host/db"
+    whole = "{{ env_var(WAREHOUSE) }}"
+    monkeypatch.setenv("WAREHOUSE", "postgresql://me:hush@host/db")
+    assert path_of(whole, "database") == whole
+    monkeypatch.delenv("PW")
+    with pytest.raises(ValueError, match="PW is not set"):
+        path_of(given, "database")
+    with pytest.raises(InputError, match="uri: the environment variable PW is not set"):
+        database_of(given, None)
+    with pytest.raises(InputError, match="give one of them"):
+        database_of(None, None)
+
+
+def test_a_password_in_the_job_file_itself_is_refused_and_not_shown():
+    for uri in ("postgresql://me:hush@host/db", "postgresql://host/db?password=hush"):
+        with pytest.raises(ValueError, match="the password stands in the job file") as raised:
+            path_of(uri, "database")
+        assert "hush" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"uri begins with mysql://"):
+        path_of("mysql://me@host/db", "database")

@@ -1,0 +1,73 @@
+"""Values of the environment in texts that a user writes: {{ env_var(NAME) }}, the one notation."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote
+
+_BRACES = re.compile(r"\{\{(.*?)\}\}")
+_CALL = re.compile(
+    r"""\s*env_var\(\s*
+    (?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*
+    (?:,\s*(?P<mark>["'])(?P<default>.*?)(?P=mark)\s*)?
+    \)\s*""",
+    re.VERBOSE,
+)
+_BEFORE_USER = re.compile(r"[a-z][a-z0-9+.-]+://[^/?#]*", re.IGNORECASE)
+"""Pattern of an address up to a place in its user and password."""
+
+
+def with_environment(text: str) -> str:
+    """Replace ``{{ env_var(NAME) }}`` or ``{{ env_var(NAME, "…") }}`` by the variable's value.
+
+    A user or password of an address, as in ``scheme://user:{{ env_var(NAME) }}@host``, is written
+    as addresses have it: the variable holds the bare password, and its spaces, %, @ and / do no
+    harm.
+
+    Raises
+    ------
+    ValueError
+        A variable that is not set and has no default, or something else in braces.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        given = _value_of(found)
+        before = text[: found.start()]
+        is_of_user = (
+            _BEFORE_USER.fullmatch(without_environment(before)) and "@" in text[found.end() :]
+        )
+        if is_of_user:
+            return quote(given, safe="")
+        return given
+
+    return _BRACES.sub(value, text)
+
+
+def values_in(text: str) -> list[str]:
+    """List the values of the environment that a text names, as `with_environment` finds them."""
+    return [_value_of(found) for found in _BRACES.finditer(text)]
+
+
+def without_environment(text: str) -> str:
+    """Leave out what `with_environment` would replace: what remains stands in the text itself."""
+    return _BRACES.sub("", text)
+
+
+def _value_of(found: re.Match[str]) -> str:
+    """The value that one pair of braces stands for."""
+    call = _CALL.fullmatch(found.group(1))
+    if call is None:
+        raise ValueError(
+            f"{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ "
+            f'env_var(NAME, "default") }}}}'
+        )
+    name = call["name"]
+    default = call["default"]
+    given = os.environ.get(name, default)
+    if given is None:
+        raise ValueError(
+            f"the environment variable {name} is not set: set it, or give a default, "
+            f'{{{{ env_var({name}, "default") }}}}'
+        )
+    return given

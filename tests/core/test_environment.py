@@ -1,0 +1,36 @@
+"""Values of the environment in texts: replaced, encoded in an address, named where unset."""
+
+from __future__ import annotations
+
+import pytest
+
+from dshap.core.environment import values_in, with_environment, without_environment
+
+PASSWORD = "a b%41@c/d"
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        ("{{ env_var(PW) }}", PASSWORD),
+        ("postgresql://me:{{ env_var(PW) }}@host/db", "postgresql://me:a%20b%2541%40c%2Fd@host/db"),
+        ("postgresql://{{ env_var(PW) }}@host", "postgresql://a%20b%2541%40c%2Fd@host"),
+        # no user, so nothing is encoded
+        ("postgresql://{{ env_var(HOST) }}/db", "postgresql://server:5432/db"),
+        ("postgresql://me:x@{{ env_var(HOST) }}/db", "postgresql://me:x@server:5432/db"),
+        ("tls://host/{{ env_var(PW) }}/a@b", f"tls://host/{PASSWORD}/a@b"),
+    ],
+)
+def test_a_user_or_password_is_encoded_as_addresses_have_it(monkeypatch, text, replaced):
+    monkeypatch.setenv("PW", PASSWORD)
+    monkeypatch.setenv("HOST", "server:5432")
+    assert with_environment(text) == replaced
+
+
+def test_what_stands_in_a_text_itself_and_what_is_of_the_environment(monkeypatch):
+    monkeypatch.setenv("PW", PASSWORD)
+    text = 'postgresql://me:{{ env_var(PW) }}@{{ env_var("NOWHERE", "here") }}/db'
+    assert values_in(text) == [PASSWORD, "here"]
+    assert without_environment(text) == "postgresql://me:@/db"
+    with pytest.raises(ValueError, match="the environment variable NOWHERE is not set"):
+        values_in("{{ env_var(NOWHERE) }}")
