@@ -2,8 +2,9 @@
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
 holds another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged,
-11 the store holds nothing that it could be checked against, 130 interrupted (the same command
-resumes).
+8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the store holds
+nothing that it could be checked against, 130 interrupted (the same command resumes).  Of several at
+once the first of 7, 10, 5, 8 counts.
 """
 
 from __future__ import annotations
@@ -17,22 +18,26 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from dshap.core.errors import DshapError, InputError, unknown_name
-from dshap.core.printing import dated, one_line, printable
+from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
 
 if TYPE_CHECKING:
     from dshap.engine import Progress
-    from dshap.jobs import JobSummary
+    from dshap.jobs import Job, JobSummary, RecordedRun
 
 INTERRUPTED = 130
 BUG = 1
 BAD_INPUT = 2
+LAST_STATUS = 11
+"""The largest exit status with a meaning, below that of an interrupted run."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -67,7 +72,7 @@ def _usage_in_one_line() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        _tell(_usage(error))
+        LOGS["text"].tell(_usage(error))
         raise click.exceptions.Exit(BAD_INPUT) from error
 
 
@@ -101,13 +106,14 @@ def command(function: Callable[..., None]) -> click.Command:
 
     @functools.wraps(function)
     def guarded(*args: Any, quiet: bool, verbose: bool, **options: Any) -> None:
-        _set_up(quiet, verbose)
+        log = LOGS[options.get("log", "text")]
+        _set_up(quiet, verbose, log)
         try:
             function(*args, quiet=quiet, **options)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except (Exception, KeyboardInterrupt) as error:
-            _give_up(error, verbose)
+            _give_up(error, verbose, log)
 
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Results as JSON."),
@@ -120,7 +126,7 @@ def command(function: Callable[..., None]) -> click.Command:
     return cli.command()(guarded)
 
 
-def _set_up(quiet: bool, verbose: bool) -> None:
+def _set_up(quiet: bool, verbose: bool, log: _Log) -> None:
     """Send logs to standard error, and let SIGTERM act like Ctrl-C.
 
     Locks and clusters are then released.
@@ -132,13 +138,9 @@ def _set_up(quiet: bool, verbose: bool) -> None:
     else:
         level = logging.WARNING
     logs = logging.StreamHandler(sys.stderr)
-    if sys.stderr.isatty():
-        times = ""
-    else:
-        times = "%(asctime)s "
-    logs.setFormatter(_PrintableLogs(f"{times}%(name)s: %(message)s", TIME_FORMAT))
+    logs.setFormatter(log.formatter())
     logging.basicConfig(level=level, handlers=[logs])
-    warnings.showwarning = _warn
+    warnings.showwarning = partial(_warn, log)
     if quiet:
         warnings.simplefilter("ignore")
     signal.signal(signal.SIGTERM, _interrupt)
@@ -151,7 +153,76 @@ class _PrintableLogs(logging.Formatter):
         return "\n".join(map(printable, super().format(record).splitlines()))
 
 
+class _JsonLogs(logging.Formatter):
+    """A log formatter whose lines are JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json_line(
+            "log", level=record.levelname, name=record.name, message=super().format(record)
+        )
+
+
+class _Log:
+    """Lines on standard error for people, with the time where that is no terminal."""
+
+    def tell(self, text: str, level: str = "error", **facts: Any) -> None:
+        """Print one line; `facts` are for machines."""
+        if level == "warning":
+            text = f"warning: {text}"
+        line = f"dshap: {one_line(text)}"
+        click.echo(line if sys.stderr.isatty() else dated(line), err=True)
+
+    def trace(self, error: BaseException) -> None:
+        """Print the traceback of an error."""
+        text = "".join(traceback.format_exception(error))
+        click.echo("\n".join(map(printable, text.splitlines())), err=True)
+
+    def formatter(self) -> logging.Formatter:
+        """The formatter of log records."""
+        if sys.stderr.isatty():
+            times = ""
+        else:
+            times = "%(asctime)s "
+        return _PrintableLogs(f"{times}%(name)s: %(message)s", TIME_FORMAT)
+
+    def progress(self) -> Progress:
+        """The display of a run."""
+        from dshap.engine import LineProgress
+
+        return LineProgress(sys.stderr)
+
+    def close(self, facts: dict[str, Any]) -> None:
+        """Print the facts of a run that is over; people read them on standard output."""
+
+
+class _JsonLog(_Log):
+    """Lines on standard error for machines: JSON objects."""
+
+    def tell(self, text: str, level: str = "error", **facts: Any) -> None:
+        click.echo(json_line(level, message=one_line(text), **facts), err=True)
+
+    def trace(self, error: BaseException) -> None:
+        text = "".join(traceback.format_exception(error))
+        click.echo(json_line("traceback", text=text), err=True)
+
+    def formatter(self) -> logging.Formatter:
+        return _JsonLogs()
+
+    def progress(self) -> Progress:
+        from dshap.engine import JsonProgress
+
+        return JsonProgress(sys.stderr)
+
+    def close(self, facts: dict[str, Any]) -> None:
+        click.echo(json_line("run", **facts), err=True)
+
+
+LOGS = {"text": _Log(), "json": _JsonLog()}
+"""Value of --log -> the lines on standard error."""
+
+
 def _warn(
+    log: _Log,
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -160,13 +231,7 @@ def _warn(
     line: str | None = None,
 ) -> None:
     """Print a warning of Python in one line, without its place in the code."""
-    _tell(f"warning: {message}")
-
-
-def _tell(text: str) -> None:
-    """Print one line on standard error, with the time where that is no terminal."""
-    line = f"dshap: {one_line(text)}"
-    click.echo(line if sys.stderr.isatty() else dated(line), err=True)
+    log.tell(str(message), "warning")
 
 
 def _interrupt(*_: Any) -> NoReturn:
@@ -174,14 +239,11 @@ def _interrupt(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _give_up(error: BaseException, verbose: bool) -> NoReturn:
+def _give_up(error: BaseException, verbose: bool, log: _Log) -> NoReturn:
     if verbose:
-        click.echo(
-            "\n".join(map(printable, "".join(traceback.format_exception(error)).splitlines())),
-            err=True,
-        )
+        log.trace(error)
     message, status = _ending(error)
-    _tell(message)
+    log.tell(message, exit_status=status)
     raise click.exceptions.Exit(status)
 
 
@@ -206,12 +268,12 @@ def _is_interrupt(error: BaseException | None) -> bool:
     )
 
 
-def _progress(quiet: bool) -> Progress:
-    from dshap.engine import LineProgress, SilentProgress
+def _progress(quiet: bool, log: str = "text") -> Progress:
+    from dshap.engine import SilentProgress
 
     if quiet:
         return SilentProgress()
-    return LineProgress(sys.stderr)
+    return LOGS[log].progress()
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
@@ -235,15 +297,38 @@ SET = click.option(
 STORE = click.argument("store", metavar="STORE")
 
 
+class _Date(click.ParamType[date]):
+    """A date like 2026-11-27."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> date:
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no date: give one like 2026-11-27", param, ctx)
+
+
+AS_OF = click.option(
+    "--as-of",
+    metavar="DATE",
+    type=_Date(),
+    help="The date of {as_of} in the query of [source], like 2026-11-27; today in UTC where left out.",
+)
+
+
 @command
 @JOB
 @SET
-def plan(job_file: str, settings: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+@AS_OF
+def plan(
+    job_file: str, settings: tuple[str, ...], as_of: date | None, as_json: bool, quiet: bool
+) -> None:
     """Show the stages, tasks and bytes of a job; nothing is started or written."""
     from dshap.jobs import load_job, plan_job
 
     job = load_job(job_file, settings)
-    planned = plan_job(job)
+    planned = plan_job(job, as_of)
     _print(str(planned).splitlines(), planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 
@@ -292,31 +377,79 @@ def schema(as_json: bool, quiet: bool) -> None:
     type=float,
     help="How long a cluster may be without a worker; [cluster] wait, or 120, where left out.",
 )
+@AS_OF
+@click.option(
+    "--skip-code",
+    metavar="N",
+    type=int,
+    default=0,
+    help="The exit status of a run that has nothing to do, such as 99, which Airflow shows as "
+    "skipped; 0 where left out.",
+)
+@click.option(
+    "--log",
+    type=click.Choice(list(LOGS)),
+    default="text",
+    help="Lines on standard error for people (text), or for machines (json).",
+)
 def run(
     job_file: str,
     settings: tuple[str, ...],
     reread: bool,
     wait_s: float | None,
+    as_of: date | None,
+    skip_code: int,
+    log: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.core.options import RULES
-    from dshap.jobs import job_summary, load_job, run_job
+    from dshap.jobs import Command, error_of, load_job, run_recorded
     from dshap.report import require_matplotlib
 
+    _check_skip_code(skip_code)
     if wait_s is not None:
         wait_s = RULES["wait"]("--wait", wait_s)
     job = load_job(job_file, settings)
     if job.report.picture:
         require_matplotlib()
-    result = run_job(job, _progress(quiet), trusts_files=not reread, wait_s=wait_s)
-    shown = job_summary(job, result)
+    given = Command(job_file, settings, as_of, reread, wait_s)
+    ended = run_recorded(job, _progress(quiet, log), given)
+    _show_run(job, ended, LOGS[log], as_json, quiet)
+    if error := error_of(ended.facts):
+        raise error
+    if skip_code and not ended.facts.has_work:
+        raise click.exceptions.Exit(skip_code)
+
+
+def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: bool) -> None:
+    """Show the results of a run, and its closing lines; warn of what went not well."""
+    from dshap.jobs import closing_lines, job_summary, run_content
+
+    shown = job_summary(job, ended.result)
+    about = run_content(ended.facts, ended.record)
     if as_json or (shown.has_rows and not quiet):
-        _print(shown.lines, shown.content, as_json)
+        lines = list(shown.lines)
+        if closing := closing_lines(ended.facts, ended.result.store):
+            lines += ["", *closing]
+        _print(lines, {**shown.content, "run": about}, as_json)
+    if not quiet:
+        log.close(about)
+        for check in ended.facts.checks:
+            if check.status == "warn":
+                log.tell(f"check {check.name}: {check.message}", "warning")
     if shown.errors:
-        _tell(f"warning: {'; '.join(_problems(shown))}")
-    result.raise_on_failed()
+        log.tell("; ".join(_problems(shown)), "warning")
+
+
+def _check_skip_code(given: int) -> None:
+    """Raise an InputError where --skip-code is a status that means something else."""
+    if given != 0 and (given <= LAST_STATUS or given == INTERRUPTED or given > 255):
+        raise InputError(
+            f"--skip-code {given}: give a number from {LAST_STATUS + 1} to 255 but {INTERRUPTED}, "
+            "which no other ending has, such as 99"
+        )
 
 
 def _problems(shown: JobSummary) -> list[str]:
@@ -345,6 +478,15 @@ def _store(given: str) -> Path:
     from dshap.core.rules import as_path
 
     return as_path("STORE", given)
+
+
+@command
+@STORE
+def runs(store: str, as_json: bool, quiet: bool) -> None:
+    """Show the runs of a job's store: when, how they ended, how many rows; --json says all."""
+    from dshap.jobs import runs_summary
+
+    _print(*runs_summary(_store(store)), as_json)
 
 
 @command

@@ -87,8 +87,8 @@ def imported(function: str) -> tuple:
 
 
 def tree(path: Path) -> dict[str, str]:
-    """file -> digest of everything below a folder."""
-    files = (file for file in path.rglob("*") if file.is_file())
+    """file -> digest of everything below a folder, records of runs apart: each run leaves one."""
+    files = (file for file in path.rglob("*") if file.is_file() and "runs" not in file.parts)
     return {
         str(file.relative_to(path)): hashlib.md5(file.read_bytes()).hexdigest() for file in files
     }
@@ -233,8 +233,13 @@ def test_the_table_of_stages(folder):
         f"interventional: {step}" for step in ("base value", "learn", "evaluation", "quality")
     ]
     names += [f"observational: {step}" for step in ("base value", "learn", "evaluation")]
-    assert lines[-10].split()[:4] == ["stage", "rows", "seconds", "rows/s"]
-    assert [line[:28].rstrip().rstrip("0123456789.,").rstrip() for line in lines[-9:]] == names
+    assert lines[-13].split()[:4] == ["stage", "rows", "seconds", "rows/s"]
+    assert [line[:28].rstrip().rstrip("0123456789.,").rstrip() for line in lines[-12:-3]] == names
+    assert [line.partition(":")[0] for line in lines[-3:]] == [
+        "",
+        "interventional",
+        "observational",
+    ]
     assert "MSE_v" in result.stdout
     assert (
         "6 coalitions and 20 rows held out of the fit; the values were learnt from these rows too"
@@ -718,7 +723,7 @@ def test_bugs_and_verbose(folder, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("first\nsecond")
 
-    monkeypatch.setattr("dshap.jobs.run_job", broken)
+    monkeypatch.setattr("dshap.jobs.run_recorded", broken)
     refused(run_job(folder), 1, "this is a bug: RuntimeError: first second")
     assert "Traceback" in run_job(folder, options=("-v",)).stderr
 

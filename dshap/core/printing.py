@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from datetime import datetime
+from typing import Any
 
 from dshap.core.addresses import without_secrets
 
@@ -39,7 +41,21 @@ def one_line(text: str) -> str:
 
 def dated(line: str) -> str:
     """Put the time, to the second and with its zone, before a line that may be kept in a log."""
-    return f"{datetime.now().astimezone().isoformat(timespec='seconds')} {line}"
+    return f"{_now()} {line}"
+
+
+def json_line(event: str, **facts: Any) -> str:
+    """One line of a log for machines: a JSON object with the time, the event, and its facts.
+
+    Secrets of addresses are masked.
+    """
+    content = {"time": _now(), "event": event, **facts}
+    return without_secrets(json.dumps(content, ensure_ascii=False, default=str))
+
+
+def _now() -> str:
+    """The time, to the second and with its zone."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def label(name: object, longest: int = LONGEST_LABEL) -> str:

@@ -8,12 +8,13 @@ from dshap.engine.learn import learn_from
 from dshap.engine.notebook import NotebookProgress, is_notebook
 from dshap.engine.plan import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.planner import make_plan
-from dshap.engine.progress import LineProgress, Progress, SilentProgress
+from dshap.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
 
 __all__ = [
     "DaskExecutor",
     "Executor",
     "Failure",
+    "JsonProgress",
     "LineProgress",
     "LoopExecutor",
     "NotebookProgress",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
-from dshap.core.printing import dated, printable
+from dshap.core.printing import dated, json_line, printable
 from dshap.engine.graph import Executor
 
 STATUS = Path("/proc/self/status")
@@ -111,6 +111,55 @@ class LineProgress:
             self.stream.write("\r\033[K" + text + ("" if renew else "\n"))
         else:
             self.stream.write(f"{dated(text)}\n")
+        self.stream.flush()
+
+
+class JsonProgress:
+    """A display for machines: a line of JSON for each stage that ends, and for each message.
+
+    Parameters
+    ----------
+    stream : where the lines go
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._stage = ""
+        self._unit = ""
+        self._total = 0
+        self._kept = 0
+        self._done = 0
+        self._started = time.monotonic()
+
+    def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self._stage = stage
+        self._unit = unit
+        self._total = total
+        self._done = done
+        self._kept = done
+        self._started = time.monotonic()
+
+    def advance(self, amount: int = 1) -> None:
+        self._done += amount
+
+    def end(self) -> None:
+        facts: dict[str, Any] = {
+            "stage": self._stage,
+            "unit": self._unit,
+            "done": self._done,
+            "total": self._total,
+            "kept": self._kept,
+            "seconds": round(time.monotonic() - self._started, 3),
+        }
+        if self._unit == "rows":
+            facts["rows"] = self._done - self._kept
+        self._write(json_line("stage", **facts))
+
+    def say(self, text: str) -> None:
+        self._write(json_line("message", message=text))
+
+    def _write(self, line: str) -> None:
+        self.stream.write(f"{line}\n")
         self.stream.flush()
 
 

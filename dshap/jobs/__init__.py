@@ -2,17 +2,25 @@
 
 from dshap.jobs.reading import parse_job
 from dshap.jobs.reading import read_job_file as load_job
+from dshap.jobs.recorded import Command, RecordedRun, run_recorded
 from dshap.jobs.repair import refuse_damage, repair_with_job
+from dshap.jobs.run_record import RunFacts, error_of
 from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job
+from dshap.jobs.runs import closing_lines, run_content, runs_summary
 from dshap.jobs.schema import Job
 from dshap.jobs.summary import JobSummary, job_summary
 
 __all__ = [
+    "Command",
     "ExplanationResult",
     "Job",
     "JobPlan",
     "JobResult",
     "JobSummary",
+    "RecordedRun",
+    "RunFacts",
+    "closing_lines",
+    "error_of",
     "fit_report",
     "job_summary",
     "load_job",
@@ -20,5 +28,8 @@ __all__ = [
     "plan_job",
     "refuse_damage",
     "repair_with_job",
+    "run_content",
     "run_job",
+    "run_recorded",
+    "runs_summary",
 ]

@@ -181,11 +181,15 @@ def error_of(facts: RunFacts) -> DshapError | None:
         return facts.failure
     judged = {each.explain for each in facts.checks if each.kind == "failed_rows"}
     errors = [
-        each.failure
+        _named(each.name, each.failure)
         for each in facts.explanations
         if each.failure is not None and not _is_judged(each, judged)
     ]
-    errors += [each.failure for each in facts.sinks if each.failure is not None]
+    errors += [
+        _named(f"sink {each.name}", each.failure)
+        for each in facts.sinks
+        if each.failure is not None
+    ]
     errors += [
         CheckFailedError(f"check {each.name}: {each.message}")
         for each in facts.checks
@@ -197,6 +201,11 @@ def error_of(facts: RunFacts) -> DshapError | None:
     if len(errors) == 1:
         return errors[0]
     return type(errors[0])("; ".join(map(str, errors)))
+
+
+def _named(name: str, error: DshapError) -> DshapError:
+    """The error of a part of the run, with the name of the part before its message."""
+    return type(error)(f"{name}: {error}")
 
 
 def _is_judged(explanation: ExplanationFacts, judged: set[str]) -> bool:
@@ -297,6 +306,7 @@ class _Result:
 def _explanation(facts: RunFacts, each: ExplanationFacts) -> _Result:
     response = {
         "rows_affected": each.rows,
+        "failed": each.failed,
         "source": each.source,
         "keys": asdict(each.keys),
         "model": each.model,

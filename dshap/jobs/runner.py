@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +174,11 @@ class JobResult:
             )
 
 
-def plan_job(job: Job) -> JobPlan:
+def plan_job(job: Job, as_of: date | None = None) -> JobPlan:
     """Plan a job: fits nothing, writes nothing, starts no cluster.
 
     It reads a few batches of rows, to look for missing values, and checks the limits that the job
-    sets.
+    sets.  `as_of` is the date of a query; None: today, in UTC.
 
     Raises
     ------

@@ -159,9 +159,10 @@ COUNTED = replace(PASSED, name="failed_rows", kind="failed_rows")
         ({"explanations": (FAILED,)}, 5, "2 rows failed"),
         ({"explanations": (FAILED,), "checks": (LATE,)}, 5, "2 rows failed; check drift: NDCG"),
         ({"sinks": (NOT_LOADED,)}, 10, "no connection"),
-        ({"explanations": (FAILED,), "sinks": (NOT_LOADED,)}, 10, "no connection; 2 rows failed"),
+        ({"explanations": (FAILED,), "sinks": (NOT_LOADED,)}, 10,
+         "sink mart.reasons: no connection; reasons: 2 rows failed"),
         ({"explanations": (DAMAGED, FAILED), "sinks": (NOT_LOADED,), "checks": (LATE,)}, 7,
-         "a chunk is damaged; no connection; 2 rows failed; check drift"),
+         "reasons: a chunk is damaged; sink mart.reasons: no connection; reasons: 2 rows failed; check "),
         # a declared check decides about failed rows
         ({"explanations": (FAILED,), "checks": (COUNTED,)}, 0, None),
         ({"explanations": (FAILED,), "checks": (replace(COUNTED, status="error"),)}, 8, "failed_"),

@@ -1,0 +1,154 @@
+"""The runs of a store for people: a table of them, and the closing lines of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import InputError
+from dshap.core.printing import label
+from dshap.cube import read_job
+from dshap.jobs.run_record import (
+    EarlierRuns,
+    ExplanationFacts,
+    RunFacts,
+    RunRecord,
+    exit_status,
+    read_records,
+)
+
+N_MOVED = 3
+"""The most columns that a closing line names."""
+HEADS = ("run", "exit", "seconds", "rows", "failed", "what was done")
+
+
+def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
+    """A table of the runs of a job's store, newest last, and the same for JSON.
+
+    Raises
+    ------
+    InputError
+        There is no store of a job.
+    """
+    if read_job(store) is None:
+        raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
+    records = read_records(store)
+    if not records:
+        return ["no run is recorded"], {"runs": []}
+    lines = [_cells(HEADS), *(_cells(_row(record)) for record in records)]
+    return lines, {"runs": [_content(record) for record in records]}
+
+
+def _cells(row: Sequence[str]) -> str:
+    run, status, seconds, rows, failed, done = row
+    return f"{run:<18}{status:>5}{seconds:>10}{rows:>14}{failed:>9}  {done}".rstrip()
+
+
+def _row(record: RunRecord) -> tuple[str, ...]:
+    """The cells of one run."""
+    if record.content is None:
+        return (record.run_id, "", "", "", "", "not over")
+    explained = list(record.named("explanation"))
+    rows = sum(each["adapter_response"]["rows_affected"] for each in explained)
+    failed = sum(each["adapter_response"]["failed"] for each in explained)
+    words = [_word(each) for each in record.results]
+    return (
+        record.run_id,
+        str(record.about["exit_status"]),
+        f"{record.content['elapsed_time']:,.1f}",
+        f"{rows:,}",
+        f"{failed:,}",
+        label(", ".join(words), longest=100),
+    )
+
+
+def _word(result: Mapping[str, Any]) -> str:
+    """The name of a result, and how it ended."""
+    name = result["unique_id"].split(".", 2)[2]
+    return f"{name} {result['status']}"
+
+
+def _content(record: RunRecord) -> dict[str, Any]:
+    if record.content is None:
+        return {"run_id": record.run_id, "is_over": False}
+    return {"run_id": record.run_id, "is_over": True, **record.content}
+
+
+def run_content(facts: RunFacts, record: Path | None) -> dict[str, Any]:
+    """The facts of a run that is over, in a few keys, for JSON."""
+    return {
+        "run_id": facts.run_id,
+        "previous_run": facts.previous,
+        "exit_status": exit_status(facts),
+        "has_work": facts.has_work,
+        "seconds": facts.seconds,
+        "rows": {each.name: each.rows for each in facts.explanations},
+        "failed": {each.name: each.failed for each in facts.explanations},
+        "checks": {each.name: each.status for each in facts.checks},
+        "sinks": {each.name: each.status for each in facts.sinks},
+        "record": record,
+    }
+
+
+def closing_lines(facts: RunFacts, store: Path) -> list[str]:
+    """A line for each explanation, sink and check of a run that is over.
+
+    Those of explanations name the columns whose place in the ranking moved most since the run
+    before.
+    """
+    earlier = EarlierRuns(store, facts.run_id)
+    return [
+        *(_explained_line(each, earlier) for each in facts.explanations if each.cube is not None),
+        *(
+            f"sink {label(each.name)}: {each.rows:,} lines, {each.deleted:,} deleted, "
+            f"{each.seconds:.1f} s; {each.status}"
+            for each in facts.sinks
+        ),
+        *(f"check {label(each.name)}: {each.status}: {each.message}" for each in facts.checks),
+    ]
+
+
+def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> str:
+    parts = [f"{facts.rows:,} rows", f"{facts.failed:,} failed", f"{facts.seconds:.1f} s"]
+    keys = facts.keys
+    if keys.new is not None:
+        parts.insert(
+            1,
+            f"{keys.new:,} new, {keys.changed or 0:,} changed, {keys.unchanged or 0:,} as before, "
+            f"{keys.deleted or 0:,} deleted",
+        )
+    line = f"{label(facts.name)}: {', '.join(parts)}"
+    before = next((each for each in earlier if each.ranking(facts.name)), None)
+    if before is None or not facts.ranking:
+        return line
+    moves = moved_most(before.ranking(facts.name), facts.ranking)
+    if not moves:
+        return f"{line}; the ranking is that of run {before.run_id}"
+    shown = ", ".join(f"{label(name)} from {old} to {new}" for name, old, new in moves)
+    return f"{line}; moved most in the ranking since run {before.run_id}: {shown}"
+
+
+def moved_most(
+    before: Mapping[str, Mapping[str, float]], now: Mapping[str, Mapping[str, float]]
+) -> list[tuple[str, int, int]]:
+    """(feature, place before, place now) of the features whose place changed most, at most three.
+
+    Places count from 1, by mean |attribution| over all outputs; features that only one of the
+    rankings has are left out.
+    """
+    old = _places(before)
+    new = _places(now)
+    moves = [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
+    moves.sort(key=lambda move: (-abs(move[1] - move[2]), move[2]))
+    return moves[:N_MOVED]
+
+
+def _places(ranking: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
+    """Feature -> its place, from 1."""
+    total: dict[str, float] = {}
+    for of_output in ranking.values():
+        for name, value in of_output.items():
+            total[name] = total.get(name, 0.0) + (value or 0.0)
+    ordered = sorted(total, key=lambda name: -total[name])
+    return {name: place for place, name in enumerate(ordered, start=1)}

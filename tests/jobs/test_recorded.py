@@ -1,0 +1,194 @@
+"""Every `dshap run` leaves a record: its facts, its checks, its exit status, and its lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import dshap
+from dshap.cli import cli
+from dshap.jobs.run_record import read_records
+from tests.jobs.job_files import changed, small_table, write_job
+
+FAILING = """
+import numpy as np
+
+def fails_when_hot(x):
+    if (x[:, 1] > 90).any():
+        raise RuntimeError("sensor out of range")
+    return x @ np.arange(1.0, x.shape[1] + 1)
+"""
+BLACK_BOX = (
+    ("model", {"kind": "import", "function": "my_hot_models:fails_when_hot"}),
+    ("source.target", None),
+    ("explain", [{"name": "reasons", "value": "marginal", "background": 5}]),
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    small_table().to_parquet(tmp_path / "table.parquet")
+    (tmp_path / "my_hot_models.py").write_text(FAILING)
+    yield tmp_path
+    sys.modules.pop("my_hot_models", None)
+
+
+def hot(folder: Path, n: int) -> None:
+    """Let the model fail for the first n rows."""
+    table = small_table()
+    table.loc[: n - 1, "temp"] = 99.0
+    table.to_parquet(folder / "table.parquet")
+
+
+def run(folder: Path, *changes, options: tuple[str, ...] = ()) -> Result:
+    path = write_job(folder, changed(*changes))
+    return CliRunner().invoke(cli, ["run", str(path), *options])
+
+
+def test_the_record_of_a_job(folder):
+    assert run(folder, *BLACK_BOX, options=("--as-of", "2026-11-27")).exit_code == 0
+    (record,) = read_records(folder / "out.zarr")
+    result = record.explanation("reasons")
+    response = result["adapter_response"]
+    assert result["status"] == "success" and result["execution_time"] > 0
+    assert result["relation_name"] == str(folder / "out.zarr" / "reasons")
+    assert response["source"]["kind"] == "parquet" and response["source"]["rows"] == 300
+    assert response["model"] == {"kind": "import", "sha256": None, "library": None, "version": None}
+    assert response["value"] == "marginal" and response["design"]["design"] == "exact"
+    assert response["cost"]["planned"]["coalitions"] == 8
+    assert response["accuracy"]["residual"][0] < 1e-9
+    assert response["cluster"] == {"kind": "none"} and response["previous_run"] is None
+    assert record.about["as_of"] == "2026-11-27" and record.about["exit_status"] == 0
+    cube = dshap.open_cube(folder / "out.zarr" / "reasons")
+    magnitudes = np.abs(cube.attribution.isel(output=0)).mean("instance")
+    ranking = dict(zip(cube.feature.values.tolist(), magnitudes.values, strict=True))
+    assert record.ranking("reasons") == {"output": pytest.approx(ranking)}
+    parser = pytest.importorskip("dbt_artifacts_parser.parser")
+    assert len(parser.parse_run_results_v6(dict(record.content)).results) == 1
+
+
+def test_a_second_run_knows_the_first_and_has_nothing_to_do(folder):
+    run(folder, *BLACK_BOX)
+    again = run(folder, *BLACK_BOX, options=("--skip-code", "99", "--json"))
+    first, second = read_records(folder / "out.zarr")
+    assert again.exit_code == 99
+    assert second.about["previous_run"] == first.run_id and not second.about["has_work"]
+    assert second.explanation("reasons")["status"] == "no-op"
+    about = json.loads(again.stdout)["run"]
+    assert about["run_id"] == second.run_id and about["has_work"] is False
+    assert Path(about["record"]).is_file()
+    assert "; the ranking is that of run" in run(folder, *BLACK_BOX).stdout.splitlines()[-1]
+
+
+def test_work_is_not_skipped(folder):
+    assert run(folder, *BLACK_BOX, options=("--skip-code", "99")).exit_code == 0
+
+
+@pytest.mark.parametrize("code", ["5", "130", "256", "-1"])
+def test_a_code_that_means_something_else_is_refused(folder, code):
+    refused = run(folder, *BLACK_BOX, options=("--skip-code", code))
+    assert refused.exit_code == 2 and f"--skip-code {code}: give a number" in refused.stderr
+
+
+def test_a_day_that_is_none(folder):
+    for command in ("run", "plan"):
+        path = write_job(folder, changed(*BLACK_BOX))
+        refused = CliRunner().invoke(cli, [command, str(path), "--as-of", "2026-02-30"])
+        assert refused.exit_code == 2 and "'2026-02-30' is no date" in refused.stderr
+
+
+def checks(*tables: dict) -> tuple:
+    return ("check", list(tables))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status", "said"),
+    [
+        ({"error": 3}, 0, "pass"),
+        ({"warn": 2, "error": 3}, 0, "warn"),
+        ({"error": 2}, 8, "fail"),
+    ],
+)
+def test_a_check_of_failed_rows_decides_in_the_place_of_their_exit_status(
+    folder, bounds, status, said
+):
+    hot(folder, 3)
+    result = run(folder, *BLACK_BOX, checks({"kind": "failed_rows", **bounds}))
+    (record,) = read_records(folder / "out.zarr")
+    assert result.exit_code == status == record.about["exit_status"], result.output
+    (judged,) = record.named("check")
+    assert judged["status"] == said and judged["adapter_response"]["value"] == 3.0
+    assert record.explanation("reasons")["status"] == "partial success"
+    if status == 8:
+        assert "dshap: check failed_rows: 3 of 300 rows failed; error = 2 allows at most 2" in (
+            result.stderr
+        )
+    assert ("warning: check failed_rows" in result.stderr) == (said == "warn")
+
+
+def test_failed_rows_without_a_check_and_a_check_beside_them(folder):
+    hot(folder, 3)
+    assert run(folder, *BLACK_BOX).exit_code == 5
+    both = run(folder, *BLACK_BOX, checks({"kind": "row_count", "error": 1_000}))
+    assert both.exit_code == 5
+    assert "reasons: 3 of 300 rows have no attribution" in both.stderr
+    assert "; check row_count: the table has 300 rows; error = 1000" in both.stderr
+    assert run(folder, *BLACK_BOX, options=("-q",)).exit_code == 5
+
+
+def test_a_check_alone(folder):
+    late = run(folder, *BLACK_BOX, checks({"kind": "row_count", "error": 1_000}))
+    assert late.exit_code == 8 and "check row_count: error: the table has 300" in late.stdout
+    named = checks({"kind": "drift", "error": 0.9, "against": "20260101T000000Z"})
+    assert run(folder, *BLACK_BOX, named).exit_code == 2
+
+
+def test_a_table_without_rows_makes_no_store_and_no_record(folder):
+    small_table().iloc[:0].to_parquet(folder / "table.parquet")
+    result = run(folder, *BLACK_BOX, options=("--skip-code", "99"))
+    assert result.exit_code == 99 and not (folder / "out.zarr").exists()
+
+
+def test_a_refused_run_leaves_nothing(folder):
+    assert run(folder, *BLACK_BOX, ("source.features", ["hr", "none"])).exit_code == 2
+    assert not (folder / "out.zarr").exists()
+
+
+def test_lines_for_machines(folder):
+    hot(folder, 3)
+    result = run(folder, *BLACK_BOX, options=("--log", "json"))
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert all("time" in line for line in lines)
+    by_event = {line["event"]: line for line in lines}
+    assert by_event["stage"]["stage"] == "evaluation" and by_event["stage"]["rows"] == 300
+    assert by_event["stage"]["seconds"] >= 0
+    assert by_event["run"]["exit_status"] == 5 and by_event["run"]["failed"] == {"reasons": 3}
+    assert by_event["error"]["exit_status"] == 5 and lines[-1]["event"] == "error"
+    bad = run(folder, *BLACK_BOX, ("model.function", "none_such:f"), options=("--log", "json"))
+    (line,) = map(json.loads, bad.stderr.splitlines())
+    assert (line["event"], line["exit_status"]) == ("error", 2)
+
+
+def test_a_model_in_a_file_is_named_by_its_content(folder):
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    table = small_table()
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=2)
+    model.fit(table[["hr", "temp", "hum"]], table["y"]).save_model(folder / "model.json")
+    changes = (
+        ("model", {"kind": "xgboost", "path": "model.json"}),
+        ("source.target", None),
+        ("explain", [{"name": "reasons", "value": "trees"}]),
+    )
+    assert run(folder, *changes).exit_code == 0
+    (record,) = read_records(folder / "out.zarr")
+    model = record.explanation("reasons")["adapter_response"]["model"]
+    assert (model["kind"], model["library"]) == ("xgboost", "xgboost")
+    assert model["version"] == xgboost.__version__ and len(model["sha256"]) == 64

@@ -1,0 +1,89 @@
+"""`dshap runs`, and the lines that a run closes with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from dshap.cli import cli
+from dshap.core.errors import InputError
+from dshap.cube import create_store
+from dshap.jobs.run_record import ExplanationFacts, write_record
+from dshap.jobs.runs import closing_lines, moved_most, runs_summary
+from tests.jobs.test_run_record import DONE, FACTS, LOADED, NIGHT
+
+
+def store_of(folder):
+    store = folder / "churn"
+    create_store(store, {"name": "churn", "units": "", "fingerprint": {}})
+    return store
+
+
+def test_the_runs_of_a_store(tmp_path):
+    store = store_of(tmp_path)
+    assert runs_summary(store)[0] == ["no run is recorded"]
+    write_record(store, FACTS)
+    idle = replace(DONE, status="no-op", failed=0)
+    later = NIGHT + timedelta(days=1)
+    write_record(
+        store,
+        replace(FACTS, run_id="20261128T031502Z", started=later, ended=later,
+                explanations=(idle,), sinks=(), checks=()),
+    )  # fmt: skip
+    (store / "runs" / "20261129T031502Z").mkdir()
+    lines = CliRunner().invoke(cli, ["runs", str(store)]).stdout.splitlines()
+    assert [line.split()[:5] for line in lines] == [
+        ["run", "exit", "seconds", "rows", "failed"],
+        ["20261127T031502Z", "8", "30.0", "1,000", "2"],
+        ["20261128T031502Z", "0", "0.0", "1,000", "0"],
+        ["20261129T031502Z", "not", "over"],
+    ]
+    assert "reasons success, mart.reasons success, drift pass, late fail" in lines[1]
+    content = json.loads(CliRunner().invoke(cli, ["runs", str(store), "--json"]).stdout)["runs"]
+    assert [each["is_over"] for each in content] == [True, True, False]
+    assert content[0]["args"]["dshap"]["exit_status"] == 8
+
+
+def test_what_is_no_store(tmp_path):
+    with pytest.raises(InputError, match="is no store of a job"):
+        runs_summary(tmp_path)
+    assert CliRunner().invoke(cli, ["runs", str(tmp_path)]).exit_code == 2
+
+
+def test_the_closing_lines(tmp_path):
+    first, sink, *judged = closing_lines(FACTS, tmp_path)
+    assert first == (
+        "reasons: 1,000 rows, 10 new, 20 changed, 970 as before, 5 deleted, 2 failed, 12.5 s"
+    )
+    assert sink == "sink mart.reasons: 3,000 lines, 5 deleted, 0.0 s; success"
+    assert judged == ["check drift: pass: NDCG is 0.99", "check late: error: too far"]
+    before = replace(DONE, ranking={"y": {"b": 2.0, "a": 1.0}})
+    write_record(tmp_path, replace(FACTS, run_id="20261126T031502Z", explanations=(before,)))
+    moved, _, *_ = closing_lines(FACTS, tmp_path)
+    assert moved.endswith(
+        "; moved most in the ranking since run 20261126T031502Z: a from 2 to 1, b from 1 to 2"
+    )
+    nothing = replace(FACTS, explanations=(ExplanationFacts("reasons", "skipped"),), checks=())
+    assert closing_lines(replace(nothing, sinks=(LOADED,)), tmp_path) == [sink]
+
+
+def test_the_three_columns_that_moved_most():
+    names = "abcdefg"
+    before = {"y": {name: float(9 - place) for place, name in enumerate(names)}}
+    order = "gbcdefa"
+    now = {"y": {name: float(9 - place) for place, name in enumerate(order)}}
+    assert moved_most(before, now) == [("g", 7, 1), ("a", 1, 7)]
+    assert moved_most(before, before) == []
+    turned = {"y": {name: float(place) for place, name in enumerate(names)}, "z": {"new": 0.5}}
+    assert [name for name, *_ in moved_most(before, turned)] == ["a", "g", "f"]
+    # outputs are added up: a 9 + 0, b 8 + 10
+    assert moved_most(
+        {"y": {"a": 9.0, "b": 8.0}}, {"y": {"a": 9.0, "b": 8.0}, "z": {"b": 10.0}}
+    ) == [
+        ("b", 2, 1),
+        ("a", 1, 2),
+    ]
