@@ -9,6 +9,7 @@ from dshap.cube.arrays import (
     renew_cube,
 )
 from dshap.cube.blocks import FinishedBlock, finished_blocks
+from dshap.cube.carrying import CarriedRows
 from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.folder import clear_orphans, is_free
@@ -54,6 +55,7 @@ from dshap.cube.writer import CubeWriter, drop_lost_blocks
 __all__ = [
     "TEXT",
     "ReceiptFolder",
+    "CarriedRows",
     "CubeLayout",
     "CubeStatus",
     "CubeWriter",

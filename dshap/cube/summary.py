@@ -76,18 +76,7 @@ def block_sums(attribution: Attribution) -> FloatArray:
     replicates = attribution.replicates
     errors = attribution.std_error
     if replicates is None or errors is None:
-        magnitude = np.abs(phi).sum(axis=0)
-        return np.array(
-            [
-                [
-                    phi.sum(axis=0),
-                    magnitude,
-                    np.square(phi).sum(axis=0),
-                    magnitude,
-                    np.zeros_like(magnitude),
-                ]
-            ]
-        )
+        return _exact_sums(phi)[None]
     split, slope = split_magnitude(phi, errors)
     total = split.sum(axis=0)
     variance = np.square(errors).sum(axis=0)
@@ -103,6 +92,56 @@ def block_sums(attribution: Attribution) -> FloatArray:
         for change in [np.einsum("ndk,ndk->dk", slope, each - phi)]
     ]
     return np.array(sums)
+
+
+def _exact_sums(phi: FloatArray) -> FloatArray:
+    """Sums over rows (statistics, d, k) of attributions (n, d, k) without errors."""
+    magnitude = np.abs(phi).sum(axis=0)
+    return np.array(
+        [
+            phi.sum(axis=0),
+            magnitude,
+            np.square(phi).sum(axis=0),
+            magnitude,
+            np.zeros_like(magnitude),
+        ]
+    )
+
+
+def bounded_sums(phi: FloatArray, errors: FloatArray | None, n_replicates: int) -> FloatArray:
+    """Sums as `block_sums` (1 + R, statistics, d, k), of rows whose replicates are not known.
+
+    The sums of the estimate are those of `block_sums`.  Behind them, the first replicate deviates
+    by an upper bound of the error of each sum, the others do not deviate.  For a row let δ (R,) be
+    the deviations of its replicates, with |δ| = se.  By the triangle inequality the deviations of
+    a sum over rows are at most Σ se long, those of a sum of f(φ) with slope f' at most Σ |f'| se,
+    those of Σ φ² at most Σ (2 |φ| se + se²).  As bounds of all blocks stand in one replicate with
+    one sign, `estimates` adds them up, and its standard errors are upper bounds too.
+    """
+    if errors is None:
+        return _exact_sums(phi)[None]
+    split, slope = split_magnitude(phi, errors)
+    variances = np.square(errors)
+    total = np.array(
+        [
+            phi.sum(axis=0),
+            np.abs(phi).sum(axis=0),
+            np.square(phi).sum(axis=0),
+            split.sum(axis=0),
+            variances.sum(axis=0),
+        ]
+    )
+    largest = errors.sum(axis=0)
+    bounds = np.array(
+        [
+            largest,
+            largest,
+            (2 * np.abs(phi) * errors + variances).sum(axis=0),
+            (np.abs(slope) * errors).sum(axis=0),
+            np.zeros_like(largest),
+        ]
+    )
+    return np.stack([total, total + bounds, *[total] * (n_replicates - 1)])
 
 
 def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:

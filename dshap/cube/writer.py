@@ -12,10 +12,16 @@ import numpy as np
 import zarr
 
 from dshap.core.blocks import Attribution, RowBlock, Status
-from dshap.core.errors import DshapError
-from dshap.core.records import FloatArray
+from dshap.core.errors import DshapError, InputError
+from dshap.core.records import BoolArray, FloatArray
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.arrays import read_run
+from dshap.cube.carrying import (
+    EXPLAINED,
+    CarriedRows,
+    block_sums_with_carried,
+    no_attribution,
+)
 from dshap.cube.folder import Folder
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
@@ -45,13 +51,21 @@ def _digest(values: np.ndarray) -> str:
 class CubeWriter:
     """A writer of instance tiles of the cube at `path`; picklable, opens its arrays on the worker.
 
-    Two writers of one block store the same bytes, and the second leaves the first receipt.
+    Two writers of one block store the same bytes, and the second leaves the first receipt.  Rows
+    that are `carried` are copied from an earlier cube; only the others are given to `write`.
     """
 
-    def __init__(self, path: Path, layout: CubeLayout, fingerprint: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        layout: CubeLayout,
+        fingerprint: str,
+        carried: CarriedRows | None = None,
+    ) -> None:
         self.path = Path(path)
         self.layout = layout
         self.fingerprint = fingerprint
+        self.carried = carried
         self._arrays: dict[str, zarr.Array[Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,10 +74,10 @@ class CubeWriter:
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store the rows of a tile and its summary, then its receipt; return the receipt.
 
-        `attribution` holds the rows of `block` that are ok to explain; rows that were skipped or
-        failed are stored as NaN.  The receipt is made once the files that it names are on disk, so
-        that a power cut leaves no receipt without its data.  A tile with failed rows is tried again
-        by the same run; a tile without any stays as it is.
+        `attribution` holds the rows of `block` that are ok to explain, none of which `is_carried`;
+        rows that were skipped or failed are stored as NaN.  The receipt is made once the files that
+        it names are on disk, so that a power cut leaves no receipt without its data.  A tile with
+        failed rows is tried again by the same run; a tile without any stays as it is.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
@@ -76,9 +90,11 @@ class CubeWriter:
             elif attribution.reasons:  # meanwhile another worker has explained all rows
                 return before
         stored = self._arrays_of(block, attribution)
+        summary = self._summary(attribution.good)
+        if self.carried is not None:
+            stored, summary = self._with_carried(self.carried, tile, stored, summary)
         for name, values in stored.items():
             self._store(name, tile, slice(start, stop), values)
-        summary = self._summary(attribution.good)
         for name, value in summary.items():
             self._store(name, tile, tile, value)
         receipt = {
@@ -87,7 +103,7 @@ class CubeWriter:
             "stop": stop,
             "digests": block_digests({"base_value": attribution.base} | stored | summary),
             "files": self._synced(tile, [*stored, *summary]),
-            "ok": int(attribution.is_ok.sum()),
+            "ok": int(summary["blocks/count"]),
             "fingerprint": self.fingerprint,
             **({"stated": dict(attribution.stated)} if attribution.stated else {}),
             **({"failed": failed_groups(block, attribution)} if attribution.reasons else {}),
@@ -95,6 +111,48 @@ class CubeWriter:
         self._put_receipt(mark, receipt)
         failures_of(self.path).remove(mark)
         return receipt
+
+    def is_carried(self, tile: int) -> BoolArray:
+        """(n,): True for the rows of a tile that are copied from an earlier cube."""
+        start, stop = self._span(tile)
+        if self.carried is None:
+            return np.zeros(stop - start, dtype=bool)
+        return np.array(self.carried.positions_of(start, stop) != EXPLAINED)
+
+    def unexplained(self, n_rows: int, reason: str) -> Attribution:
+        """Attributions of so many rows of this cube, all of which failed for one reason."""
+        none = no_attribution(self.layout, self._common_base())
+        reasons = dict.fromkeys(range(n_rows), reason)
+        return none.placed(n_rows, np.zeros(0, np.intp), reasons)
+
+    def _common_base(self) -> FloatArray:
+        """(k,): the stored v(empty), where it is the same for all rows; else zeros."""
+        if self.layout.is_base_by_row:
+            return np.zeros(len(self.layout.outputs))
+        return np.asarray(self._array("base_value")[...], np.float64)
+
+    def _with_carried(
+        self,
+        carried: CarriedRows,
+        tile: int,
+        stored: dict[str, np.ndarray],
+        summary: dict[str, np.ndarray],
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The stored values and the summary of a block, with its carried rows in them.
+
+        The residual of a carried row is at most that of its block in the earlier cube, which knew
+        the attributions before they were rounded to the cube's dtype.
+        """
+        positions = carried.positions_of(*self._span(tile))
+        stored = carried.copy_into(stored, positions)
+        is_carried = positions != EXPLAINED
+        sums, gap = block_sums_with_carried(self.layout, stored, is_carried, self._common_base())
+        missed = np.minimum(gap, carried.residual_of(positions))
+        return stored, {
+            "blocks/attribution": sums,
+            "blocks/count": np.array(np.count_nonzero(stored["status"] == Status.OK)),
+            "blocks/residual": np.maximum(summary["blocks/residual"], missed),
+        }
 
     def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
         """variable -> stored values of the whole block; the status comes last."""
@@ -183,7 +241,18 @@ class CubeWriter:
         return {file: store.size(file) for file in files}
 
     def write_base(self, base: FloatArray) -> None:
-        """Store v(empty), where it is the same for all rows."""
+        """Store v(empty), where it is the same for all rows.
+
+        Raises
+        ------
+        InputError
+            That of the cube whose rows are carried is another one.
+        """
+        if self.carried is not None and not np.array_equal(base, self.carried.base_value()):
+            raise InputError(
+                f"the base value is {base}, that of {self.carried.path} is "
+                f"{self.carried.base_value()}: its rows cannot be carried, explain all rows"
+            )
         self._store("base_value", 0, ..., base)
         self._synced(0, ["base_value"])
 

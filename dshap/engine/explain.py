@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
 from dshap.core.blocks import REASONS, Attribution, RowBlock
 from dshap.core.capabilities import check_unchanged
 from dshap.core.errors import FailedBlocksError, PredictError
-from dshap.core.records import FloatArray, Moments
+from dshap.core.records import BoolArray, FloatArray, Moments
 from dshap.core.types import Attributor, Divided, RecordStore, RowReader
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
@@ -47,8 +47,17 @@ class BlockWriter(Protocol):
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store a tile and then its receipt, and return the receipt.
 
-        The receipt's `failed` lists the rows without attributions.
+        `attribution` is that of the rows of `block` that are ok; the writer itself has those that
+        it carries.  The receipt's `failed` lists the rows without attributions.
         """
+        ...
+
+    def is_carried(self, tile: int) -> BoolArray:
+        """(n,): True for the rows of a tile that are not explained but copied from another cube."""
+        ...
+
+    def unexplained(self, n_rows: int, reason: str) -> Attribution:
+        """Attributions of so many rows, all of which failed for one reason."""
         ...
 
     def write_base(self, base: FloatArray) -> None:
@@ -87,7 +96,15 @@ class Evaluation:
     """Whether the writer needs the explained columns in their own dtypes."""
 
     def read(self, tile: int) -> RowBlock:
-        return self.rows.read(*self.tiles[tile], keys=True, columns=self.keep_rows)
+        """The rows of a tile; those that are carried do not count as ok to explain."""
+        block = self.rows.read(*self.tiles[tile], keys=True, columns=self.keep_rows)
+        return replace(block, is_ok=block.is_ok & ~self.writer.is_carried(tile))
+
+    def n_parts(self, tile: int) -> int:
+        """The number of tasks that share a tile; a tile that is wholly carried is not divided."""
+        if isinstance(self.attributor, Divided) and not self.writer.is_carried(tile).all():
+            return self.attributor.n_parts
+        return 1
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Write a tile if its rows are still those that the run began with; return the receipt."""
@@ -132,21 +149,25 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
         failures.extend(_row_failures(receipt))
         progress.advance(n_rows(reduction.finish.args[0]))
 
-    if isinstance(evaluation.attributor, Divided):
-        n_parts = evaluation.attributor.n_parts
-    else:
-        n_parts = 1
     progress.begin(
         "evaluation", sum(map(n_rows, range(len(tiles)))), "rows", sum(map(n_rows, done))
     )
-    executor.run(evaluation, (_reduction(tile, n_parts) for tile in todo), succeeded, failed)
-    failures = _again_alone(executor, evaluation, failures, n_parts)
+    executor.run(evaluation, (_reduction(evaluation, tile) for tile in todo), succeeded, failed)
+    failures = _again_alone(executor, evaluation, failures)
+    failures = _with_carried_alone(executor, evaluation, failures)
     progress.end()
-    if n_parts > 1 and not any(failure.is_whole for failure in failures):
-        for tile in range(len(tiles)):
-            for part in range(n_parts):
-                evaluation.store.remove(evaluation.part_name(tile, part))
+    if not any(failure.is_whole for failure in failures):
+        _remove_parts(evaluation)
     return failures
+
+
+def _remove_parts(evaluation: Evaluation) -> None:
+    """Remove the stored parts of the sums of all tiles."""
+    if not isinstance(evaluation.attributor, Divided) or evaluation.attributor.n_parts == 1:
+        return
+    for tile in range(len(evaluation.tiles)):
+        for part in range(evaluation.attributor.n_parts):
+            evaluation.store.remove(evaluation.part_name(tile, part))
 
 
 def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failure:
@@ -177,7 +198,7 @@ def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
 
 
 def _again_alone(
-    executor: Executor, evaluation: Evaluation, failures: list[Failure], n_parts: int
+    executor: Executor, evaluation: Evaluation, failures: list[Failure]
 ) -> list[Failure]:
     """Run each block whose worker was killed once more, alone; return the remaining failures.
 
@@ -198,7 +219,7 @@ def _again_alone(
         def succeeded(_: Reduction, receipt: dict[str, Any], again: list[Failure] = again) -> None:
             again.extend(_row_failures(receipt))
 
-        executor.run(evaluation, iter([_reduction(failure.tile, n_parts)]), succeeded, failed)
+        executor.run(evaluation, iter([_reduction(evaluation, failure.tile)]), succeeded, failed)
         left += again
         if any(each.is_whole for each in again):
             n_killed = n_killed + 1
@@ -207,7 +228,43 @@ def _again_alone(
     return left
 
 
-def _reduction(tile: int, n_parts: int) -> Reduction:
+def _with_carried_alone(
+    executor: Executor, evaluation: Evaluation, failures: list[Failure]
+) -> list[Failure]:
+    """Write the carried rows of tiles that failed as a whole; return the remaining failures.
+
+    The rows of such a tile that were to be explained fail for the tile's reason.
+    """
+    left = [failure for failure in failures if not _is_partly_carried(evaluation, failure)]
+    for failure in failures:
+        if failure in left:
+            continue
+
+        def failed(_: Reduction, error: Exception, failure: Failure = failure) -> None:
+            left.append(replace(failure, reason=_reason(error)))
+
+        def succeeded(_: Reduction, receipt: dict[str, Any]) -> None:
+            left.extend(_row_failures(receipt))
+
+        call = Call(_carried_alone, (failure.tile, failure.reason))
+        alone = Reduction(f"evaluation {failure.tile}", (), call)
+        executor.run(evaluation, iter([alone]), succeeded, failed)
+    return left
+
+
+def _is_partly_carried(evaluation: Evaluation, failure: Failure) -> bool:
+    return failure.is_whole and bool(evaluation.writer.is_carried(failure.tile).any())
+
+
+def _carried_alone(evaluation: Evaluation, _: None, tile: int, reason: str) -> dict[str, Any]:
+    """Write the carried rows of a tile, the others as failed; return the receipt."""
+    block = evaluation.read(tile)
+    n_failed = int(block.is_ok.sum())
+    return evaluation.write(tile, block, evaluation.writer.unexplained(n_failed, reason))
+
+
+def _reduction(evaluation: Evaluation, tile: int) -> Reduction:
+    n_parts = evaluation.n_parts(tile)
     if n_parts == 1:
         return Reduction(f"evaluation {tile}", (), Call(_whole, (tile,)))
     leaves = tuple(Call(_part, (tile, part)) for part in range(n_parts))
@@ -217,6 +274,8 @@ def _reduction(tile: int, n_parts: int) -> Reduction:
 def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     """Attribute one tile and write it to the cube; return the receipt."""
     block = evaluation.read(tile)
+    if evaluation.writer.is_carried(tile).any() and not block.is_ok.any():
+        return evaluation.write(tile, block, evaluation.writer.unexplained(0, ""))
     with naming(tile, block):
         try:
             attribution = evaluation.attributor.attribute(block.good)

@@ -7,7 +7,7 @@ The steps inside are in `learning.py`; `preparation.py` learns for rows that com
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from dshap.cube import (
     is_finished,
     largest_residual,
     mark_finished,
+    read_notes,
     read_run,
     remove_store,
     renew_cube,
@@ -38,6 +39,7 @@ from dshap.cube import (
 )
 from dshap.engine import Failure, Plan
 from dshap.engine.explain import evaluate
+from dshap.run.carrying import Carried
 from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import refuse_other_run
 from dshap.run.identity import (
@@ -65,6 +67,8 @@ class Explanation:
     path: Path
     layout: CubeLayout
     work: Run
+    carried: Carried | None = None
+    """Rows that are copied from an earlier cube, and not explained."""
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -84,12 +88,13 @@ class Explanation:
         seed: int = 0,
         census: Census | None = None,
         prepared: Prepared | None = None,
+        carried: Carried | None = None,
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
         Everything that can be refused is refused here.  `census` is that of `rows`, where it was
         taken before; `seed` is that of a sampled design that is not given; `prepared` holds the
-        states of this value function.
+        states of this value function; `carried` names rows that are copied from an earlier cube.
         """
         asked = design_of(value, design)
         check_kinds(value, asked)
@@ -116,7 +121,7 @@ class Explanation:
         if session.is_local:  # tasks run one at a time, so each may use all threads
             method = settled.method.with_threads(process_threads())
             settled = replace(settled, method=method)
-        run = fingerprint_of(inputs, settled, prepared)
+        run = fingerprint_of(inputs, settled, prepared, carried)
         refuse_other_run(path, run, inputs, session)
         _check_first_rows(inputs, is_new=read_run(path) is None and not settled.options.stochastic)
         if prepared is None:
@@ -125,7 +130,8 @@ class Explanation:
             data_rows = prepared.data.n_rows
         plan = stored_plan(path) or settled.plan(inputs.rows, inputs.data, data_rows)
         layout = cube_layout(inputs, settled, plan, run)
-        explanation = cls(path, layout, _run(inputs, settled, plan, path, layout, prepared))
+        work = _run(inputs, settled, plan, path, layout, prepared, carried)
+        explanation = cls(path, layout, work, carried)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
@@ -173,11 +179,29 @@ class Explanation:
                 remove_store(self.path)
             raise
         if stated := facts.notes.get("closed_form"):
-            work.cube.write_note("closed_form", {**stated, **work.cube.stated()})
+            work.cube.write_note("closed_form", {**stated, **self._stated(stated)})
+        if self.carried is not None:
+            work.cube.write_note("carried", self.carried.note(self.layout))
         if not any(failure.is_whole for failure in failures):
             work.cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
             mark_finished(self.path)
         return replace(self, failures=tuple(failures))
+
+    def _stated(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """The largest value of each number that a closed form stated, of carried rows too.
+
+        `known` is the part of the note that no row changes.
+        """
+        stated: dict[str, Any] = self.work.cube.stated()
+        if self.carried is None:
+            return stated
+        notes = read_notes(self.carried.path).get("closed_form", {})
+        both = [stated, {name: notes[name] for name in notes.keys() - known.keys()}]
+        names = {name for each in both for name in each}
+        return {
+            name: np.max([each[name] for each in both if name in each], axis=0).tolist()
+            for name in sorted(names)
+        }
 
     def raise_on_failed(self, is_kept: bool = True) -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
@@ -224,10 +248,15 @@ def _run(
     path: Path,
     layout: CubeLayout,
     prepared: Prepared | None,
+    carried: Carried | None,
 ) -> Run:
     """Build the `Run` of a planned explanation."""
     run = layout.run["fingerprint"]
     digest = layout.run["digest"]
+    if carried is None:
+        copied = None
+    else:
+        copied = carried.rows_for(layout)
     states = States(
         store=states_of(path, None if prepared is None else prepared.path),
         follows_from=states_follow_from(run, plan),
@@ -240,6 +269,6 @@ def _run(
         plan=plan,
         rows=inputs.rows,
         states=states,
-        writer=CubeWriter(path, layout, digest),
+        writer=CubeWriter(path, layout, digest, copied),
         keep_rows=bool(layout.columns),
     )

@@ -25,6 +25,7 @@ from dshap.cube import TEXT, CubeLayout, read_plan
 from dshap.designs.jackknife import N_REPLICATES
 from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
+from dshap.run.carrying import Carried
 from dshap.run.determinism import PROBE_ROWS
 from dshap.run.prepared import DataSummary, Prepared
 from dshap.tables import Inputs
@@ -34,7 +35,7 @@ NUMERICS_VERSION = 19
 version is not resumed."""
 
 
-ROWS_PART = frozenset(("features", "keys", "rows", "probe"))
+ROWS_PART = frozenset(("features", "keys", "rows", "probe", "carried"))
 """The entries of a fingerprint that say which rows are explained; the others say by which method."""
 GAME_SECONDS = 120.0
 """Seconds of one core that per-row processes may take in all, where the values of the rows take
@@ -238,7 +239,9 @@ def stored_plan(path: Path) -> Plan | None:
     return Plan.from_json(content)
 
 
-def fingerprint_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) -> dict[str, Any]:
+def fingerprint_of(
+    inputs: Inputs, settled: Settled, prepared: Prepared | None, carried: Carried | None = None
+) -> dict[str, Any]:
     """Everything that changes a number of the cube: the method, and in `ROWS_PART` the rows.
 
     Workers, limits and display are left out.
@@ -265,7 +268,7 @@ def fingerprint_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) 
         of_value = prepared.follows_from["value"]
     if options.stochastic:  # a stochastic model will not repeat its predictions
         of_value = {name: part for name, part in of_value.items() if name != "predictions"}
-    return {
+    run = {
         "numerics": NUMERICS_VERSION,
         "value": of_value,
         "design": settled.method.fingerprint(),
@@ -279,6 +282,9 @@ def fingerprint_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) 
         "data": None if data is None else data.fingerprint(),
         "probe": "" if options.stochastic else _probe(value, rows),
     }
+    if carried is not None:
+        run["carried"] = carried.fingerprint()
+    return run
 
 
 def _probe(value: Explained, rows: RowReader) -> str:

@@ -1,0 +1,155 @@
+"""Rows of a new cube whose values are copied bit for bit from an earlier cube."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dshap.core.blocks import Attribution, Status
+from dshap.core.errors import DshapError
+from dshap.core.records import BoolArray, FloatArray
+from dshap.cube.layout import CubeLayout, reading
+from dshap.cube.summary import bounded_sums
+
+EXPLAINED = -1
+"""The position that stands for a row that is explained, and not copied."""
+COPIED = (
+    "attribution",
+    "base_value",
+    "explained_class",
+    "interaction",
+    "n_coalitions",
+    "prediction",
+    "relative_error",
+    "std_error",
+    "status",
+)
+"""The variables of a carried row that are copied; its key and kept columns are those of tonight."""
+
+
+@dataclass(frozen=True)
+class CarriedRows:
+    """The rows of a new cube that are copied from an earlier one; each task opens both files."""
+
+    path: Path
+    """The path of the earlier cube."""
+    positions: Path
+    """The path of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
+    the new cube takes; −1 for rows that are explained."""
+
+    def positions_of(self, start: int, stop: int) -> NDArray[np.int64]:
+        """(n,): the positions in the earlier cube of rows start..stop of the new one, or −1."""
+        return np.array(np.load(self.positions, mmap_mode="r")[start:stop])
+
+    def copy_into(
+        self, stored: Mapping[str, NDArray[Any]], positions: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """The stored values (n, …) of a block, with those of its carried rows in place.
+
+        `stored` holds the explained rows, `positions` (n,) are those of `positions_of`.
+
+        Raises
+        ------
+        DshapError
+            A row of the earlier cube has no attribution: it failed, or is pending.
+        """
+        at = np.flatnonzero(positions != EXPLAINED)
+        chosen = positions[at]
+        whole = dict(stored)
+        for name in (name for name in COPIED if name in stored):
+            whole[name] = np.array(stored[name])
+            whole[name][at] = rows_at(self._array(name), chosen)
+        status = whole["status"][at]
+        is_bad = ~np.isin(status, (Status.OK, Status.SKIPPED))
+        if is_bad.any():
+            first = chosen[is_bad][0]
+            said = Status.MEANINGS[status[is_bad][0]]
+            raise DshapError(f"row {first} of {self.path} is {said}: it cannot be carried")
+        return whole
+
+    def residual_of(self, positions: NDArray[np.int64]) -> FloatArray:
+        """(k,): the largest |Σφ + base − prediction| of the blocks that hold the carried rows."""
+        blocks = np.unique(positions[positions != EXPLAINED] // _shard(self._array("attribution")))
+        return rows_at(self._array("blocks/residual"), blocks).max(axis=0, initial=0.0)
+
+    def base_value(self) -> FloatArray:
+        """The base value of the earlier cube: (k,), or (n, k) where it differs between rows."""
+        return np.asarray(self._array("base_value")[...], np.float64)
+
+    def _array(self, name: str) -> zarr.Array[Any]:
+        with reading(self.path):
+            return zarr.open_array(self.path / name, mode="r")
+
+
+def rows_at(array: zarr.Array[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+    """The rows (n, …) of an array at these positions, in their order, which may be any.
+
+    They are read in sorted, contiguous pieces of one shard each: rows that moved little cost whole
+    chunks, each read once.
+    """
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
+    found = np.empty((len(positions), *array.shape[1:]), array.dtype)
+    for piece in _pieces(ordered, array.chunks[0], _shard(array)):
+        first = ordered[piece][0]
+        values = np.asarray(array[first : ordered[piece][-1] + 1])
+        found[order[piece]] = values[ordered[piece] - first]
+    return found
+
+
+def _shard(array: zarr.Array[Any]) -> int:
+    """Number of rows in a file of an array."""
+    return int((array.shards or array.chunks)[0])
+
+
+def _pieces(ordered: NDArray[np.int64], chunk: int, shard: int) -> Iterator[slice]:
+    """Slices of sorted positions that lie in neighbouring chunks of one shard."""
+    is_apart = (np.diff(ordered // chunk) > 1) | (np.diff(ordered // shard) > 0)
+    starts = [0, *(np.flatnonzero(is_apart) + 1).tolist()]
+    stops = [*starts[1:], len(ordered)]
+    return (slice(start, stop) for start, stop in zip(starts, stops, strict=True) if stop > start)
+
+
+def no_attribution(layout: CubeLayout, base: FloatArray) -> Attribution:
+    """Attributions of no row, in the form of a cube whose base value is `base` (k,)."""
+    d = len(layout.players)
+    k = len(layout.outputs)
+    more: dict[str, Any] = {}
+    if layout.n_replicates:
+        more["replicates"] = np.zeros((layout.n_replicates, 0, d, k))
+    if layout.has_interactions:
+        more["interaction"] = np.zeros((0, d, d, k))
+    if layout.is_adaptive:
+        more["n_coalitions"] = np.zeros(0, np.int32)
+    if layout.classes:
+        more["classes"] = np.zeros(0, np.int16)
+    if layout.is_base_by_row:
+        base = np.zeros((0, k))
+    return Attribution(np.zeros((0, d, k)), base, np.zeros((0, k)), np.zeros(0, np.int8), **more)
+
+
+def block_sums_with_carried(
+    layout: CubeLayout, stored: Mapping[str, NDArray[Any]], is_carried: BoolArray, base: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The sums of a block with carried rows, and what the carried ones miss additivity by (k,).
+
+    They follow from the stored values (n, …).  Replicates of carried rows are not known: the sums
+    hold bounds of the errors in their place (`bounded_sums`).
+    """
+    is_ok = stored["status"] == Status.OK
+    phi = stored["attribution"].astype(np.float64)
+    if layout.n_replicates:
+        errors = stored["std_error"][is_ok].astype(np.float64)
+    else:
+        errors = None
+    chosen = is_ok & is_carried
+    if layout.is_base_by_row:
+        base = stored["base_value"][chosen]
+    gap = np.abs(phi[chosen].sum(axis=1) + base - stored["prediction"][chosen])
+    return bounded_sums(phi[is_ok], errors, layout.n_replicates), gap.max(axis=0, initial=0.0)

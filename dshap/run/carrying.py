@@ -1,0 +1,125 @@
+"""Rows that a run copies from an earlier cube of the same method, and when it may."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.rows import spans
+from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
+from dshap.cube.carrying import EXPLAINED
+
+POSITIONS_AT_ONCE = 1 << 20
+"""Number of positions in memory at once while they are checked."""
+UPPER_BOUNDS = (
+    "upper bounds: the replicates of carried rows are not kept, and the error of a mean is at most "
+    "the mean of the errors of its rows"
+)
+"""The sentence about the errors of global means in a cube with carried rows."""
+OF_TONIGHT = frozenset(("carried", "probe", "rows"))
+"""The entries of a fingerprint that may differ between a cube and the one that rows come from."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Rows to copy from an earlier cube: those that have not changed since it was written."""
+
+    path: Path
+    """The path of the earlier cube."""
+    positions: Path
+    """The path of a .npy file (n,) of int64, with an entry for each row to explain: the row of the
+    earlier cube whose values it takes, which has not failed there; −1 for a row to explain.  The
+    file must stay until the run is over."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The run of the earlier cube, and a digest of the positions."""
+        run = read_run(self.path) or {}
+        digest = hashlib.blake2b(digest_size=10)
+        for part in self._parts():
+            digest.update(part.tobytes())
+        return {"run": run.get("digest"), "positions": digest.hexdigest()}
+
+    def count(self) -> int:
+        """The number of carried rows."""
+        return sum(int(np.count_nonzero(part != EXPLAINED)) for part in self._parts())
+
+    def note(self, layout: CubeLayout) -> dict[str, Any]:
+        """The note in a cube with carried rows: how many, whence, and what its errors are."""
+        note = {
+            "rows": self.count(),
+            "of": layout.n_rows,
+            "run": (read_run(self.path) or {})["digest"],
+        }
+        if layout.n_replicates:
+            note["errors_of_means"] = UPPER_BOUNDS
+        return note
+
+    def rows_for(self, layout: CubeLayout) -> CarriedRows:
+        """The rows, once it is checked that a cube of this layout may take them.
+
+        Raises
+        ------
+        InputError
+            The positions are none of the earlier cube, or not one for each row.
+        StoreMismatchError
+            The earlier cube is of another method, or of other columns.
+        """
+        refuse_altered(self.path)
+        run = read_run(self.path)
+        if run is None:
+            raise InputError(f"{self.path} is no attribution cube: no row can be carried from it")
+        if layout.vocabulary is not None:
+            raise InputError("rows that are texts cannot be carried: explain all of them")
+        self._refuse_other(run, layout)
+        self._check_positions(layout.n_rows)
+        return CarriedRows(self.path, self.positions)
+
+    def _refuse_other(self, run: dict[str, Any], layout: CubeLayout) -> None:
+        """Raise unless the earlier run differs from the new one in its rows alone."""
+        was = run["fingerprint"]
+        now = json.loads(json.dumps(layout.run["fingerprint"]))
+        other = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+        other -= OF_TONIGHT
+        if was["rows"]["missing"] != now["rows"]["missing"]:
+            other.add("missing")
+        if other or run["method"] != layout.run["method"]:
+            raise StoreMismatchError(
+                f"rows of {self.path} cannot be carried: that cube is of another method or of "
+                f"other columns (it differs in {', '.join(sorted(other)) or 'its method'}); "
+                "explain all rows"
+            )
+
+    def _check_positions(self, n_rows: int) -> None:
+        """Raise an InputError unless there is a position for each row, in a finished block."""
+        found = np.load(self.positions, mmap_mode="r")
+        if found.dtype != np.int64 or found.shape != (n_rows,):
+            raise InputError(
+                f"{self.positions} holds {found.dtype} {found.shape}: give int64 ({n_rows},), one "
+                "for each row"
+            )
+        spans_there = [(block.start, block.stop) for block in finished_blocks(self.path)]
+        starts = np.array([0, *(start for start, _ in spans_there)], np.int64)
+        stops = np.array([0, *(stop for _, stop in spans_there)], np.int64)
+        for part in self._parts():
+            chosen = part[part != EXPLAINED]
+            block = np.searchsorted(starts, chosen, side="right") - 1
+            is_lost = (chosen < 0) | (chosen >= stops[block])
+            if is_lost.any():
+                raise InputError(
+                    f"row {chosen[is_lost][0]} cannot be carried: {self.path} has no finished "
+                    "block with it"
+                )
+
+    def _parts(self) -> Iterator[NDArray[np.int64]]:
+        """The positions, part by part."""
+        found = np.load(self.positions, mmap_mode="r")
+        for start, stop in spans(0, len(found), POSITIONS_AT_ONCE):
+            yield np.array(found[start:stop])
