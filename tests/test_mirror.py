@@ -49,6 +49,7 @@ ELSEWHERE = {
     "loops/exponents.py": "loops/test_subset_products.py",
     "loops/shared_rows.py": "loops/test_shared_sums.py",
     "loops/simd.py": "loops/test_shared_sums.py",
+    "jobs/spooled.py": "jobs/test_spooling.py",
     "models/adapters/kernel_terms.py": "models/adapters/test_scikit_learn.py",
     "models/cost.py": "models/test_shapley.py",
     "models/kernel_model.py": "models/test_ridge.py",
@@ -84,6 +85,7 @@ ELSEWHERE = {
     "values/normal.py": "values/test_gaussian.py",
     "values/subset_table.py": "loops/test_member_sums.py",
     "values/terms.py": "models/test_shapley.py",
+    "tables/snapshot.py": "tables/test_spooler.py",
 }
 """Module without a test file of its name -> the file that holds its tests, below tests/."""
 OF_LIBRARIES = {"_replace", "_asdict", "_exit"}

@@ -45,6 +45,7 @@ from dshap.jobs.models import (
     XGBoostTable,
 )
 from dshap.jobs.paths import PicturePath, StorePath
+from dshap.jobs.spooled import SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.tables.sources import READERS
 
@@ -64,11 +65,11 @@ class JobSection(Table):
 
 SOURCES = Kinds(
     "kind",
-    READERS,
+    {**READERS, "sql": SqlTable},
     KindTable,
     SOURCE_PARTS,
     particular={"synthetic": SYNTHETIC_PARTS, "texts": TEXT_FILES_PARTS},
-    not_built=("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
+    not_built=("csv", "delta", "zarr"),
 )
 
 

@@ -237,7 +237,7 @@ def open_table(job: Job) -> RowReader:
     """
     source = job.source
     roles: dict[str, Any] = {}
-    features = _features_of(job)
+    features = feature_columns(job)
     if features is not None:
         source = _with(source, features=features)
     if job.is_given:
@@ -253,7 +253,7 @@ def _with(source: Any, **roles: Any) -> Any:
     return source.model_copy(update=roles)
 
 
-def _features_of(job: Job) -> Sequence[str] | None:
+def feature_columns(job: Job) -> Sequence[str] | None:
     """The columns that a given model was fitted on, in its order; those of [source] otherwise."""
     given: Sequence[str] | None = dict(job.source).get("features")
     if not job.is_given:

@@ -191,7 +191,10 @@ def test_accepted(change):
 
 
 NOT_BUILT = [
-    (("source.kind", "sql"), '[source] kind = "sql" is not built yet; built: parquet, synthetic'),
+    (
+        ("source.kind", "delta"),
+        '[source] kind = "delta" is not built yet; built: parquet, synthetic',
+    ),
     (
         ("cluster", {"kind": "slurm"}),
         '[cluster] kind = "slurm" is not built yet; built: local, python, scheduler, none',

@@ -1,0 +1,151 @@
+"""The tables [source] whose rows are first read into Parquet parts: databases and CSV files."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, create_model, model_validator
+
+from dshap.core.errors import InputError
+from dshap.jobs.fields import NotEmpty, options_of
+from dshap.jobs.kinds import KindTable, Table
+from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, database_of
+from dshap.tables.contract import Contract
+from dshap.tables.databases import Database
+from dshap.tables.freshness import Freshness
+from dshap.tables.parquet import ParquetSource
+from dshap.tables.queries import Query
+
+_PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def period_s(text: str) -> float:
+    """The seconds of a period like "90s", "15m", "24h" or "30d"."""
+    found = _PERIOD.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f'{text!r} is no period: give one like "15m", "24h" or "30d"')
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _period(text: str) -> str:
+    period_s(text)
+    return text
+
+
+Period = Annotated[str, AfterValidator(_period)]
+"""The type of a period: a number of seconds, minutes, hours or days, like "24h"."""
+
+
+class FreshnessTable(Table):
+    """The key freshness of [source], as dbt has it."""
+
+    column: NotEmpty
+    """The column with the time at which a row was loaded."""
+    warn_after: Period | None = None
+    error_after: Period | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> FreshnessTable:
+        if self.warn_after is None and self.error_after is None:
+            raise ValueError("freshness needs warn_after or error_after, or both")
+        return self
+
+    def made(self) -> Freshness:
+        return Freshness(
+            self.column,
+            self.warn_after,
+            self.error_after,
+            _seconds_or_none(self.warn_after),
+            _seconds_or_none(self.error_after),
+        )
+
+
+def _seconds_or_none(period: str | None) -> float | None:
+    if period is None:
+        return None
+    return period_s(period)
+
+
+def _built(given: str) -> str:
+    if given.startswith("discard"):
+        raise ValueError(f'"{given}" is not built: built are "freeze" and "evolve"')
+    if given not in ("freeze", "evolve"):
+        raise ValueError(f'{given!r} is unknown: give "freeze" or "evolve"')
+    return given
+
+
+_Change = Annotated[
+    str,
+    AfterValidator(_built),
+    Field(json_schema_extra={"enum": ["freeze", "evolve"]}),
+]
+
+
+class ContractTable(Table):
+    """The key contract of [source], in the words of dlt."""
+
+    columns: _Change = "freeze"
+    """Whether columns may come and go from one run to the next: "freeze" or "evolve"."""
+    types: _Change = "freeze"
+    """Whether columns may change their types: "freeze" or "evolve"."""
+    keys: Literal["unique"] = "unique"
+
+    def made(self) -> Contract:
+        return Contract(self.columns, self.types, self.keys)
+
+
+_ROLES: Any = create_model(
+    "_ROLES",
+    __base__=KindTable,
+    **options_of(ParquetSource, without=("path", "categories", "times")),  # type: ignore[call-overload]
+)
+
+
+class SpooledTable(_ROLES):  # type: ignore[misc]
+    """The keys of every source that is read into parts; its columns have the roles of Parquet's."""
+
+    freshness: FreshnessTable | None = None
+    """The limits of the source's age: { column, warn_after, error_after }."""
+    contract: ContractTable = ContractTable()
+    """The promises of the source from run to run: { columns, types, keys }."""
+
+    def age_limits(self) -> Freshness | None:
+        """The limits of freshness, None where there are none."""
+        if self.freshness is None:
+            return None
+        return self.freshness.made()
+
+    def made(self, rest: Any = None) -> Any:
+        raise InputError(
+            f'[source] kind = "{self.kind}" is read into parts first, which `dshap run` does'
+        )
+
+
+class SqlTable(SpooledTable):
+    """A query or a table of a database."""
+
+    uri: DatabaseAddress | None = None
+    """The address: duckdb:///file.duckdb, sqlite:///file.sqlite or postgresql://user@host/db."""
+    connection: ConnectionProfile | None = None
+    """The name of an ADBC connection profile, or the path of its file."""
+    query: NotEmpty | None = None
+    """A query; {as_of} in it is the day of the run, a DATE."""
+    table: NotEmpty | None = None
+    """A table or view, or "schema.name"."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SqlTable:
+        self.rows()
+        if (self.uri is None) == (self.connection is None):
+            raise ValueError("a database is named by uri or by connection: give one of them")
+        return self
+
+    def database(self) -> Database:
+        """The database, with the secrets of the environment."""
+        return database_of(self.uri, self.connection)
+
+    def rows(self) -> Query:
+        """The query or table."""
+        return Query(self.query or "", self.table or "")

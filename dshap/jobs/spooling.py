@@ -1,0 +1,81 @@
+"""Spooling the source of a job: read once into Parquet parts, from which everything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from dshap.jobs.schema import SOURCES, Job
+from dshap.jobs.spooled import SpooledTable, SqlTable
+from dshap.jobs.table import feature_columns
+from dshap.tables.columns import as_names
+from dshap.tables.snapshot import Snapshot
+from dshap.tables.spooler import SpoolRules, spool_database
+
+_ROLES = ("key", "target", "features", "missing")
+"""Keys of [source] that stay when its rows are read from parts."""
+
+
+def is_spooled(job: Job) -> bool:
+    """Whether the rows of the job's source are read into parts before they are explained."""
+    return isinstance(job.source, SpooledTable)
+
+
+def spool_job(
+    job: Job,
+    folder: Path,
+    as_of: date,
+    previous: Snapshot | None,
+    say: Callable[[str], None],
+) -> Snapshot:
+    """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
+
+    Parameters
+    ----------
+    job : Job
+    folder : Path
+        A folder that does not exist; it is removed again where anything goes wrong.
+    as_of : date
+        The day that stands for {as_of} in a query.
+    previous : Snapshot, optional
+        The snapshot of the run before, which the contract compares columns and types with.
+    say : function
+        Takes a line for people, such as a warning.
+
+    Raises
+    ------
+    InputError
+        A source that cannot be read, or does not hold what the contract promises.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    """
+    source = job.source
+    rules = _rules(job, previous)
+    match source:
+        case SqlTable():
+            return spool_database(source.database(), source.rows(), folder, as_of, rules, say)
+    raise AssertionError(source.kind)
+
+
+def _rules(job: Job, previous: Snapshot | None) -> SpoolRules:
+    source = dict(job.source)
+    keys = as_names(source.get("key"))
+    features = feature_columns(job)
+    if features is None:
+        used = None
+    else:
+        used = tuple(dict.fromkeys((*keys, *as_names(source.get("target")), *features)))
+    return SpoolRules(keys, used, job.source.age_limits(), job.source.contract.made(), previous)
+
+
+def job_of_parts(job: Job, folder: Path) -> Job:
+    """Build the job whose source is the Parquet table in a folder of parts."""
+    given: dict[str, Any] = {
+        key: value
+        for key, value in dict(job.source).items()
+        if key in _ROLES and key in job.source.model_fields_set
+    }
+    source = SOURCES({"kind": "parquet", "path": str(folder), **given})
+    return job.model_copy(update={"source": source})

@@ -1,0 +1,110 @@
+"""How old a source is: the newest time in a column, judged as dbt judges its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dshap.core.errors import InputError, StaleSourceError
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The limits of a source's age."""
+
+    column: str
+    warn_after: str | None
+    error_after: str | None
+    warn_s: float | None
+    error_s: float | None
+
+    def judged(self, newest: datetime | None, now: datetime) -> dict[str, Any]:
+        """The facts about the age, with the status "pass", "warn" or "error".
+
+        Raises
+        ------
+        StaleSourceError
+            The source is older than `error_after`, or holds no time at all.
+        """
+        if newest is None:
+            raise StaleSourceError(
+                f'[source] freshness: column "{self.column}" holds no time: nothing was loaded, or '
+                "another column tells when"
+            )
+        age_s = (now - newest).total_seconds()
+        if self.error_s is not None and age_s > self.error_s:
+            raise StaleSourceError(
+                f'[source] freshness: the newest "{self.column}" is {said(newest)}, '
+                f"{_hours(age_s)} old: error_after is {self.error_after}; load the source, or raise "
+                "the limit"
+            )
+        is_late = self.warn_s is not None and age_s > self.warn_s
+        return {
+            "column": self.column,
+            "max_loaded_at": said(newest),
+            "snapshotted_at": said(now),
+            "max_loaded_at_time_ago_in_s": age_s,
+            "status": ("pass", "warn")[is_late],
+            "warn_after": self.warn_after,
+            "error_after": self.error_after,
+        }
+
+
+def warning_of(judged: Mapping[str, Any]) -> str:
+    """The line that tells of a source that is late; empty where it is not."""
+    if judged["status"] != "warn":
+        return ""
+    return (
+        f'warning: [source] freshness: the newest "{judged["column"]}" is '
+        f"{judged['max_loaded_at']}, {_hours(judged['max_loaded_at_time_ago_in_s'])} old: "
+        f"warn_after is {judged['warn_after']}"
+    )
+
+
+def newest_in(column: pa.Array, name: str) -> datetime | None:
+    """The newest time of a column of times, dates or ISO texts, in UTC where it has no zone."""
+    newest = pc.max(column).as_py()
+    match newest:
+        case None:
+            return None
+        case datetime():
+            moment = newest
+        case date():
+            moment = datetime.combine(newest, time())
+        case str():
+            moment = _of_text(newest, name)
+        case _:
+            raise InputError(
+                f'[source] freshness: column "{name}" is {column.type}: name a column of times or '
+                "dates"
+            )
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
+
+
+def _of_text(text: str, name: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f'[source] freshness: column "{name}" holds {text!r}, no time like 2026-11-27 03:15:02'
+        ) from None
+
+
+def said(moment: datetime) -> str:
+    """A moment in UTC to the second, like 2026-11-27T03:15:02Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _hours(seconds: float) -> str:
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} minutes"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 86_400:.1f} days"

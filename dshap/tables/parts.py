@@ -1,0 +1,112 @@
+"""A stream of Arrow batches, written as Parquet parts: memory does not grow with the table."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dshap.tables.files import to_disk, whole_file
+from dshap.tables.spool import ROW_GROUP_ROWS, SPOOL_ROWS
+
+GROUP_BYTES = 128 << 20
+"""The bytes of batches after which a row group ends, however few rows it has."""
+
+
+class PartWriter:
+    """Writes batches of one schema as ``part-000000.parquet`` and so on, in a folder.
+
+    A part appears under its name when it is whole and on the disk.  Where no row comes, one part
+    without rows is left, so that the columns are known.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it does not exist.
+    schema : pa.Schema
+    first : int
+        The number of the first part; several writers of one folder take numbers far apart.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema, first: int = 0) -> None:
+        self.n_rows = 0
+        self._folder = folder
+        self._schema = schema
+        self._index = first
+        self._first = first
+        self._batches: list[pa.RecordBatch] = []
+        self._n_rows = 0
+        self._n_bytes = 0
+        self._part: pq.ParquetWriter | None = None
+        self._part_rows = 0
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._write_group()
+            if self._part is None and self._index == self._first:
+                self._begin_part()
+            self._end_part()
+        else:
+            with contextlib.suppress(OSError):  # a full disk is told once
+                self._open.__exit__(kind, error, trace)  # gives the part no name
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of a batch; whole row groups go to the file."""
+        start = 0
+        while start < batch.num_rows:
+            n_taken = min(batch.num_rows - start, ROW_GROUP_ROWS - self._n_rows)
+            piece = batch.slice(start, n_taken)
+            self._batches.append(piece)
+            self._n_rows += n_taken
+            self._n_bytes += piece.nbytes
+            start += n_taken
+            if self._n_rows == ROW_GROUP_ROWS or self._n_bytes >= GROUP_BYTES:
+                self._write_group()
+
+    def _write_group(self) -> None:
+        """Write the rows that are held as one row group; a part that is full ends."""
+        if not self._batches:
+            return
+        if self._part is None:
+            part = self._begin_part()
+        else:
+            part = self._part
+        table = pa.Table.from_batches(self._batches, self._schema)
+        part.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self.n_rows += self._n_rows
+        self._part_rows += self._n_rows
+        self._batches = []
+        self._n_rows = 0
+        self._n_bytes = 0
+        if self._part_rows >= SPOOL_ROWS:
+            self._end_part()
+
+    def _begin_part(self) -> pq.ParquetWriter:
+        path = self._folder / f"part-{self._index:06d}.parquet"
+        private = self._open.enter_context(whole_file(path))
+        self._open.callback(to_disk, private)
+        self._part = pq.ParquetWriter(
+            private, self._schema, compression="lz4", use_dictionary=False
+        )
+        self._open.callback(self._part.close)
+        return self._part
+
+    def _end_part(self) -> None:
+        """Close, sync and name the part that is open."""
+        self._open.close()
+        if self._part is not None:
+            self._index += 1
+        self._part = None
+        self._part_rows = 0

@@ -1,0 +1,127 @@
+"""Reading a database: a query or a table, as one stream of Arrow batches under one snapshot."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dshap.core.errors import InputError
+from dshap.tables.databases import Database
+from dshap.tables.streams import RowStream
+
+AS_OF = "{as_of}"
+"""The one word of a query that is replaced, by a bound DATE."""
+_QUOTED = re.compile(r"['\"]\{as_of\}['\"]")
+_SETTING = "dshap.as_of"
+"""The setting of PostgreSQL's session that holds the day: a bound value would end streaming."""
+BATCH_ROWS = 65_536
+_BATCH_OPTIONS = {"sqlite": {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}}
+"""Kind -> options of a statement.  SQLite gives columns the types of the first batch, so that this
+must not be small; DuckDB has batches of 2,048 rows and PostgreSQL of 16 MiB."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """The rows that are read: those of a query, or of a table.
+
+    Raises
+    ------
+    InputError
+        Neither of both, both, or quotes around {as_of}.
+    """
+
+    query: str = ""
+    table: str = ""
+    """A name, or "schema.name"."""
+
+    def __post_init__(self) -> None:
+        if bool(self.query) == bool(self.table):
+            raise InputError("a database is read by query or by table: give one of them")
+        if _QUOTED.search(self.query):
+            raise InputError(
+                f"query: {AS_OF} stands in quotes, and is a DATE already: leave the quotes out"
+            )
+
+    def bound(self, kind: str, as_of: datetime.date) -> tuple[str, tuple[Any, ...]]:
+        """The statement of a kind of database, and the values that are bound to it."""
+        if self.table:
+            return f"SELECT * FROM {quoted(self.table, kind)}", ()
+        n_days = self.query.count(AS_OF)
+        sign, n_values = _signs(kind, n_days)
+        return self.query.replace(AS_OF, sign), (as_of,) * n_values
+
+    def describe(self) -> str:
+        if self.table:
+            return f"table {self.table}"
+        return "query " + " ".join(self.query.split())
+
+
+_SIGNS = {
+    "duckdb": "$1",
+    "sqlite": "?1",
+    "postgresql": f"current_setting('{_SETTING}')::date",
+}
+"""Kind -> the sign of the day in a statement; other databases have a question mark each time."""
+
+
+def _signs(kind: str, n_days: int) -> tuple[str, int]:
+    """The sign of the day in a statement that names it so often, and the number of bound values."""
+    sign = _SIGNS.get(kind, "?")
+    if sign == "?":
+        return sign, n_days
+    if kind == "postgresql":
+        return sign, 0
+    return sign, min(n_days, 1)
+
+
+def quoted(table: str, kind: str) -> str:
+    """The name of a table as SQL has it, quoted where the rules of the database are known."""
+    if kind not in _SIGNS:
+        return table
+    return ".".join(quoted_name(part) for part in table.split("."))
+
+
+def quoted_name(name: str) -> str:
+    """A name in double quotes."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+@contextmanager
+def open_query(database: Database, query: Query, as_of: datetime.date) -> Iterator[RowStream]:
+    """Open the rows of a query or a table: one statement on one connection, in one transaction.
+
+    The rows of a table are counted first, under the same snapshot.
+    """
+    kind = database.kind
+    with database.connect(read_only=True) as connection:
+        with connection.cursor() as cursor:
+            begin(cursor, kind, as_of)
+            n_rows = _count(cursor, query, kind)
+        with connection.cursor() as cursor:
+            statement, values = query.bound(kind, as_of)
+            options = _BATCH_OPTIONS.get(kind)
+            if options:
+                cursor.adbc_statement.set_options(**options)
+            cursor.execute(statement, values or None)
+            reader = cursor.fetch_record_batch()
+            yield RowStream(reader.schema, iter(reader), n_rows, {"readers": 1})
+
+
+def begin(cursor: Any, kind: str, as_of: datetime.date) -> None:
+    """Begin a transaction that sees one state of the database, and say which day it is."""
+    if kind == "postgresql":
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute(f"SELECT set_config('{_SETTING}', '{as_of.isoformat()}', true)")
+        cursor.fetchall()
+
+
+def _count(cursor: Any, query: Query, kind: str) -> int | None:
+    if not query.table:
+        return None
+    cursor.execute(f"SELECT count(*) FROM {quoted(query.table, kind)}")
+    return int(cursor.fetchall()[0][0])

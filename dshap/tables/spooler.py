@@ -1,0 +1,132 @@
+"""Spooling a source: its rows as Parquet parts in a folder, with the snapshot written last."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import InputError
+from dshap.tables.contract import Contract, check_keys
+from dshap.tables.databases import Database
+from dshap.tables.freshness import Freshness, newest_in, said, warning_of
+from dshap.tables.parts import PartWriter
+from dshap.tables.queries import Query, open_query
+from dshap.tables.snapshot import Snapshot
+from dshap.tables.streams import RowStream, StreamColumns, digest_of_types
+
+
+@dataclass(frozen=True)
+class SpoolRules:
+    """The columns that are kept of a source, and the rules that it is held to."""
+
+    keys: tuple[str, ...] = ()
+    used: Collection[str] | None = None
+    """The columns that are kept; all where None."""
+    freshness: Freshness | None = None
+    contract: Contract = field(default_factory=Contract)
+    previous: Snapshot | None = None
+    """The snapshot of the run before, which columns and types are compared with."""
+
+
+def spool_database(
+    database: Database,
+    query: Query,
+    folder: Path,
+    as_of: date,
+    rules: SpoolRules,
+    say: Callable[[str], None],
+) -> Snapshot:
+    """Read a query or a table into parts of a new folder; removed again where that fails."""
+    source = f"{database.describe()}, {query.describe()}"
+    with whole_folder(folder), open_query(database, query, as_of) as stream:
+        return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
+
+
+def spool_stream(
+    stream: RowStream,
+    kind: str,
+    source: str,
+    folder: Path,
+    as_of: date,
+    rules: SpoolRules,
+    say: Callable[[str], None],
+) -> Snapshot:
+    """Write the rows of a stream as parts, check them, and write the snapshot."""
+    now = datetime.now(UTC)
+    columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)
+    if rules.previous is not None:
+        rules.contract.check_schema(rules.previous.schema, columns.types)
+    newest = None
+    with PartWriter(folder, columns.schema) as writer:
+        for batch in stream.batches:
+            if rules.freshness is not None:
+                newest = _later(newest, _newest(batch, rules.freshness.column))
+            writer.write(columns.convert(batch, writer.n_rows))
+    n_rows = writer.n_rows
+    if stream.n_rows is not None and stream.n_rows != n_rows:
+        raise InputError(
+            f"{source}: the database counted {stream.n_rows:,} rows and gave {n_rows:,}: run it "
+            "again, and report it where it stays"
+        )
+    freshness = None
+    if rules.freshness is not None:
+        freshness = rules.freshness.judged(newest, now)
+        if late := warning_of(freshness):
+            say(late)
+    if rules.keys and rules.contract.keys == "unique":
+        check_keys(folder, rules.keys)
+    types = columns.types
+    snapshot = Snapshot(
+        kind=kind,
+        source=source,
+        read_at=said(now),
+        as_of=as_of.isoformat(),
+        n_rows=n_rows,
+        schema=types,
+        schema_digest=digest_of_types(types),
+        freshness=freshness,
+        detail={**stream.detail, "columns": columns.schema.names},
+    )
+    snapshot.write(folder)
+    return snapshot
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[None]:
+    """Make a new folder; what goes wrong inside removes it, and a full disk is told in one line."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
+    try:
+        yield
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise InputError(
+            f"no space is left on the disk of {folder}, where the rows are kept while they are "
+            "explained: make room there, name fewer columns in [source] features, or give [job] "
+            "store another place"
+        ) from None
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _newest(batch: Any, column: str) -> datetime | None:
+    at = batch.schema.get_field_index(column)
+    if at < 0:
+        raise InputError(
+            f'[source] freshness: the source has no column "{column}"; it has '
+            f"{', '.join(batch.schema.names)}"
+        )
+    return newest_in(batch.column(at), column)
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((each for each in (one, other) if each is not None), default=None)

@@ -1,0 +1,200 @@
+"""Streams of Arrow batches from outside: which columns are kept, in types that dshap reads back.
+
+Values stay what the source gave; what would be read as something else is refused.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dshap.core.errors import InputError, unknown_name
+
+FIRST_DAY = -719_162
+LAST_DAY = 2_932_896
+"""Days since 1970 of 0001-01-01 and 9999-12-31: databases give infinite dates as others."""
+_DAYS_OF = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""Unit of a timestamp -> its number in a day."""
+_CASTS = {"postgresql": "{name}::float8 AS {name}"}
+_CAST = "CAST({name} AS DOUBLE PRECISION) AS {name}"
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """Rows that come once, in batches."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    n_rows: int | None = None
+    """The number of rows by a count of the source itself; None where it was not counted."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StreamColumns:
+    """The columns of a stream that are kept, and their types in the parts.
+
+    Parameters
+    ----------
+    given : pa.Schema
+        The columns of the source.
+    used : collection of names, optional
+        The columns to keep; all that Parquet can hold where None.
+    keys : collection of names
+        Columns of the key: whole decimals become int64.
+    kind : str
+        The kind of the source, whose words a message uses.
+    """
+
+    given: pa.Schema
+    used: Collection[str] | None = None
+    keys: Collection[str] = ()
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        names = self.given.names
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(
+                f"the source gives {', '.join(map(repr, twice))} more than once: name each column "
+                "once, with AS in a query"
+            )
+        for name in self.used or ():
+            if name not in names:
+                raise InputError(unknown_name("column", name, names))
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Column -> its type, of all that the source gives."""
+        return {each.name: str(_plain_type(each.type)) for each in self.given}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the parts."""
+        return pa.schema([(name, self._kept_type(name)) for name in self._names()])
+
+    def _names(self) -> list[str]:
+        """The columns that are kept, in the order of the source."""
+        if self.used is None:
+            return [each.name for each in self.given if not _refusal(each.type)]
+        return [name for name in self.given.names if name in self.used]
+
+    def _kept_type(self, name: str) -> pa.DataType:
+        kind = self.given.field(name).type
+        if reason := _refusal(kind):
+            cast = _CASTS.get(self.kind, _CAST).format(name=name)
+            if "numbers" not in reason:
+                cast = f"CAST({name} AS VARCHAR) AS {name}"
+            raise InputError(
+                f"column {name!r} {reason}: write {cast} in the query, or leave it out"
+            )
+        plain = _plain_type(kind)
+        if name in self.keys and pa.types.is_decimal(plain) and plain.scale == 0:
+            return pa.int64()
+        return plain
+
+    def convert(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
+        """The kept columns of a batch; `start` is the position of its first row."""
+        schema = self.schema
+        columns = [
+            _converted(batch.column(batch.schema.get_field_index(each.name)), each, start)
+            for each in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def digest_of_types(types: Mapping[str, str]) -> str:
+    """A digest of columns and types, whatever their order."""
+    return hashlib.sha256(json.dumps(sorted(types.items())).encode()).hexdigest()[:32]
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type that a column has in the parts."""
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if _is_uuid(kind):
+        return pa.string()
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return kind
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+
+
+def _refusal(kind: pa.DataType) -> str:
+    """The reason why a column of this type cannot be kept; empty where it can."""
+    is_opaque = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.opaque"
+    if is_opaque and getattr(kind, "type_name", "") == "numeric":
+        return "is NUMERIC, and its numbers arrive as text"
+    plain = _plain_type(kind)
+    if pa.types.is_interval(plain) or pa.types.is_union(plain):
+        return f"is {plain}, which Parquet does not hold"
+    return ""
+
+
+def _converted(column: pa.Array, wanted: pa.Field, start: int) -> pa.Array:
+    if _is_uuid(column.type):
+        return _uuid_texts(column.storage)
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if pa.types.is_temporal(wanted.type):
+        _refuse_infinite(column, wanted.name, start)
+    if column.type == wanted.type:
+        return column
+    try:
+        return column.cast(wanted.type)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {wanted.name!r} ({column.type}) does not fit {wanted.type}: {error}"
+        ) from None
+
+
+def _uuid_texts(stored: pa.Array) -> pa.Array:
+    """UUIDs (n,) of 16 bytes as texts of 36 characters."""
+    bytes_of = pc.fill_null(stored, b"\0" * 16)
+    raw = b"".join(bytes_of.to_pylist())
+    hexadecimal = np.frombuffer(binascii.hexlify(raw), np.uint8).reshape(len(stored), 32)
+    texts = np.full((len(stored), 36), ord("-"), np.uint8)
+    at = 0
+    for begin, end in ((0, 8), (9, 13), (14, 18), (19, 23), (24, 36)):
+        texts[:, begin:end] = hexadecimal[:, at : at + end - begin]
+        at += end - begin
+    made = pa.array(texts.view("S36").ravel().astype(str), pa.string())
+    return pc.if_else(stored.is_valid(), made, None)
+
+
+def _refuse_infinite(column: pa.Array, name: str, start: int) -> None:
+    """Raise where a date or time lies outside of the years 1 to 9999."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        numbers = column.cast(pa.int32())
+        per_day = 1
+    elif pa.types.is_timestamp(kind):
+        numbers = column.cast(pa.int64())
+        per_day = _DAYS_OF[kind.unit]
+    elif pa.types.is_date64(kind):
+        numbers = column.cast(pa.int64())
+        per_day = _DAYS_OF["ms"]
+    else:
+        return
+    # nanoseconds end in the year 2262: there the ends of int64 are infinite
+    first = max(FIRST_DAY * per_day, -(2**63) + 2)
+    behind = min((LAST_DAY + 1) * per_day, 2**63 - 1)
+    outside = pc.or_(pc.less(numbers, first), pc.greater_equal(numbers, behind))
+    if pc.any(outside).as_py():
+        row = start + pc.index(pc.fill_null(outside, False), True).as_py()
+        raise InputError(
+            f"column {name!r} holds an infinite date, or one outside of the years 1 to 9999, first "
+            f"in row {row}: write NULLIF({name}, 'infinity') AS {name} in the query"
+        )

@@ -1,0 +1,104 @@
+"""A job on a database: the same file with one word changed, read into the same parts."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.jobs import parse_job
+from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
+from dshap.tables.databases import Database
+from dshap.tables.snapshot import Snapshot
+from tests.databases import running_postgresql
+from tests.jobs.job_files import changed
+
+DAY = datetime.date(2026, 11, 27)
+N_ROWS = 70_000
+"""More than a row group, so that the rows come in several batches of each database."""
+KINDS = ("duckdb", "sqlite", "postgresql")
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Kind -> the address of a database with the same table of customers."""
+    folder = tmp_path_factory.mktemp("databases")
+    with running_postgresql() as server:
+        addresses = {
+            "duckdb": f"duckdb:///{folder}/shop.duckdb",
+            "sqlite": f"sqlite:///{folder}/shop.sqlite",
+            "postgresql": server.uri(),
+        }
+        for address in addresses.values():
+            fill(Database(address))
+        yield addresses
+
+
+def fill(database):
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE customers (id BIGINT, tenure BIGINT, spend DOUBLE PRECISION, plan "
+            "VARCHAR(20), since DATE, churned BIGINT)"
+        )
+        cursor.execute(
+            "INSERT INTO customers WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n "
+            f"WHERE i < {N_ROWS - 1}) SELECT i, i % 70, CASE WHEN i % 11 = 0 THEN NULL ELSE "
+            "i / 8.0 END, CASE i % 3 WHEN 0 THEN 'basic' WHEN 1 THEN 'più' ELSE NULL END, "
+            f"{DATE_OF[database.kind]}, i % 2 FROM n"
+        )
+        connection.commit()
+
+
+DATE_OF = {
+    "duckdb": "DATE '2026-11-01' + CAST(i % 40 AS INTEGER)",
+    "sqlite": "date('2026-11-01', (i % 40) || ' days')",
+    "postgresql": "DATE '2026-11-01' + CAST(i % 40 AS INTEGER)",
+}
+QUERY = "SELECT id, tenure, spend, plan, churned FROM customers WHERE since <= {as_of} ORDER BY id"
+
+
+def job_on(uri, **keys):
+    roles = {"key": ["id"], "target": "churned", "features": ["tenure", "spend", "plan"]}
+    return parse_job(changed(("source", {"kind": "sql", "uri": uri, **roles, **keys})))
+
+
+def rows_of(folder):
+    return pq.read_table(sorted(folder.glob("*.parquet")))
+
+
+@pytest.mark.parametrize("rows", [{"query": QUERY}, {"table": "customers"}])
+def test_one_word_changed_gives_the_same_parts(places, tmp_path, monkeypatch, rows):
+    found = {}
+    for kind in KINDS:
+        monkeypatch.setenv("WAREHOUSE", places[kind])
+        job = job_on("{{ env_var(WAREHOUSE) }}", **rows)
+        assert is_spooled(job)
+        snapshot = spool_job(job, tmp_path / kind, DAY, None, print)
+        assert snapshot == Snapshot.read(tmp_path / kind)
+        assert snapshot.kind == kind
+        assert snapshot.n_rows == rows_of(tmp_path / kind).num_rows
+        found[kind] = rows_of(tmp_path / kind).sort_by("id")
+        reader = job_of_parts(job, tmp_path / kind).source.made({"categories": {"plan": ()}})
+        assert reader.feature_names == ("tenure", "spend", "plan")
+        assert reader.key_names == ("id",)
+    assert found["duckdb"].schema.names == ["id", "tenure", "spend", "plan", "churned"]
+    assert found["duckdb"].num_rows == (N_ROWS if "table" in rows else np.sum(days() <= 26))
+    assert found["sqlite"].equals(found["duckdb"])
+    assert found["postgresql"].equals(found["duckdb"])
+
+
+def days():
+    return np.arange(N_ROWS) % 40
+
+
+def test_nothing_is_left_of_a_query_that_fails(places, tmp_path):
+    for kind in KINDS:
+        if kind == "postgresql":
+            continue
+        job = job_on(places[kind], query="SELECT nothing FROM customers")
+        with pytest.raises(InputError, match=f"{kind}:///.*nothing"):
+            spool_job(job, tmp_path / "parts", DAY, None, print)
+        assert not (tmp_path / "parts").exists()

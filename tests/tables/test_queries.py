@@ -1,0 +1,63 @@
+"""Queries and tables of databases: the bound day, names, snapshots."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.tables.databases import Database
+from dshap.tables.queries import Query, open_query, quoted
+
+DAY = datetime.date(2026, 11, 27)
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement", "values"),
+    [
+        ("duckdb", "a <= $1 AND b <= $1", (DAY,)),
+        ("sqlite", "a <= ?1 AND b <= ?1", (DAY,)),
+        (
+            "postgresql",
+            "a <= current_setting('dshap.as_of')::date AND b <= "
+            "current_setting('dshap.as_of')::date",
+            (),
+        ),
+        ("snowflake", "a <= ? AND b <= ?", (DAY, DAY)),
+    ],
+)
+def test_the_day_is_bound_as_each_database_has_it(kind, statement, values):
+    query = Query(query="a <= {as_of} AND b <= {as_of}")
+    assert query.bound(kind, DAY) == (statement, values)
+    assert Query(query="SELECT '{}' {other}").bound(kind, DAY) == ("SELECT '{}' {other}", ())
+
+
+def test_names_of_tables_are_quoted_where_the_rules_are_known():
+    assert quoted("mart.t 1", "postgresql") == '"mart"."t 1"'
+    assert quoted('a"b', "duckdb") == '"a""b"'
+    assert quoted("MART.T", "snowflake") == "MART.T"
+    assert Query(table="mart.t").bound("duckdb", DAY) == ('SELECT * FROM "mart"."t"', ())
+
+
+def test_what_is_read_is_named_once():
+    for given in ({}, {"query": "SELECT 1", "table": "t"}):
+        with pytest.raises(InputError, match="by query or by table: give one"):
+            Query(**given)
+    with pytest.raises(InputError, match=r"\{as_of\} stands in quotes, and is a DATE already"):
+        Query(query="SELECT * FROM t WHERE a <= '{as_of}'")
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_rows_come_with_a_count_of_the_table(tmp_path, kind):
+    database = Database(f"{kind}:///{tmp_path}/shop.db")
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute('CREATE TABLE "big t" (a BIGINT)')
+        cursor.execute('INSERT INTO "big t" VALUES (1), (2), (3)')
+        connection.commit()
+    with open_query(database, Query(table="main.big t"), DAY) as stream:
+        assert stream.n_rows == 3
+        assert sum(batch.num_rows for batch in stream.batches) == 3
+    with open_query(database, Query(query="SELECT 1 AS one;"), DAY) as stream:
+        assert stream.n_rows is None
+        assert stream.schema.names == ["one"]
