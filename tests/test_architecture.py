@@ -22,7 +22,7 @@ FLOORS = (
     {"models"},
     {"engine", "cube", "tables"},
     {"run"},
-    {"report"},
+    {"report", "sinks"},
     # the faces among them: public names of tables and core
     {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},
@@ -37,7 +37,7 @@ OWNERS = {
     "distributed": {"engine"},
     "zarr": {"cube"},
     "xarray": {"cube"},
-    "pyarrow": {"tables"},
+    "pyarrow": {"tables", "sinks"},
     "adbc_driver_manager": {"tables"},
 }
 """Package -> the only folders that may import it."""

@@ -13,6 +13,8 @@ import zarr
 from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
+from dshap.cube.arrays import read_run
+from dshap.cube.folder import Folder
 from dshap.cube.layout import decoded, reading
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
@@ -39,12 +41,61 @@ class CubeArrays:
         """The names of the outputs, along axis k."""
         return tuple(self.read("output", slice(None)).tolist())
 
+    @cached_property
+    def n_rows(self) -> int:
+        """The number of rows, of which those of unfinished blocks are pending."""
+        return int(self._array("status").shape[0])
+
+    @cached_property
+    def key_kinds(self) -> Mapping[str, str]:
+        """key column -> "int64", "string" or "datetime64[ns]", in the order of the key."""
+        with reading(self.path):
+            return {name: _kind_of(array) for name, array in self.keys.items()}
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The classes, one of which is explained for each row; empty if all outputs are."""
+        if not self.has("explained_class"):
+            return ()
+        return tuple(self._fingerprint["predicted"])
+
+    @cached_property
+    def player_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """player -> the columns that it is made of, where several are one player."""
+        columns = self._fingerprint.get("features", ())
+        match self._fingerprint.get("value"):
+            case {"players": dict(players)}:
+                return {
+                    name: tuple(columns[position] for position in positions)
+                    for name, positions in players.items()
+                    if len(positions) > 1
+                }
+        return {}
+
+    @cached_property
+    def _fingerprint(self) -> Mapping[str, Any]:
+        run = read_run(self.path) or {}
+        found: Mapping[str, Any] = run.get("fingerprint", {})
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether the cube has a variable of this name, such as "std_error"."""
+        return Folder(self.path).has_room(name)
+
     def read(self, name: str, where: Any) -> NDArray[Any]:
         """The stored values of a variable at `where`."""
         with reading(self.path):
+            return np.asarray(self._array(name)[where])
+
+    def n_axes(self, name: str) -> int:
+        """The number of dimensions of a variable."""
+        return int(self._array(name).ndim)
+
+    def _array(self, name: str) -> zarr.Array[Any]:
+        with reading(self.path):
             if name not in self._arrays:
                 self._arrays[name] = zarr.open_array(self.path / name, mode="r")
-            return np.asarray(self._arrays[name][where])
+            return self._arrays[name]
 
     def rows(
         self, arrays: Mapping[str, zarr.Array[Any]], where: slice
@@ -92,6 +143,21 @@ class FinishedBlock:
         """Attributions (n, d, k); NaN where a row was skipped or failed."""
         return self.read("attribution").astype(np.float64)
 
+    @property
+    def std_error(self) -> FloatArray | None:
+        """Standard errors of the attributions (n, d, k); None where the cube has none."""
+        if not self.cube.has("std_error"):
+            return None
+        return self.read("std_error").astype(np.float64)
+
+    @property
+    def base_value(self) -> FloatArray:
+        """Base values (n, k), which are one value an output unless the link makes them differ."""
+        if self.cube.n_axes("base_value") > 1:
+            return self.read("base_value").astype(np.float64)
+        values = self.cube.read("base_value", slice(None)).astype(np.float64)
+        return np.broadcast_to(values, (self.stop - self.start, len(values)))
+
     def read(self, name: str) -> NDArray[Any]:
         """The stored values (n, …) of a variable along instance, such as "status"."""
         return self.cube.read(name, self._rows)
@@ -102,6 +168,15 @@ class FinishedBlock:
         return {
             name.removeprefix("blocks/"): self.cube.read(name, self.index) for name in SUMMARIES
         }
+
+
+def _kind_of(key: zarr.Array[Any]) -> str:
+    """The kind of a key column: "int64", "string" or "datetime64[ns]"."""
+    if "calendar" in key.attrs:
+        return "datetime64[ns]"
+    if key.dtype.kind == "T":
+        return "string"
+    return "int64"
 
 
 def finished_blocks(store: str | Path) -> Iterator[FinishedBlock]:

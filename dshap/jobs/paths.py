@@ -24,7 +24,7 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     Parameters
     ----------
     text : a path, with "~", variables, or file:// before it
-    noun : the kind of thing at the path, "store", "table", "file", "picture", "database" (an
+    noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "database" (an
         address) or "profile" (a name, or a path that ends in .toml)
     folder : the folder that it is relative to; the working directory where None
 
@@ -70,7 +70,7 @@ class PathKey:
     """
 
     noun: str
-    """The kind of thing at the path: "store", "table", "file" or "picture"."""
+    """The kind of thing at the path: "store", "table", "file", "folder" or "picture"."""
 
     def __call__(self, text: str) -> str:
         path = path_of(text, self.noun)
@@ -83,6 +83,7 @@ _Text = Annotated[str, Field(min_length=1)]
 StorePath = Annotated[_Text, AfterValidator(PathKey("store"))]
 TablePath = Annotated[_Text, AfterValidator(PathKey("table"))]
 FilePath = Annotated[_Text, AfterValidator(PathKey("file"))]
+FolderPath = Annotated[_Text, AfterValidator(PathKey("folder"))]
 PicturePath = Annotated[_Text, AfterValidator(PathKey("picture"))]
 DatabaseAddress = Annotated[_Text, AfterValidator(PathKey("database"))]
 """The type of a database's address, whose secrets stay where the environment has them."""

@@ -89,7 +89,7 @@ def with_paths_from(
         except ValueError as error:
             raise InputError(f'{place} {key} = "{masked(text)}": {error}') from None
         table[key] = path
-        if path != from_here and noun not in ("database", "profile"):
+        if path != from_here and noun not in ("database", "profile", "folder"):
             elsewhere.append(Elsewhere(place, key, noun, text, folder, path, from_here))
     return tables, elsewhere
 

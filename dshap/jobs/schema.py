@@ -45,6 +45,7 @@ from dshap.jobs.models import (
     XGBoostTable,
 )
 from dshap.jobs.paths import PicturePath, StorePath
+from dshap.jobs.sinking import SinkTable, check_sinks
 from dshap.jobs.spooled import SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.tables.sources import READERS
@@ -289,6 +290,7 @@ class Job(Table):
     run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
+    sink: list[SinkTable] = Field(default=[])
 
     @model_validator(mode="before")
     @classmethod
@@ -306,6 +308,7 @@ class Job(Table):
         else:
             self._check_fitted()
         check_checks(self.check, {explain.name: explain for explain in self.explain})
+        check_sinks(self.sink, [explain.name for explain in self.explain], self.run.keep_rows)
         return self
 
     def _check_fitted(self) -> None:
@@ -430,9 +433,10 @@ TABLES: Mapping[str, Kinds] = {
     "run": one_kind(Run),
     "report": one_kind(Report),
     "check": CHECKS,
+    "sink": one_kind(SinkTable),
 }
 """Table of a job file -> its kinds."""
-SEVERAL = {"explain": "explanation", "check": "check"}
+SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}
 """Table of which a job file may have several, in two brackets -> the noun for one of them."""
 
 

@@ -41,6 +41,7 @@ TAKEN: list[dict[str, Any]] = [
     changed(("design", {"kind": "local", "graph": {"grid": [2, 3]}, "order": 1})),
     changed(("design", {"kind": "ends:Ends"})),
     changed(("cluster", {"kind": "local", "workers": 2, "memory_limit": "2GiB"})),
+    changed(("sink", [{"explain": "observational", "path": "out", "shape": "top_k", "k": 5}])),
 ]  # fmt: skip
 
 
@@ -61,6 +62,7 @@ def test_what_is_taken(job):
         ("explain.0.value", "shap"),
         ("cluster", {"kind": "none", "workers": 2}),
         ("desing", {"kind": "auto"}),
+        ("sink", [{"explain": "observational", "path": "out", "shape": "tall"}]),
     ],
     ids=str,
 )

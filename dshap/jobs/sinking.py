@@ -1,0 +1,123 @@
+"""The tables [[sink]] of a job, and the sinks that they describe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+from dshap.core.errors import unknown_name
+from dshap.jobs.fields import Count
+from dshap.jobs.kinds import Table
+from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
+from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
+
+
+class SinkTable(Table):
+    """A table [[sink]]: a table of a warehouse that an explanation is loaded into."""
+
+    name: str = ""
+    """The name in messages and for --set; left out, the table with its schema, or the path."""
+    explain: str = ""
+    """The name of the explanation; it may be left out where the job has one only."""
+    uri: DatabaseAddress | None = None
+    """The address of a database: duckdb:///file, sqlite:///file or postgresql://user@host/db."""
+    connection: ConnectionProfile | None = None
+    """An ADBC connection profile, of any database."""
+    path: FolderPath | None = None
+    """The folder of a Parquet table, in place of a database."""
+    table: str = ""
+    """The table, with a schema before it where it is not the database's own: "mart.reasons"."""
+    shape: Shape = "wide"
+    """A line a row with all attributions, a line a row and feature, or the `k` largest of these."""
+    k: Count = 3
+    """The number of features a row of shape "top_k"."""
+    rows: Rows | None = None
+    """The rows that are written: changed since the sink's last load, or all; left out, "changed",
+    and with write = "replace" "all"."""
+    write: Write | None = None
+    """Delete the keys and insert, append to a history, or replace everything; left out,
+    "delete_insert", and with `path` "replace"."""
+    deletes: Deletes = "remove"
+    """The fate of the lines of keys that are gone: removed, marked in their status, kept."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SinkTable:
+        if self.k != type(self).model_fields["k"].default and self.shape != "top_k":
+            raise ValueError(f'k belongs to shape = "top_k", not to "{self.shape}": leave it out')
+        if self.path is None:
+            database_of(self.uri, self.connection)
+        elif self.uri or self.connection:
+            raise ValueError("give uri or connection of a database, or path of a folder, not both")
+        self.sink()
+        return self
+
+    def sink(self, only_explanation: str = "") -> Sink:
+        """Build the sink; `only_explanation` is the one that is meant where none is named.
+
+        Raises
+        ------
+        InputError
+            Options that do not go together, or a variable of the environment that is not set.
+        """
+        if self.path is not None:
+            place: dict[str, Any] = {"path": Path(self.path), "write": self.write or "replace"}
+        else:
+            place = {
+                "database": database_of(self.uri, self.connection),
+                "write": self.write or "delete_insert",
+            }
+        schema, _, table = self.table.rpartition(".")
+        by_default: Rows = "changed"
+        if place["write"] == "replace":
+            by_default = "all"
+        return Sink(
+            explain=self.explain or only_explanation,
+            table=table,
+            schema=schema,
+            shape=self.shape,
+            k=self.k,
+            rows=self.rows or by_default,
+            deletes=self.deletes,
+            **place,
+        )
+
+
+def check_sinks(sinks: Sequence[SinkTable], names: Collection[str], keeps_columns: bool) -> None:
+    """Check the sinks of a job against its explanations.
+
+    Raises
+    ------
+    ValueError
+        An explanation that is not there or not named, a shape that needs the explained columns, or
+        two sinks that are one table.
+    """
+    for each in sinks:
+        place = f"[[sink]] {each.name or each.sink().label}"
+        if each.explain and each.explain not in names:
+            raise ValueError(f"{place}: {unknown_name('explanation', each.explain, names)}")
+        if not each.explain and len(names) > 1:
+            raise ValueError(
+                f"{place}: the job has {len(names)} explanations: give explain, one of "
+                f"{', '.join(names)}"
+            )
+        if each.shape != "wide" and not keeps_columns:
+            raise ValueError(
+                f'{place}: shape = "{each.shape}" has the values of the columns: give [run] '
+                'keep_rows = true, or shape = "wide"'
+            )
+    counts = Counter(_address(each) for each in sinks)
+    if twice := [address for address, count in counts.items() if count > 1]:
+        raise ValueError(
+            f"two [[sink]] load into {' '.join(filter(None, twice[0]))}: give each a table of its "
+            "own"
+        )
+
+
+def _address(each: SinkTable) -> tuple[str, ...]:
+    """The place that a sink writes to, without what may differ in the environment."""
+    sink = each.sink()
+    return (sink.label, each.uri or "", each.connection or "")

@@ -1,0 +1,64 @@
+"""Sinks: the attributions of a finished cube as a table of a database, or as Parquet files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dshap.cube.blocks import CubeArrays
+from dshap.sinks.checks import check_sink
+from dshap.sinks.loading import check_target, load_table
+from dshap.sinks.parquet_folder import load_folder
+from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
+
+__all__ = [
+    "CubeFacts",
+    "RowHistory",
+    "SingleRun",
+    "Sink",
+    "SinkResult",
+    "check_sink",
+    "check_target",
+    "load_sink",
+]
+
+
+def load_sink(
+    sink: Sink,
+    cube_path: str | Path,
+    history: RowHistory,
+    job_name: str,
+    say: Callable[[str], None] = lambda line: None,
+) -> SinkResult:
+    """Load a finished cube into a sink; a load that was killed is finished by the same call.
+
+    In a database everything happens in one transaction, which the line of the run in `_dshap_runs`
+    belongs to: the table is as before, or as the load leaves it.  A run that was loaded is not
+    loaded again.
+
+    Parameters
+    ----------
+    sink : where to, and in which form
+    cube_path : path of the cube, all of whose blocks are finished
+    history : the nights that its rows come from
+    job_name : the name of the job, which the table belongs to from its first load on
+    say : function that shows a line of progress
+
+    Raises
+    ------
+    InputError
+        The cube or the table does not fit the sink; nothing was written.
+    DatabaseError
+        The database failed, or refused; nothing of the load is in it.
+    """
+    started = time.perf_counter()
+    cube = CubeArrays(Path(cube_path))
+    check_sink(sink, CubeFacts.of_cube(cube))
+    if sink.database is not None:
+        result = load_table(sink, sink.database, cube, history, job_name, say)
+    else:
+        assert sink.path is not None
+        result = load_folder(sink, sink.path, cube, history, job_name, say)
+    return replace(result, seconds=time.perf_counter() - started)

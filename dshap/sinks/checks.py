@@ -1,0 +1,133 @@
+"""The checks of a sink: before anything is read, and against the table that is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from dshap.core.errors import InputError
+from dshap.sinks.dialects import Dialect, dialect_of
+from dshap.sinks.ledger import LEDGER
+from dshap.sinks.records import CubeFacts, Sink
+from dshap.sinks.shapes import OF_FEATURES, TAIL, table_schema
+
+SHOWN = 3
+"""The most names that a message shows."""
+
+
+def check_sink(sink: Sink, facts: CubeFacts) -> None:
+    """Check a sink against the cube that it is loaded from; opens nothing.
+
+    Raises
+    ------
+    InputError
+        The rows have no key, the cube does not keep what the shape needs, or a name is too long or
+        there twice.
+    """
+    if facts.is_of_texts:
+        raise InputError(
+            f"{sink}: explanations of texts are not loaded into tables yet: leave the sink out"
+        )
+    if not facts.keys:
+        raise InputError(
+            f"{sink}: lines of a table are found by their key, and the rows have none: give "
+            "[source] key"
+        )
+    if sink.shape != "wide" and not facts.keeps_columns:
+        raise InputError(
+            f'{sink}: shape = "{sink.shape}" has the values of the columns, which the cube does '
+            'not keep: give [run] keep_rows = true, or shape = "wide"'
+        )
+    if sink.database is None:
+        dialect = Dialect(folds_case=False)
+    else:
+        dialect = dialect_of(sink.database.kind)
+    if dialect.as_name(sink.table) == LEDGER:
+        raise InputError(f"{sink}: {LEDGER} is the table of dshap's own loads: give another table")
+    names = [*filter(None, (sink.schema, sink.table)), *table_schema(sink.shape, facts).names]
+    _refuse_long(sink, names, dialect)
+    _refuse_repeated(sink, table_schema(sink.shape, facts).names, dialect)
+
+
+def _refuse_long(sink: Sink, names: Iterable[str], dialect: Dialect) -> None:
+    limit = dialect.name_bytes
+    if limit is None or sink.database is None:
+        return
+    long = [name for name in names if len(name.encode()) > limit]
+    if long:
+        raise InputError(
+            f"{sink}: names of {sink.database.kind} have at most {limit} bytes, and "
+            f"{_shown(long)} has more ({len(long[0].encode())}): rename the column, or give "
+            'shape = "long"'
+        )
+
+
+def _refuse_repeated(sink: Sink, names: Iterable[str], dialect: Dialect) -> None:
+    counts = Counter(map(dialect.as_name, names))
+    twice = [name for name in names if counts[dialect.as_name(name)] > 1]
+    if twice:
+        raise InputError(
+            f"{sink}: the columns {_shown(twice)} have one name to this database: rename one, or "
+            'give shape = "long"'
+        )
+
+
+class ColumnDifference(NamedTuple):
+    """A column of a target that is not as the sink needs it."""
+
+    what: str
+    remedy: str
+    """The statement that mends it."""
+
+
+def refuse_other_shape(
+    sink: Sink, schema: pa.Schema, found: Mapping[str, str], dialect: Dialect, table: str
+) -> None:
+    """Check the columns of the target, name -> type, against those of the sink.
+
+    Raises
+    ------
+    InputError
+        The target lacks a column, has one of a type that would change the values, or one of an
+        earlier form of the sink, which new lines would leave empty.
+    """
+    differences = list(_differences(schema, found, dialect, table))
+    if differences:
+        what = "; ".join(each.what for each in differences[:SHOWN])
+        if len(differences) > SHOWN:
+            what += f"; and {len(differences) - SHOWN} more"
+        remedy = "; ".join(dict.fromkeys(each.remedy for each in differences))
+        raise InputError(
+            f"{sink}: the table is there with another shape: {what}. Give another table, drop it, "
+            f"or mend it: {remedy}"
+        )
+
+
+def _differences(
+    schema: pa.Schema, found: Mapping[str, str], dialect: Dialect, table: str
+) -> Iterable[ColumnDifference]:
+    there = {dialect.as_name(name): (name, sql_type) for name, sql_type in found.items()}
+    for column in schema:
+        name = column.name
+        sql_type = dialect.types[column.type]
+        stands = there.pop(dialect.as_name(name), None)
+        if stands is None:
+            remedy = f"ALTER TABLE {table} ADD COLUMN {dialect.quoted(name)} {sql_type}"
+            yield ColumnDifference(f"it lacks {name!r}", remedy)
+        elif not dialect.allows(column.type, stands[1]):
+            remedy = dialect.retyped(table, stands[0], sql_type)
+            yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy)
+    for name, _ in there.values():
+        if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
+            remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
+            yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)
+
+
+def _shown(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    if len(names) > SHOWN:
+        return f"{shown} and {len(names) - SHOWN} more"
+    return shown

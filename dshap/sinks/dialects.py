@@ -1,0 +1,266 @@
+"""The dialects of SQL: how a database writes names, types and parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dshap.sinks.shapes import TIME
+
+SQL_TYPES: Mapping[pa.DataType, str] = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE PRECISION",
+    pa.string(): "TEXT",
+    TIME: "TIMESTAMP",
+}
+"""Arrow type of a sink's column -> the type of plain SQL."""
+FAMILIES = (
+    ("other", r"bool|bytea|blob|binary|\[|struct|map|array|interval|record"),
+    ("time", r"date|time"),
+    ("number", r"double|float|real|numeric|decimal|number|fixed"),
+    ("integer", r"int|serial"),
+    ("text", r"char|text|string|clob|uuid|enum"),
+)
+"""Family of types -> the pattern of its names, in the order in which they are asked."""
+ALLOWED: Mapping[pa.DataType, tuple[str, ...]] = {
+    pa.int64(): ("integer", "number"),
+    pa.float64(): ("number",),
+    pa.string(): ("text",),
+    TIME: ("time",),
+}
+"""Arrow type of a sink's column -> the families of types that hold its values unchanged."""
+
+
+def family_of(sql_type: str) -> str:
+    """The family of a type of a database; empty where no pattern knows it."""
+    for name, pattern in FAMILIES:
+        if re.search(pattern, sql_type, re.IGNORECASE):
+            return name
+    return ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table by its name and schema; an empty schema is the one that the database looks in."""
+
+    schema: str
+    table: str
+
+    def beside(self, table: str) -> Place:
+        """Another table of the same schema."""
+        return Place(self.schema, table)
+
+
+@dataclass
+class LoadSession:
+    """The statements of one load, over one connection.
+
+    Each has a cursor of its own: a cursor that has ingested would ingest again when it is given
+    parameters.
+    """
+
+    connection: Any
+    dialect: Dialect
+
+    def run(self, statement: str, *given: Any) -> None:
+        """Execute a statement; `given` are the values of its parameters."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, given or None)
+
+    def rows(self, statement: str, *given: Any) -> list[tuple[Any, ...]]:
+        """The rows that a query gives."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, given or None)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+
+    def ingest(self, table: str, batches: pa.RecordBatchReader) -> None:
+        """Make a temporary table of these batches, with types of the driver."""
+        with self.connection.cursor() as cursor:
+            cursor.adbc_ingest(table, batches, mode="create", temporary=True)
+
+    def columns(self, place: Place) -> dict[str, str]:
+        """Column -> its type, of a table; empty where there is no such table."""
+        return self.dialect.columns(self, place)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The dialect of a database that has none of its own here: plain SQL."""
+
+    name_bytes: int | None = None
+    """The most bytes of a name; None: no limit."""
+    folds_case: bool = True
+    """Whether two names that differ in the case of letters are one name."""
+    types: Mapping[pa.DataType, str] = field(default_factory=lambda: SQL_TYPES)
+    casts: bool = True
+    """Whether values are cast to the target's types by name; else the columns convert them."""
+
+    def quoted(self, name: str) -> str:
+        """A name of any characters as SQL writes it."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def listed(self, names: Sequence[str]) -> str:
+        """Names as a list of SQL."""
+        return ", ".join(map(self.quoted, names))
+
+    def place(self, place: Place) -> str:
+        """A table with its schema as SQL writes it."""
+        return ".".join(map(self.quoted, filter(None, (place.schema, place.table))))
+
+    def parameters(self, n: int) -> list[str]:
+        """The marks of n parameters, in their order."""
+        return ["?"] * n
+
+    def as_name(self, name: str) -> str:
+        """A name as it is compared with others."""
+        if self.folds_case:
+            return name.casefold()
+        return name
+
+    def converted(self, name: str, sql_type: str) -> str:
+        """The column of a staging table `s`, as a value of the target's type."""
+        column = f"s.{self.quoted(name)}"
+        if self.casts and sql_type:
+            return f"CAST({column} AS {sql_type})"
+        return column
+
+    def allows(self, kind: pa.DataType, sql_type: str) -> bool:
+        """Whether a column of this type holds values of an Arrow type unchanged."""
+        family = family_of(sql_type)
+        return not family or family in ALLOWED[kind]
+
+    def retyped(self, table: str, name: str, sql_type: str) -> str:
+        """The statement that gives a column another type."""
+        return f"ALTER TABLE {table} ALTER COLUMN {self.quoted(name)} TYPE {sql_type}"
+
+    def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
+        with session.connection.adbc_get_objects(
+            depth="columns",
+            db_schema_filter=place.schema or None,
+            table_name_filter=place.table,
+        ) as found:
+            catalogs = found.read_all().to_pylist()
+        tables = [
+            table
+            for catalog in catalogs
+            for schema in catalog["catalog_db_schemas"] or ()
+            for table in schema["db_schema_tables"] or ()
+            if self.as_name(table["table_name"]) == self.as_name(place.table)
+        ]
+        return {
+            column["column_name"]: column["xdbc_type_name"] or ""
+            for table in tables[:1]
+            for column in table["table_columns"]
+        }
+
+    def begin(self, session: LoadSession) -> None:
+        """Prepare the transaction of a load."""
+
+    def lock(self, session: LoadSession, ledger: Place) -> None:
+        """Let no other load go on beside this one from here on."""
+
+    def prepare_staging(self, session: LoadSession, staging: str, keys: Sequence[str]) -> None:
+        """Help the database find the keys of a staging table."""
+
+    def make_index(
+        self, session: LoadSession, place: Place, name: str, keys: Sequence[str]
+    ) -> None:
+        """Make an index over the key columns of a table that was just made."""
+
+
+class DuckDB(Dialect):
+    """The dialect of DuckDB, which finds keys by scanning columns and wants no index."""
+
+    def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
+        query = (
+            "SELECT column_name, data_type FROM information_schema.columns WHERE "
+            "lower(table_name) = lower(?) AND table_catalog = current_database() AND "
+            "lower(table_schema) = lower(coalesce(nullif(?, ''), current_schema())) "
+            "ORDER BY ordinal_position"
+        )
+        return dict(session.rows(query, place.table, place.schema))
+
+
+class SQLite(Dialect):
+    """The dialect of SQLite, whose columns convert what they are given."""
+
+    def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
+        query = "SELECT name, type FROM pragma_table_info(?, ?)"
+        return dict(session.rows(query, place.table, place.schema or "main"))
+
+    def allows(self, kind: pa.DataType, sql_type: str) -> bool:
+        if kind == TIME and family_of(sql_type) == "text":
+            return True
+        return super().allows(kind, sql_type)
+
+    def retyped(self, table: str, name: str, sql_type: str) -> str:
+        quoted = self.quoted(name)
+        return (
+            f"ALTER TABLE {table} DROP COLUMN {quoted}; ALTER TABLE {table} ADD COLUMN {quoted} "
+            f"{sql_type}"
+        )
+
+    def prepare_staging(self, session: LoadSession, staging: str, keys: Sequence[str]) -> None:
+        index = self.quoted(f"{staging}_keys")
+        session.run(f"CREATE INDEX temp.{index} ON {self.quoted(staging)} ({self.listed(keys)})")
+
+    def make_index(
+        self, session: LoadSession, place: Place, name: str, keys: Sequence[str]
+    ) -> None:
+        index = self.place(place.beside(name))
+        table = self.quoted(place.table)
+        session.run(f"CREATE INDEX IF NOT EXISTS {index} ON {table} ({self.listed(keys)})")
+
+
+class PostgreSQL(Dialect):
+    """The dialect of PostgreSQL."""
+
+    def parameters(self, n: int) -> list[str]:
+        return [f"${position + 1}" for position in range(n)]
+
+    def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
+        # the type without its length: a cast to char(5) would cut what an assignment refuses
+        query = (
+            "SELECT attname::text, format_type(atttypid, -1) FROM pg_attribute "
+            "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        return dict(session.rows(query, self.place(place)))
+
+    def begin(self, session: LoadSession) -> None:
+        session.run("SET LOCAL TIME ZONE 'UTC'")  # times of a cube are UTC
+
+    def lock(self, session: LoadSession, ledger: Place) -> None:
+        session.run(f"LOCK TABLE {self.place(ledger)} IN SHARE ROW EXCLUSIVE MODE")
+
+    def prepare_staging(self, session: LoadSession, staging: str, keys: Sequence[str]) -> None:
+        session.run(f"ANALYZE {self.quoted(staging)} ({self.listed(keys)})")
+
+    def make_index(
+        self, session: LoadSession, place: Place, name: str, keys: Sequence[str]
+    ) -> None:
+        table = self.place(place)
+        session.run(f"CREATE INDEX {self.quoted(name)} ON {table} ({self.listed(keys)})")
+
+
+_OF_SQLITE = {**SQL_TYPES, pa.int64(): "INTEGER", pa.float64(): "REAL", TIME: "TEXT"}
+_OF_DUCKDB = {**SQL_TYPES, pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
+DIALECTS: Mapping[str, Dialect] = {
+    "duckdb": DuckDB(types=_OF_DUCKDB),
+    "sqlite": SQLite(types=_OF_SQLITE, casts=False),
+    "postgresql": PostgreSQL(name_bytes=63, folds_case=False),
+    "mysql": Dialect(name_bytes=64),
+    "redshift": Dialect(name_bytes=127),
+    "snowflake": Dialect(name_bytes=255, folds_case=False),
+    "bigquery": Dialect(name_bytes=300),
+}
+"""Kind of database -> its dialect."""
+
+
+def dialect_of(kind: str) -> Dialect:
+    """The dialect of a kind of database; plain SQL where none is known."""
+    return DIALECTS.get(kind, Dialect())

@@ -1,0 +1,108 @@
+"""The table `_dshap_runs` beside a sink's table: one line a load, written in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+import pyarrow as pa
+
+from dshap.core.errors import InputError
+from dshap.sinks.dialects import LoadSession, Place
+from dshap.sinks.records import Sink
+from dshap.sinks.shapes import TIME
+
+LEDGER = "_dshap_runs"
+TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "str": pa.string(), "datetime": TIME}
+"""Type of a field of `LoadLine` -> the Arrow type of its column."""
+
+
+@dataclass(frozen=True)
+class LoadLine:
+    """A line of `_dshap_runs`: a load that was done."""
+
+    job: str
+    explain: str
+    table_name: str
+    run_id: str
+    method: str
+    form: str
+    """The form of the lines: `Sink.form`."""
+    n_rows: int
+    n_lines: int
+    n_deleted: int
+    loaded_at: datetime
+    """The time of the load, UTC."""
+
+
+COLUMNS = tuple(each.name for each in fields(LoadLine))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The table `_dshap_runs` in the schema of a sink's table."""
+
+    session: LoadSession
+    target: Place
+
+    @property
+    def place(self) -> Place:
+        return self.target.beside(LEDGER)
+
+    @property
+    def _table(self) -> str:
+        return self.session.dialect.place(self.place)
+
+    def exists(self) -> bool:
+        """Whether the table is there.
+
+        Raises
+        ------
+        InputError
+            A table of this name has other columns.
+        """
+        found = self.session.columns(self.place)
+        if found and set(found) != set(COLUMNS):
+            raise InputError(
+                f"the table {self._table} has the columns {', '.join(found)}, and dshap keeps its "
+                f"loads in a table of this name with {', '.join(COLUMNS)}: rename it"
+            )
+        return bool(found)
+
+    def make(self) -> None:
+        """Make the table where there is none."""
+        dialect = self.session.dialect
+        types = [f"{each.name} {dialect.types[TYPES[str(each.type)]]}" for each in fields(LoadLine)]
+        self.session.run(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(types)})")
+
+    def last(self, sink: Sink, job: str) -> LoadLine | None:
+        """The line of the latest run that was loaded into the sink's table; None before the first.
+
+        Raises
+        ------
+        InputError
+            Another job, or another explanation, was loaded into this table.
+        """
+        if not self.exists():
+            return None
+        (mark,) = self.session.dialect.parameters(1)
+        query = f"SELECT {', '.join(COLUMNS)} FROM {self._table} WHERE table_name = {mark}"
+        lines = [LoadLine(*each) for each in self.session.rows(query, sink.table)]
+        for line in lines:
+            if (line.job, line.explain) != (job, sink.explain):
+                raise InputError(
+                    f"{sink}: job {line.job!r} loads explanation {line.explain!r} into this table, "
+                    f"and job {job!r} would load {sink.explain!r}: give another table; or, if that "
+                    f"load is given up, DELETE FROM {self._table} WHERE table_name = "
+                    f"'{line.table_name}', and drop the table"
+                )
+        return max(lines, key=lambda line: line.run_id, default=None)
+
+    def add(self, line: LoadLine) -> None:
+        """Write the line of a load."""
+        marks = ", ".join(self.session.dialect.parameters(len(COLUMNS)))
+        given = [getattr(line, name) for name in COLUMNS]
+        self.session.run(
+            f"INSERT INTO {self._table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
+        )

@@ -1,0 +1,368 @@
+"""Loading a cube into a table of a database: staging, then delete and insert, one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+import pyarrow as pa
+
+from dshap.core.records import BoolArray
+from dshap.cube.blocks import CubeArrays
+from dshap.sinks.checks import refuse_other_shape
+from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
+from dshap.sinks.ledger import Ledger, LoadLine
+from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
+from dshap.sinks.shapes import DELETED, RUN_ID, batches_of, key_columns, table_schema
+from dshap.tables.databases import Database, masking
+
+STAGING = "_dshap_staging"
+GONE_KEYS = "_dshap_gone_keys"
+GONE = "_dshap_gone"
+"""The temporary tables of a load: tonight's lines, keys that are in the cube no more as the history
+tells them, and those of them that the target has."""
+
+
+@dataclass(frozen=True)
+class LoadChoice:
+    """Which rows of the cube a load writes, and which keys are gone."""
+
+    chosen: BoolArray | None = None
+    """The rows (n,); all where None."""
+    gone: pa.Table | None = None
+    """The keys that are gone; None: those of the target that are not in the cube."""
+    since: str = ""
+    """The run since which rows changed."""
+    reason: str = ""
+    """Why all rows are written where changed ones are asked for."""
+
+
+def rows_to_load(
+    sink: Sink, history: RowHistory, last: LoadLine | None, is_empty: bool
+) -> LoadChoice:
+    """Choose the rows that changed since the sink's last load, where that is known; else all."""
+    if sink.rows == "all":
+        return LoadChoice()
+    if last is None:
+        return LoadChoice(reason="no earlier load of this job stands in _dshap_runs")
+    if is_empty:
+        return LoadChoice(reason="the table is empty")
+    if last.method != history.method:
+        return LoadChoice(reason=f"run {last.run_id} was loaded with another method")
+    if last.form != sink.form:
+        return LoadChoice(reason=f"run {last.run_id} was loaded in the form {last.form}")
+    chosen = history.changed_since(last.run_id, last.method)
+    gone = history.deleted_since(last.run_id, last.method)
+    if chosen is None or gone is None:
+        return LoadChoice(reason=f"what changed since run {last.run_id} is not known any more")
+    return LoadChoice(chosen, gone, last.run_id)
+
+
+@dataclass
+class TableLoad:
+    """One load into a table of a database, step by step."""
+
+    sink: Sink
+    cube: CubeArrays
+    history: RowHistory
+    session: LoadSession
+    found: dict[str, str] = field(default_factory=dict)
+    """Column -> type of the target, empty until it is there."""
+
+    @cached_property
+    def facts(self) -> CubeFacts:
+        return CubeFacts.of_cube(self.cube)
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.session.dialect
+
+    @property
+    def target(self) -> Place:
+        return Place(self.sink.schema, self.sink.table)
+
+    @property
+    def table(self) -> str:
+        """The target as SQL writes it."""
+        return self.dialect.place(self.target)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The names and Arrow types of the columns that are written."""
+        return table_schema(self.sink.shape, self.facts)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key columns of the target."""
+        return list(key_columns(self.sink.shape, self.facts).values())
+
+    def staged(self, name: str) -> str:
+        """A column of the staging table `s`, as a value of the target's type."""
+        types = {self.dialect.as_name(each): sql_type for each, sql_type in self.found.items()}
+        return self.dialect.converted(name, types[self.dialect.as_name(name)])
+
+    def among(self, names: Sequence[str], staging: str, *, is_typed: bool) -> str:
+        """The condition that columns of the target stand among those of a temporary table `s`.
+
+        `is_typed` says that the temporary table was made from the target.
+        """
+        columns = self.dialect.listed(names)
+        if len(names) > 1:
+            columns = f"({columns})"
+        if is_typed:
+            chosen = self.dialect.listed(names)
+        else:
+            chosen = ", ".join(map(self.staged, names))
+        return f"{columns} IN (SELECT {chosen} FROM {self.dialect.quoted(staging)} AS s)"
+
+
+def load_table(
+    sink: Sink,
+    database: Database,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    say: Callable[[str], None],
+) -> SinkResult:
+    """Load a cube into a table, in one transaction with its line in `_dshap_runs`.
+
+    Raises
+    ------
+    InputError
+        The table has another shape, or another job loads it.
+    DatabaseError
+        The database refuses; nothing of the load is in it.
+    """
+    with masking(database), database.connect() as connection:
+        session = LoadSession(connection, dialect_of(database.kind))
+        session.dialect.begin(session)
+        load = TableLoad(sink, cube, history, session)
+        load.found = session.columns(load.target)
+        ledger = Ledger(session, load.target)
+        last = ledger.last(sink, job)
+        if last is not None and load.found and last.run_id >= history.run_id:
+            return _already(last, history)
+        refuse_shape(load)
+        choice = rows_to_load(sink, history, last, is_empty(load))
+        say(f"{sink}: loading {_what(choice)} into {database.describe()}")
+        result = _written(load, ledger, choice, job)
+        commit(load)
+        return result
+
+
+def _already(last: LoadLine, history: RowHistory) -> SinkResult:
+    reason = "this run was loaded before"
+    if last.run_id > history.run_id:
+        reason = f"a later run, {last.run_id}, was loaded before"
+    return SinkResult(reason=reason, already=True)
+
+
+def _what(choice: LoadChoice) -> str:
+    if choice.since:
+        return f"the rows that changed since run {choice.since}"
+    if choice.reason:
+        return f"all rows, as {choice.reason}"
+    return "all rows"
+
+
+def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> SinkResult:
+    """Stage the rows and put them into the target, with the line of the load; no commit."""
+    n_rows, n_lines = stage(load, choice)
+    ledger.make()
+    load.dialect.lock(load.session, ledger.place)
+    ledger.last(load.sink, job)  # a load of another job may have come between
+    is_new = not load.found
+    if is_new:
+        make_target(load)
+    n_deleted = note_gone(load, choice)
+    delete_lines(load)
+    insert_lines(load)
+    if is_new:
+        make_index(load)
+    result = SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
+    ledger.add(
+        LoadLine(
+            job,
+            load.sink.explain,
+            load.sink.table,
+            load.history.run_id,
+            load.history.method,
+            load.sink.form,
+            n_rows,
+            n_lines,
+            n_deleted,
+            datetime.now(UTC).replace(tzinfo=None),
+        )
+    )
+    return result
+
+
+def refuse_shape(load: TableLoad) -> None:
+    """Raise an `InputError` where the target is there with columns that do not fit."""
+    if load.found:
+        refuse_other_shape(load.sink, load.schema, load.found, load.dialect, load.table)
+
+
+def is_empty(load: TableLoad) -> bool:
+    """Whether the target has no line, or is not there."""
+    return not load.found or not load.session.rows(f"SELECT 1 FROM {load.table} LIMIT 1")
+
+
+def stage(load: TableLoad, choice: LoadChoice) -> tuple[int, int]:
+    """Stream the chosen rows, and the keys that are gone, into temporary tables.
+
+    Gives the numbers of rows and lines.
+    """
+    n_lines = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal n_lines
+        for batch in batches_of(load.sink, load.cube.path, load.history, choice.chosen):
+            n_lines += batch.num_rows
+            yield batch
+
+    load.session.ingest(STAGING, pa.RecordBatchReader.from_batches(load.schema, counted()))
+    load.dialect.prepare_staging(load.session, STAGING, load.keys)
+    if choice.gone is not None:
+        load.session.ingest(GONE_KEYS, gone_keys(load, choice.gone).to_reader())
+    if choice.chosen is None:
+        n_rows = load.cube.n_rows
+    else:
+        n_rows = int(choice.chosen.sum())
+    return n_rows, n_lines
+
+
+def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
+    """The key columns of the keys that are gone, under the names and types of the target."""
+    names = key_columns(load.sink.shape, load.facts)
+    chosen = gone.select(list(names)).rename_columns(list(names.values()))
+    return chosen.cast(pa.schema([load.schema.field(name) for name in names.values()]))
+
+
+def make_target(load: TableLoad) -> None:
+    """Make the target, which is missing."""
+    dialect = load.dialect
+    types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
+    load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
+    load.found = load.session.columns(load.target)
+
+
+def note_gone(load: TableLoad, choice: LoadChoice) -> int:
+    """Keep the keys of the target that are in the cube no more, in a temporary table; count them.
+
+    Keys that are marked already are left out where keys are marked.
+    """
+    if load.sink.deletes == "keep":
+        return 0
+    session = load.session
+    dialect = session.dialect
+    keys = dialect.listed(load.keys)
+    if choice.gone is None:
+        equal = [f"{load.staged(name)} = t.{dialect.quoted(name)}" for name in load.keys]
+        which = (
+            f"NOT EXISTS (SELECT 1 FROM {dialect.quoted(STAGING)} AS s WHERE {' AND '.join(equal)})"
+        )
+    else:
+        which = load.among(load.keys, GONE_KEYS, is_typed=False)
+    run = dialect.quoted(RUN_ID)
+    marked = f"MAX(CASE WHEN {dialect.quoted('status')} = '{DELETED}' THEN {run} END)"
+    having = ""
+    if load.sink.deletes == "mark":
+        having = f" HAVING {marked} IS NULL OR {marked} < MAX({run})"
+    session.run(
+        f"CREATE TEMPORARY TABLE {dialect.quoted(GONE)} AS SELECT {keys}, MAX({run}) AS {run} "
+        f"FROM {load.table} AS t WHERE {which} GROUP BY {keys}{having}"
+    )
+    ((n_gone,),) = session.rows(f"SELECT COUNT(*) FROM {dialect.quoted(GONE)}")
+    return int(n_gone)
+
+
+def delete_lines(load: TableLoad) -> None:
+    """Delete what the staged lines replace, and remove or mark the lines of keys that are gone."""
+    if load.sink.write == "replace":
+        load.session.run(f"DELETE FROM {load.table}")
+        return
+    if load.sink.deletes == "remove":
+        gone = load.among(load.keys, GONE, is_typed=True)
+        load.session.run(f"DELETE FROM {load.table} WHERE {gone}")
+    names = load.keys
+    if load.sink.write == "append":
+        names = [*load.keys, RUN_ID]
+        own = f"{load.dialect.quoted(RUN_ID)} = {load.dialect.parameters(1)[0]}"
+        load.session.run(f"DELETE FROM {load.table} WHERE {own}", load.history.run_id)
+    replaced = load.among(names, STAGING, is_typed=False)
+    load.session.run(f"DELETE FROM {load.table} WHERE {replaced}")
+    if load.sink.deletes == "mark":
+        mark_gone(load)
+
+
+def mark_gone(load: TableLoad) -> None:
+    """Mark the keys that are gone: their lines, or in a history a copy of their last lines."""
+    dialect = load.dialect
+    status = dialect.quoted("status")
+    run = dialect.quoted(RUN_ID)
+    (mark,) = dialect.parameters(1)
+    names = [*load.keys, RUN_ID]
+    which = load.among(names, GONE, is_typed=True)
+    if load.sink.write == "append":
+        changed = {"status": f"'{DELETED}'", RUN_ID: mark}
+        values = [changed.get(name, dialect.quoted(name)) for name in load.schema.names]
+        load.session.run(
+            f"INSERT INTO {load.table} ({dialect.listed(load.schema.names)}) SELECT "
+            f"{', '.join(values)} FROM {load.table} WHERE {which}",
+            load.history.run_id,
+        )
+    else:
+        load.session.run(
+            f"UPDATE {load.table} SET {status} = '{DELETED}', {run} = {mark} WHERE {which}",
+            load.history.run_id,
+        )
+
+
+def insert_lines(load: TableLoad) -> None:
+    """Insert the staged lines, converted to the target's types."""
+    names = load.schema.names
+    chosen = ", ".join(map(load.staged, names))
+    load.session.run(
+        f"INSERT INTO {load.table} ({load.dialect.listed(names)}) SELECT {chosen} FROM "
+        f"{load.dialect.quoted(STAGING)} AS s"
+    )
+
+
+def make_index(load: TableLoad) -> None:
+    """Make the key index of a target that was just made."""
+    digest = hashlib.blake2b(load.table.encode(), digest_size=6).hexdigest()
+    dialect = load.dialect
+    dialect.make_index(load.session, load.target, f"_dshap_{digest}", load.keys)
+
+
+def commit(load: TableLoad) -> None:
+    """End the transaction: the table and its line in `_dshap_runs` change at once."""
+    load.session.connection.commit()
+
+
+def check_target(sink: Sink, facts: CubeFacts, job: str) -> None:
+    """Check the table of a sink in a database, where it is there; reads no row and writes nothing.
+
+    Raises
+    ------
+    InputError
+        The table has another shape, or another job loads it.
+    DatabaseError
+        The database cannot be reached.
+    """
+    if sink.database is None:
+        return
+    with masking(sink.database), sink.database.connect() as connection:
+        session = LoadSession(connection, dialect_of(sink.database.kind))
+        target = Place(sink.schema, sink.table)
+        ledger = Ledger(session, target)
+        ledger.last(sink, job)
+        found = session.columns(target)
+        if found:
+            table = session.dialect.place(target)
+            schema = table_schema(sink.shape, facts)
+            refuse_other_shape(sink, schema, found, session.dialect, table)

@@ -1,0 +1,150 @@
+"""Loading a cube into a folder of Parquet files: a new folder, then the link that names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dshap.core.errors import InputError
+from dshap.cube import is_free
+from dshap.cube.blocks import CubeArrays
+from dshap.cube.disk import make_folder, sync, sync_tree
+from dshap.cube.folder import clear_private_folders, private_folder
+from dshap.sinks.ledger import LoadLine
+from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
+from dshap.sinks.shapes import batches_of, table_schema
+
+CURRENT = "current"
+"""The link to the folder of the run that was loaded last."""
+LINE = "_dshap_runs.json"
+"""The record of a load, beside its files; readers of Parquet leave out names with a first `_`."""
+FILE_LINES = 1_000_000
+"""The number of lines after which another file begins."""
+
+
+def load_folder(
+    sink: Sink,
+    folder: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    say: Callable[[str], None],
+) -> SinkResult:
+    """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
+
+    The folder of the load before stays for those who read it; older ones go.
+
+    Raises
+    ------
+    InputError
+        The folder holds something else, or loads of another job.
+    """
+    last = _last(sink, folder, job)
+    if last is not None and last.run_id >= history.run_id:
+        return SinkResult(reason="this run, or a later one, was loaded before", already=True)
+    say(f"{sink}: loading all rows")
+    make_folder(folder)
+    run = folder / history.run_id
+    clear_private_folders(run)
+    if not (run / LINE).is_file():
+        _write_run(sink, run, cube, history, job)
+    line = _line(run)
+    _point(folder, history.run_id)
+    kept = {history.run_id}
+    if last is not None:
+        kept.add(last.run_id)
+    _clear(folder, kept)
+    return SinkResult(line.n_rows, line.n_lines)
+
+
+def _last(sink: Sink, folder: Path, job: str) -> LoadLine | None:
+    """The load that the folder's link names; None where there is none yet."""
+    if (folder / CURRENT / LINE).is_file():
+        line = _line(folder / CURRENT)
+        if (line.job, line.explain) != (job, sink.explain):
+            raise InputError(
+                f"{sink}: job {line.job!r} loads explanation {line.explain!r} into this folder, "
+                f"and job {job!r} would load {sink.explain!r}: give another path"
+            )
+        return line
+    if not is_free(folder) and list(_others(folder)):
+        raise InputError(f"{sink}: the folder holds something else: give an empty one")
+    return None
+
+
+def _others(folder: Path) -> Iterator[str]:
+    """Yield the names in a folder that no load has made."""
+    if not folder.is_dir():
+        yield folder.name
+        return
+    for each in folder.iterdir():
+        if not (each.name.startswith(".") or (each / LINE).is_file()):
+            yield each.name
+
+
+def _line(run: Path) -> LoadLine:
+    found = json.loads((run / LINE).read_text())
+    return LoadLine(**found | {"loaded_at": datetime.fromisoformat(found["loaded_at"])})
+
+
+def _write_run(sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job: str) -> None:
+    """Write the files of a run, and the record of its load, in a folder that is then named."""
+    private = private_folder(run)
+    private.mkdir()
+    try:
+        n_lines = _write_files(sink, private, cube, history)
+        about = (job, sink.explain, "", history.run_id, history.method, sink.form)
+        now = datetime.now(UTC).replace(tzinfo=None)
+        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now))
+        (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
+        sync_tree(private)
+        os.rename(private, run)
+        sync([run.parent])
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _write_files(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory) -> int:
+    """Write the lines as files of about `FILE_LINES` lines; gives their number."""
+    schema = table_schema(sink.shape, CubeFacts.of_cube(cube))
+    batches = batches_of(sink, cube.path, history)
+    n_lines = 0
+    number = 0
+    batch = next(batches, None)
+    while batch is not None or number == 0:
+        with pq.ParquetWriter(folder / f"part-{number:05d}.parquet", schema) as writer:
+            here = 0
+            while batch is not None and here < FILE_LINES:
+                writer.write_table(pa.Table.from_batches([batch]))
+                here += batch.num_rows
+                batch = next(batches, None)
+        n_lines += here
+        number += 1
+    return n_lines
+
+
+def _point(folder: Path, run_id: str) -> None:
+    """Let the link name the folder of this run, in one step."""
+    link = folder / f".{CURRENT}.{uuid.uuid4().hex[:12]}"
+    os.symlink(run_id, link)
+    os.replace(link, folder / CURRENT)
+    sync([folder])
+
+
+def _clear(folder: Path, kept: set[str]) -> None:
+    """Remove the folders of older loads, and what killed loads left."""
+    for each in folder.iterdir():
+        if each.is_symlink():
+            if each.name.startswith(f".{CURRENT}."):
+                each.unlink()
+        elif each.name not in kept and (each / LINE).is_file():
+            shutil.rmtree(each)

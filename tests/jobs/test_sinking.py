@@ -1,0 +1,112 @@
+"""The tables [[sink]] of a job: what they are read as, and what is refused while planning."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.jobs import parse_job
+from dshap.jobs.reading import read_job_file
+from tests.jobs.job_files import changed, write_job
+
+SINK = {"explain": "observational", "uri": "duckdb:///shop.duckdb", "table": "mart.reasons"}
+
+
+def job_of(*sinks, **changes):
+    return parse_job(changed(("sink", list(sinks)), *changes.items()))
+
+
+def test_what_is_left_out(tmp_path):
+    (table,) = job_of(SINK).sink
+    sink = table.sink()
+    assert (sink.schema, sink.table, sink.label) == ("mart", "reasons", "mart.reasons")
+    assert (sink.rows, sink.write, sink.deletes, sink.form) == (
+        "changed",
+        "delete_insert",
+        "remove",
+        "wide",
+    )
+    assert pickle.loads(pickle.dumps(sink)) == sink
+    replaced = job_of(SINK | {"write": "replace", "shape": "top_k", "k": 5}).sink[0].sink()
+    assert replaced.rows == "all" and replaced.form == "top_5"
+    folder = job_of({"explain": "observational", "path": str(tmp_path / "out")}).sink[0].sink()
+    assert (folder.path, folder.write, folder.rows) == (tmp_path / "out", "replace", "all")
+    assert folder.database is None
+
+
+def test_the_only_explanation_is_meant():
+    job = parse_job(
+        changed(
+            ("explain", [{"name": "reasons", "value": "kernel_interventional"}]),
+            ("sink", [{key: SINK[key] for key in ("uri", "table")}]),
+        )
+    )
+    assert job.sink[0].sink("reasons").explain == "reasons"
+
+
+def test_paths_are_relative_to_the_job_file_and_secrets_come_from_the_environment(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SINK_WORD", "s3cr3t")
+    sinks = [
+        SINK,
+        {"explain": "observational", "path": "out"},
+        SINK | {"uri": "postgresql://me:{{ env_var(SINK_WORD) }}@host/db"},
+    ]
+    path = write_job(tmp_path, changed(("sink", sinks)))
+    job = read_job_file(path)
+    assert job.sink[0].sink().database.path == tmp_path / "shop.duckdb"
+    assert job.sink[1].sink().path == tmp_path / "out"
+    assert "s3cr3t" not in repr(job) and "s3cr3t" in job.sink[2].sink().database.uri
+    assert "s3cr3t" not in repr(job.sink[2].sink())
+    monkeypatch.delenv("SINK_WORD")
+    with pytest.raises(InputError, match="variable SINK_WORD is not set"):
+        read_job_file(path)
+
+
+def test_a_sink_is_named_for_settings(tmp_path):
+    path = write_job(tmp_path, changed(("sink", [SINK | {"name": "mart"}])))
+    job = read_job_file(path, ["sink.mart.shape=long"])
+    assert job.sink[0].shape == "long"
+    with pytest.raises(InputError, match="unknown sink 'other'"):
+        read_job_file(path, ["sink.other.shape=long"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"explain": "observation"}, "unknown explanation 'observation'; did you mean"),
+        ({"explain": ""}, "2 explanations: give explain, one of interventional, observational"),
+        ({"table": ""}, "give table"),
+        ({"tabel": "t"}, "unknown key 'tabel'; did you mean 'table'"),
+        ({"path": "out"}, "not both"),
+        ({"uri": None}, "uri or by connection"),
+        ({"uri": "oracle://host/db"}, "uri begins with oracle://"),
+        ({"write": "upsert"}, "unknown write 'upsert'. Allowed: append, delete_insert, replace"),
+        ({"write": "replace", "rows": "changed"}, "would drop the rows that did not change"),
+        ({"write": "replace", "deletes": "mark"}, "keeps no earlier line"),
+        ({"k": 0, "shape": "top_k"}, "k = 0: give at least 1"),
+        ({"k": 5}, 'k belongs to shape = "top_k"'),
+        ({"uri": None, "path": "out", "table": "", "write": "append"}, "needs a database"),
+    ],
+    ids=str,
+)
+def test_what_is_refused(change, said):
+    sink = {key: value for key, value in {**SINK, **change}.items() if value is not None}
+    with pytest.raises(InputError, match=said) as told:
+        job_of(sink)
+    assert str(told.value).count("[[sink]]") == 1
+
+
+def test_values_of_columns_that_no_cube_keeps():
+    with pytest.raises(InputError, match="keep_rows = true"):
+        job_of(SINK | {"shape": "long"}, **{"run.keep_rows": False})
+    job_of(SINK, **{"run.keep_rows": False})
+
+
+def test_two_sinks_of_one_table():
+    with pytest.raises(InputError, match=r"two \[\[sink\]\] load into mart.reasons"):
+        job_of(SINK, SINK | {"explain": "interventional"})
+    job_of(SINK, SINK | {"table": "mart.others"})

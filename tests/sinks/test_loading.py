@@ -1,0 +1,367 @@
+"""A sink's table is the cube, line by line, after every night, whatever happened before.
+
+The oracle is a plain dictionary of rows a night (`tests/sinks/nights.py`); the tables are read by
+SQL, on DuckDB, SQLite and PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dshap.core.errors import DatabaseError, InputError
+from dshap.sinks import CubeFacts, Sink, check_sink, check_target, load_sink
+from dshap.sinks import loading as steps
+from dshap.sinks.dialects import Dialect
+from dshap.tables.databases import Database
+from tests.databases import Server, running_postgresql
+from tests.sinks.nights import FEATURES, Line, Night, lines_of, ordered, random_nights
+
+FACTS = CubeFacts({"id": "int64", "shop": "string"}, FEATURES, ("y",))
+JOB = "shop"
+SHAPES = ("wide", "long", "top_k")
+LOADS = [
+    *itertools.product(("delete_insert", "append"), ("changed", "all"), ("remove", "mark", "keep")),
+    ("replace", "all", "remove"),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgresql() as started:
+        yield started
+
+
+@pytest.fixture(params=["duckdb", "sqlite", "postgresql"])
+def database(request, tmp_path) -> Database:
+    """An empty database."""
+    if request.param != "postgresql":
+        return Database(f"{request.param}:///{tmp_path}/warehouse.{request.param}")
+    found: Database = request.getfixturevalue("server").database
+    (name,) = run(found, "SELECT 'night_' || count(*) FROM pg_namespace")[0]
+    run(found, f'CREATE SCHEMA "{name}"')
+    return Database(f"{found.uri}?options=-csearch_path%3D{name}")
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory) -> dict[int, list[Night]]:
+    """Number of outputs -> seven nights."""
+    folder = tmp_path_factory.mktemp("nights")
+    return {
+        1: random_nights(folder, 1, 7, ("y",)),
+        2: random_nights(folder, 2, 7, ("no", "yes")),
+    }
+
+
+def run(database: Database, *statements: str) -> list[Line]:
+    """Execute statements in one transaction; gives the rows of the last."""
+    found: list[Line] = []
+    with database.connect() as connection:
+        for statement in statements:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                found = cursor.fetchall() if cursor.description else []
+        connection.commit()
+    return found
+
+
+def lines_in(sink: Sink, where: str = "status <> 'deleted'") -> list[Line]:
+    assert sink.database is not None
+    return run(sink.database, f'SELECT * FROM "{sink.table}" WHERE {where}')
+
+
+def latest(sink: Sink) -> list[Line]:
+    """The last lines of each key, as a history has them."""
+    table = f'"{sink.table}"'
+    return lines_in(
+        sink,
+        f"status <> 'deleted' AND _dshap_run_id = (SELECT MAX(_dshap_run_id) FROM {table} AS m "
+        f"WHERE m.id = {table}.id AND m.shop = {table}.shop)",
+    )
+
+
+def keys_of(lines: list[Line]) -> set[Line]:
+    return {line[:2] for line in lines}
+
+
+def expected_with_kept(sink: Sink, done: list[Night]) -> list[Line]:
+    """The lines of a table that keeps keys which are gone: their last lines that were loaded."""
+    by_key: dict[Line, list[Line]] = {}
+    for night in done:
+        lines = lines_of(sink, night)
+        by_key |= {key: [line for line in lines if line[:2] == key] for key in keys_of(lines)}
+    return [line for lines in by_key.values() for line in lines]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("write", "rows", "deletes"), LOADS, ids=lambda each: str(each))
+def test_the_table_is_the_cube_after_every_night(database, nights, shape, write, rows, deletes):
+    """Random nights, some of which the sink is down; read by SQL, against a plain dictionary."""
+    rng = np.random.default_rng([SHAPES.index(shape), LOADS.index((write, rows, deletes))])
+    of_outputs = nights[1 + int(rng.integers(2))]
+    sink = Sink(
+        "reasons", database, table="the o'hara table", shape=shape, k=2,
+        rows=rows, write=write, deletes=deletes,
+    )  # fmt: skip
+    done: list[Night] = []
+    for night in of_outputs:
+        if rng.random() < 0.3:
+            continue
+        result = load_sink(sink, night.path, night, JOB)
+        done.append(night)
+        assert not result.already
+        there = latest(sink) if write == "append" else lines_in(sink)
+        if deletes == "keep":
+            assert ordered(there) == ordered(expected_with_kept(sink, done))
+        else:
+            assert ordered(there) == ordered(lines_of(sink, night))
+        assert load_sink(sink, night.path, night, JOB).already
+    gone = {key for night in done for key in night.rows} - done[-1].rows.keys()
+    marked = keys_of(lines_in(sink, "status = 'deleted'"))
+    if deletes == "mark" and write != "append":
+        assert marked == gone
+    elif deletes != "mark":
+        assert marked == set()
+    lines = run(database, "SELECT run_id, n_lines FROM _dshap_runs ORDER BY run_id")
+    assert [line[0] for line in lines] == [night.run_id for night in done]
+
+
+def test_marked_lines_keep_their_values_and_name_the_run_that_marked_them(database, nights):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t", deletes="mark")
+    load_sink(sink, first.path, first, JOB)
+    load_sink(sink, second.path, second, JOB)
+    before = {line[:2]: line for line in lines_of(sink, first)}
+    marked = lines_in(sink, "status = 'deleted'")
+    assert keys_of(marked) == first.rows.keys() - second.rows.keys() != set()
+    for line in ordered(marked):
+        was = before[line[:2]]
+        assert line == ordered([(*was[:-2], "deleted", second.run_id)])[0]
+
+
+def test_a_history_has_each_version_of_a_row_once(database, nights):
+    sink = Sink("reasons", database, table="t", write="append", rows="all", deletes="keep")
+    for night in nights[1]:
+        load_sink(sink, night.path, night, JOB)
+    versions = {(*key, row.run_id) for night in nights[1] for key, row in night.rows.items()}
+    there = run(database, "SELECT id, shop, _dshap_run_id FROM t")
+    assert len(there) == len(versions) and set(there) == versions
+
+
+STEPS = ("stage", "make_target", "note_gone", "delete_lines", "insert_lines", "commit")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_load_that_fails_changes_nothing_and_is_finished_by_the_same_call(
+    database, nights, monkeypatch, step
+):
+    sink = Sink("reasons", database, table="t", shape="top_k")
+    first, second, *_ = nights[1]
+    for before, night in ((None, first), (first, second)):
+        with monkeypatch.context() as patch:
+            patch.setattr(steps, step, _failing_after(getattr(steps, step)))
+            if step != "make_target" or before is None:
+                with pytest.raises(OSError, match="stopped"):
+                    load_sink(sink, night.path, night, JOB)
+        if step == "commit":  # the load was done, and the answer was lost
+            assert load_sink(sink, night.path, night, JOB).already
+        elif before is not None:
+            assert ordered(lines_in(sink)) == ordered(lines_of(sink, before))
+        load_sink(sink, night.path, night, JOB)
+        assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+
+
+def _failing_after(step):
+    def failing(*given):
+        step(*given)
+        raise OSError("stopped")
+
+    return failing
+
+
+def test_values_are_converted_to_the_types_of_a_table_that_is_there(database, nights):
+    """Whole numbers into doubles; an append of bits would read 1.5e-323 for 3."""
+    kinds = "id DOUBLE PRECISION, shop VARCHAR(20), mine INTEGER DEFAULT 7"
+    rest = (
+        "feature VARCHAR(40), value TEXT, value_number REAL, attribution NUMERIC(12, 6), "
+        "std_error DOUBLE PRECISION, rank DOUBLE PRECISION, prediction DOUBLE PRECISION, "
+        "base_value DOUBLE PRECISION, status VARCHAR(8), _dshap_run_id VARCHAR(16)"
+    )
+    run(database, f"CREATE TABLE t ({kinds}, {rest})")
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    for night in nights[1][:2]:
+        load_sink(sink, night.path, night, JOB)
+        there = run(database, "SELECT id, shop, rank, attribution + 0.0, mine FROM t")
+        wanted = [(line[0], line[1], line[7], line[5]) for line in lines_of(sink, night)]
+        assert sorted((line[0], line[1], line[2]) for line in there if line[2]) == sorted(
+            (float(line[0]), line[1], float(line[2])) for line in wanted if line[2]
+        )
+        found = sorted(float(line[3]) for line in there if line[3] is not None)
+        assert found == pytest.approx(sorted(line[3] for line in wanted if line[3] is not None))
+        assert {line[4] for line in there} == {7}
+
+
+def test_a_table_of_another_shape_is_refused_with_the_sql_that_mends_it(database, nights):
+    night = nights[1][0]
+    wide = Sink("reasons", database, table="t")
+    load_sink(wide, night.path, night, JOB)
+    there = ordered(lines_in(wide))
+    long = replace(wide, shape="long")
+    with pytest.raises(InputError, match=r"ALTER TABLE .t. ADD COLUMN .feature. .*DROP COLUMN"):
+        load_sink(long, night.path, replace(night, run_id="20261201T000000Z"), JOB)
+    with pytest.raises(InputError, match="another shape: it lacks 'feature'"):
+        check_target(long, FACTS, JOB)
+    assert ordered(lines_in(wide)) == there
+    check_target(wide, FACTS, JOB)
+    run(database, "DROP TABLE t", "CREATE TABLE t (id INTEGER, shop VARCHAR(9), phi_age BOOLEAN)")
+    with pytest.raises(InputError, match=r"(?i)'phi_age' is bool\w*, not ") as told:
+        load_sink(wide, night.path, replace(night, run_id="20261201T000000Z"), JOB)
+    assert "it lacks 'phi_the plan'" in str(told.value)
+
+
+def test_the_sql_that_is_named_does_mend_it(database, nights):
+    """An explanation with a feature more: the statements are taken from the message."""
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, night.path, night, JOB)
+    drop = 'ALTER TABLE "t" DROP COLUMN "phi_age"'
+    run(database, drop, 'ALTER TABLE "t" ADD COLUMN "phi_old" REAL')
+    later = nights[1][1]
+    with pytest.raises(InputError) as told:
+        load_sink(sink, later.path, later, JOB)
+    run(database, *str(told.value).partition("mend it: ")[2].split("; "))
+    load_sink(replace(sink, rows="all"), later.path, later, JOB)
+    names = ["id", "shop", *(f"phi_{each}" for each in FEATURES)]
+    chosen = ", ".join(f'"{name}"' for name in names)
+    wanted = [line[: len(names)] for line in lines_of(sink, later)]
+    assert ordered(run(database, f"SELECT {chosen} FROM t")) == ordered(wanted)
+
+
+def test_two_jobs_with_one_table_are_refused(database, nights):
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, night.path, night, JOB)
+    with pytest.raises(InputError, match="job 'shop' loads explanation 'reasons' into this table"):
+        load_sink(sink, night.path, night, "other")
+    with pytest.raises(InputError, match="job 'shop' would load 'others'"):
+        check_target(replace(sink, explain="others"), FACTS, JOB)
+    load_sink(replace(sink, table="u"), night.path, night, "other")
+
+
+def test_all_rows_are_written_where_the_last_load_says_too_little(database, nights):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t")
+    assert "no earlier load" in load_sink(sink, first.path, first, JOB).reason
+    run(database, "DELETE FROM t")
+    assert load_sink(sink, second.path, second, JOB).reason == "the table is empty"
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, second))
+    third = nights[1][3]
+    run(database, "DROP TABLE t")
+    load_sink(sink, third.path, third, JOB)
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, third))
+    forgotten = replace(nights[1][5], before=[])
+    result = load_sink(replace(sink, table="u"), first.path, replace(first, method="m2"), JOB)
+    result = load_sink(replace(sink, table="u"), forgotten.path, forgotten, JOB)
+    assert "is not known any more" in result.reason and result.n_rows == len(forgotten.rows)
+
+
+def test_another_k_writes_all_rows(database, nights):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    load_sink(sink, first.path, first, JOB)
+    wider = replace(sink, k=3)
+    assert "in the form top_1" in load_sink(wider, second.path, second, JOB).reason
+    assert ordered(lines_in(wider)) == ordered(lines_of(wider, second))
+
+
+def test_an_earlier_run_does_not_replace_a_later_one(database, nights):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, second.path, second, JOB)
+    late = load_sink(sink, first.path, first, JOB)
+    assert late.already and "a later run" in late.reason
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, second))
+
+
+def test_a_schema_that_is_named(database, nights):
+    if database.kind == "sqlite":
+        pytest.skip("SQLite makes no schemas")
+    run(database, 'CREATE SCHEMA "my mart"')
+    sink = Sink("reasons", database, table="t", schema="my mart")
+    for night in nights[1][:2]:
+        load_sink(sink, night.path, night, JOB)
+    there = run(database, "SELECT * FROM \"my mart\".t WHERE status <> 'deleted'")
+    assert ordered(there) == ordered(lines_of(sink, nights[1][1]))
+    assert len(run(database, 'SELECT * FROM "my mart"._dshap_runs')) == 2
+    run(database, 'DROP TABLE "my mart".t', 'DROP TABLE "my mart"._dshap_runs')
+    run(database, 'DROP SCHEMA "my mart"')
+
+
+def test_plain_sql_of_an_unknown_database(tmp_path, nights, monkeypatch):
+    """The dialect of databases without one of their own, on DuckDB, whose SQL it is too."""
+    monkeypatch.setattr(steps, "dialect_of", lambda kind: Dialect())
+    sink = Sink("reasons", Database(f"duckdb:///{tmp_path}/w.duckdb"), table="t", shape="long")
+    for night in nights[1]:
+        load_sink(sink, night.path, night, JOB)
+        assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+
+
+def test_a_database_that_is_not_there_says_so(tmp_path, nights):
+    night = nights[1][0]
+    sink = Sink("reasons", Database(f"duckdb:///{tmp_path}/none/w.duckdb"), table="t")
+    with pytest.raises(DatabaseError, match="there is no folder"):
+        load_sink(sink, night.path, night, JOB)
+
+
+@pytest.mark.parametrize(
+    ("facts", "change", "said"),
+    [
+        ({"keys": {}}, {}, "give \\[source\\] key"),
+        ({"is_of_texts": True}, {}, "texts are not loaded"),
+        ({"keeps_columns": False}, {"shape": "long"}, "keep_rows = true"),
+        ({"features": ("x" * 70,)}, {}, "names of postgresql have at most 63 bytes"),
+        ({}, {"table": "t" * 64}, "at most 63 bytes"),
+        ({}, {"table": "_dshap_runs"}, "dshap's own loads"),
+        ({"keys": {"phi_age": "int64"}, "features": ("age",)}, {"shape": "long"}, ""),
+    ],
+)
+def test_what_is_refused_before_anything_is_read(facts, change, said):
+    given = {"table": "t", "database": Database("postgresql://user@nowhere/db"), **change}
+    sink = Sink("reasons", **given)
+    told = replace(FACTS, **facts)
+    if not said:
+        check_sink(sink, told)
+        return
+    with pytest.raises(InputError, match=said):
+        check_sink(sink, told)
+
+
+def test_names_that_differ_in_case_alone():
+    facts = replace(FACTS, features=("Age", "age"))
+    check_sink(Sink("reasons", Database("postgresql://user@nowhere/db"), table="t"), facts)
+    with pytest.raises(InputError, match="'phi_Age', 'phi_age' have one name"):
+        check_sink(Sink("reasons", Database("duckdb:///w.duckdb"), table="t"), facts)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give uri or connection"),
+        ({"path": Path("a"), "write": "delete_insert"}, "needs a database"),
+        ({"path": Path("a"), "table": "t", "write": "replace"}, "leave table out"),
+        ({"database": Database("duckdb:///w.duckdb")}, "give table"),
+        ({"database": Database("duckdb:///w.duckdb"), "table": "t", "write": "replace"}, "changed"),
+        (
+            {"path": Path("a"), "write": "replace", "rows": "all", "deletes": "mark"},
+            "leave deletes out",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(given, said):
+    with pytest.raises(InputError, match=said):
+        Sink("reasons", **given)

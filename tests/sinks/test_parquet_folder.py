@@ -1,0 +1,75 @@
+"""A Parquet sink: a new folder each run, and the link that names the last one."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow.parquet as pq
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.sinks import Sink, load_sink
+from dshap.sinks import parquet_folder as steps
+from tests.sinks.nights import Line, lines_of, ordered, random_nights
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    return random_nights(tmp_path_factory.mktemp("nights"), 3, 4, ("y",))
+
+
+@pytest.fixture
+def sink(tmp_path) -> Sink:
+    return Sink("reasons", path=tmp_path / "out", shape="long", rows="all", write="replace")
+
+
+def lines_in(sink: Sink) -> list[Line]:
+    table = pq.read_table(sink.path / "current")
+    return [tuple(line.values()) for line in table.to_pylist()]
+
+
+def test_the_folder_is_the_cube_after_every_night(sink, nights):
+    """A second call does nothing; those who read the load before still find its files."""
+    for night in nights:
+        result = load_sink(sink, night.path, night, "shop")
+        assert result.n_rows == len(night.rows) and result.n_lines == 3 * result.n_rows
+        assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+        assert load_sink(sink, night.path, night, "shop").already
+    names = sorted(each.name for each in sink.path.iterdir())
+    assert names == [nights[-2].run_id, nights[-1].run_id, "current"]
+    assert load_sink(sink, nights[0].path, nights[0], "shop").already
+
+
+def test_many_lines_are_several_files(sink, nights, monkeypatch):
+    monkeypatch.setattr(steps, "FILE_LINES", 10)
+    monkeypatch.setattr("dshap.sinks.shapes.BATCH_LINES", 6)
+    load_sink(sink, nights[0].path, nights[0], "shop")
+    assert len(list((sink.path / "current").glob("*.parquet"))) > 3
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, nights[0]))
+
+
+@pytest.mark.parametrize("step", ["rename", "symlink", "replace"])
+def test_a_load_that_fails_leaves_the_one_before(sink, nights, monkeypatch, step):
+    load_sink(sink, nights[0].path, nights[0], "shop")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, _failing)
+        with pytest.raises(OSError, match="stopped"):
+            load_sink(sink, nights[1].path, nights[1], "shop")
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, nights[0]))
+    load_sink(sink, nights[1].path, nights[1], "shop")
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, nights[1]))
+    assert len(list(sink.path.iterdir())) == 3
+
+
+def _failing(*given):
+    raise OSError("stopped")
+
+
+def test_folders_of_others_are_refused(sink, nights):
+    load_sink(sink, nights[0].path, nights[0], "shop")
+    with pytest.raises(InputError, match="job 'shop' loads explanation 'reasons' into this folder"):
+        load_sink(sink, nights[1].path, nights[1], "other")
+    beside = Sink("reasons", path=sink.path.parent, rows="all", write="replace")
+    with pytest.raises(InputError, match="holds something else"):
+        load_sink(beside, nights[1].path, nights[1], "shop")
+    assert not (beside.path / "current").exists()
