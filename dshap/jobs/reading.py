@@ -132,7 +132,9 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
 def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
     """The record class of a key that holds a table itself, or None."""
     field = record.model_fields.get(str(key))
-    kinds = () if field is None else get_args(field.annotation)
+    if field is None:
+        return None
+    kinds = (field.annotation, *get_args(field.annotation))
     return next(
         (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Table)), None
     )

@@ -46,7 +46,7 @@ from dshap.jobs.models import (
 )
 from dshap.jobs.paths import PicturePath, StorePath
 from dshap.jobs.sinking import SinkTable, check_sinks
-from dshap.jobs.spooled import SqlTable
+from dshap.jobs.spooled import CsvTable, SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.tables.sources import READERS
 
@@ -66,11 +66,11 @@ class JobSection(Table):
 
 SOURCES = Kinds(
     "kind",
-    {**READERS, "sql": SqlTable},
+    {**READERS, "sql": SqlTable, "csv": CsvTable},
     KindTable,
     SOURCE_PARTS,
     particular={"synthetic": SYNTHETIC_PARTS, "texts": TEXT_FILES_PARTS},
-    not_built=("csv", "delta", "zarr"),
+    not_built=("delta", "zarr"),
 )
 
 

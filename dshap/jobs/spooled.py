@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from dshap.core.errors import InputError
-from dshap.jobs.fields import NotEmpty, options_of
+from dshap.jobs.fields import Names, NotEmpty, options_of
 from dshap.jobs.kinds import KindTable, Table
-from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, database_of
+from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, TablePath, database_of
+from dshap.tables.columns import as_names
 from dshap.tables.contract import Contract
+from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database
 from dshap.tables.freshness import Freshness
 from dshap.tables.parquet import ParquetSource
@@ -76,6 +78,12 @@ def _built(given: str) -> str:
     return given
 
 
+def _unique(given: str) -> str:
+    if given != "unique":
+        raise ValueError(f'keys = "{given}": a key tells rows apart, so that it is "unique"')
+    return given
+
+
 _Change = Annotated[
     str,
     AfterValidator(_built),
@@ -90,7 +98,8 @@ class ContractTable(Table):
     """Whether columns may come and go from one run to the next: "freeze" or "evolve"."""
     types: _Change = "freeze"
     """Whether columns may change their types: "freeze" or "evolve"."""
-    keys: Literal["unique"] = "unique"
+    keys: Annotated[str, AfterValidator(_unique)] = "unique"
+    """The promise of keys: "unique", one row each and none missing."""
 
     def made(self) -> Contract:
         return Contract(self.columns, self.types, self.keys)
@@ -149,3 +158,17 @@ class SqlTable(SpooledTable):
     def rows(self) -> Query:
         """The query or table."""
         return Query(self.query or "", self.table or "")
+
+
+class CsvTable(SpooledTable):
+    """CSV files with a line of names each: a file, a folder or a glob."""
+
+    path: TablePath
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    text: Names | None = None
+    """Columns that stay text, such as codes that begin with 0."""
+    null_values: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    """The texts that are missing values; "", "NA", "NULL", "NaN" and their like where left out."""
+
+    def files(self) -> CsvFiles:
+        return CsvFiles(self.path, self.delimiter, self.null_values, as_names(self.text))

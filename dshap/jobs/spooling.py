@@ -7,12 +7,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from dshap.core.errors import InputError
 from dshap.jobs.schema import SOURCES, Job
-from dshap.jobs.spooled import SpooledTable, SqlTable
+from dshap.jobs.spooled import CsvTable, SpooledTable, SqlTable
 from dshap.jobs.table import feature_columns
 from dshap.tables.columns import as_names
 from dshap.tables.snapshot import Snapshot
-from dshap.tables.spooler import SpoolRules, spool_database
+from dshap.tables.spooler import SpoolRules, spool_csv, spool_database, spool_parquet
 
 _ROLES = ("key", "target", "features", "missing")
 """Keys of [source] that stay when its rows are read from parts."""
@@ -31,6 +32,8 @@ def spool_job(
     say: Callable[[str], None],
 ) -> Snapshot:
     """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
+
+    Parquet files are copied too: a job whose nights build on each other needs rows that stay.
 
     Parameters
     ----------
@@ -56,7 +59,14 @@ def spool_job(
     match source:
         case SqlTable():
             return spool_database(source.database(), source.rows(), folder, as_of, rules, say)
-    raise AssertionError(source.kind)
+        case CsvTable():
+            return spool_csv(source.files(), folder, as_of, rules, say)
+    if source.kind != "parquet":
+        raise InputError(
+            f'[source] kind = "{source.kind}": runs that are kept one by one read a database, CSV '
+            "files or Parquet: name one of these, or leave [incremental] out"
+        )
+    return spool_parquet(source.path, folder, as_of, rules, say)
 
 
 def _rules(job: Job, previous: Snapshot | None) -> SpoolRules:
@@ -67,7 +77,10 @@ def _rules(job: Job, previous: Snapshot | None) -> SpoolRules:
         used = None
     else:
         used = tuple(dict.fromkeys((*keys, *as_names(source.get("target")), *features)))
-    return SpoolRules(keys, used, job.source.age_limits(), job.source.contract.made(), previous)
+    match job.source:
+        case SpooledTable() as spooled:
+            return SpoolRules(keys, used, spooled.age_limits(), spooled.contract.made(), previous)
+    return SpoolRules(keys, used, previous=previous)
 
 
 def job_of_parts(job: Job, folder: Path) -> Job:

@@ -78,6 +78,18 @@ class ParquetFiles:
         """The paths of the files, in row order."""
         return tuple(os.path.join(self._root, name) for name in self._names)
 
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, with those of the names of folders."""
+        return self._schema
+
+    def all_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows with all columns, file by file, as they were when the files were first opened."""
+        for index in range(len(self._names)):
+            n_rows = self._open(index).metadata.num_rows
+            if n_rows:
+                yield from self._of_file(index, 0, n_rows, self._schema.names)
+
     def template(self, names: Sequence[str]) -> Any:
         """An empty data frame of these columns, in the types that pandas gives them."""
         return pa.schema([self._schema.field(name) for name in names]).empty_table().to_pandas()
@@ -113,16 +125,22 @@ class ParquetFiles:
 
         After each file it raises if the file changed while it was read.
         """
-        inside = [name for name in names if name not in self._partitions.names]
         for index, low, high in self._parts(start, stop):
-            try:
-                for batch in read_batches(self._open(index), low, high, inside, self.batch_rows):
-                    yield self._partitions.batch(index, batch, names)
-            # reading a changed file fails like reading a damaged one
-            except (OSError, ValueError, pa.ArrowException):
-                check_same_file(self._stamps[index], self._host)
-                raise
+            yield from self._of_file(index, low, high, names)
+
+    def _of_file(
+        self, index: int, low: int, high: int, names: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows low..high of one file."""
+        inside = [name for name in names if name not in self._partitions.names]
+        try:
+            for batch in read_batches(self._open(index), low, high, inside, self.batch_rows):
+                yield self._partitions.batch(index, batch, names)
+        # reading a changed file fails like reading a damaged one
+        except (OSError, ValueError, pa.ArrowException):
             check_same_file(self._stamps[index], self._host)
+            raise
+        check_same_file(self._stamps[index], self._host)
 
     def _open(self, index: int) -> pq.ParquetFile:
         """A file, kept open per thread (threads cannot share Arrow's handles)."""

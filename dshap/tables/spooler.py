@@ -13,8 +13,11 @@ from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.tables.contract import Contract, check_keys
+from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database
+from dshap.tables.files import Paths
 from dshap.tables.freshness import Freshness, newest_in, said, warning_of
+from dshap.tables.parquet import ParquetFiles
 from dshap.tables.parts import PartWriter
 from dshap.tables.queries import Query, open_query
 from dshap.tables.snapshot import Snapshot
@@ -46,6 +49,24 @@ def spool_database(
     source = f"{database.describe()}, {query.describe()}"
     with whole_folder(folder), open_query(database, query, as_of) as stream:
         return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
+
+
+def spool_csv(
+    files: CsvFiles, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+) -> Snapshot:
+    """Read CSV files into parts of a new folder; removed again where that fails."""
+    with whole_folder(folder), files.open() as stream:
+        return spool_stream(stream, "csv", files.describe(), folder, as_of, rules, say)
+
+
+def spool_parquet(
+    path: Paths, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+) -> Snapshot:
+    """Copy the rows of Parquet files into parts of a new folder; removed again where that fails."""
+    files = ParquetFiles(path)
+    stream = RowStream(files.schema, files.all_batches(), None, {"files": len(files.paths)})
+    with whole_folder(folder):
+        return spool_stream(stream, "parquet", f"parquet {path}", folder, as_of, rules, say)
 
 
 def spool_stream(

@@ -73,12 +73,18 @@ class StreamColumns:
     @property
     def types(self) -> dict[str, str]:
         """Column -> its type, of all that the source gives."""
-        return {each.name: str(_plain_type(each.type)) for each in self.given}
+        return {each.name: str(self._plain(each.type)) for each in self.given}
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the parts."""
         return pa.schema([(name, self._kept_type(name)) for name in self._names()])
+
+    def _plain(self, kind: pa.DataType) -> pa.DataType:
+        """The type that a column has in the parts; rows of Parquet files keep theirs."""
+        if self.kind == "parquet":
+            return kind
+        return _plain_type(kind)
 
     def _names(self) -> list[str]:
         """The columns that are kept, in the order of the source."""
@@ -95,7 +101,7 @@ class StreamColumns:
             raise InputError(
                 f"column {name!r} {reason}: write {cast} in the query, or leave it out"
             )
-        plain = _plain_type(kind)
+        plain = self._plain(kind)
         if name in self.keys and pa.types.is_decimal(plain) and plain.scale == 0:
             return pa.int64()
         return plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -102,3 +103,79 @@ def test_nothing_is_left_of_a_query_that_fails(places, tmp_path):
         with pytest.raises(InputError, match=f"{kind}:///.*nothing"):
             spool_job(job, tmp_path / "parts", DAY, None, print)
         assert not (tmp_path / "parts").exists()
+
+
+def csv_job(path, **keys):
+    roles = {"key": ["id"], "target": "churned", "features": ["tenure", "spend", "plan"]}
+    return parse_job(changed(("source", {"kind": "csv", "path": str(path), **roles, **keys})))
+
+
+def test_csv_files_are_typed_once_and_read_into_parts(tmp_path):
+    folder = tmp_path / "given"
+    (folder / "2026").mkdir(parents=True)
+    (folder / "a.csv").write_text("id,tenure,spend,plan,churned\n1,5,,basic,0\n2,6,3,,1\n")
+    (folder / "2026" / "b.csv").write_text("plan,id,tenure,spend,churned\npiù,3,NA,2.5,0\n")
+    job = csv_job(folder)
+    assert is_spooled(job)
+    snapshot = spool_job(job, tmp_path / "parts", DAY, None, print)
+    assert snapshot.kind == "csv" and snapshot.detail["files"] == 2
+    assert rows_of(tmp_path / "parts").sort_by("id").to_pydict() == {
+        "id": [1, 2, 3],
+        "tenure": [5, 6, None],
+        "spend": [None, 3.0, 2.5],
+        "plan": ["basic", None, "più"],
+        "churned": [0, 1, 0],
+    }
+    (folder / "a.csv").write_text("id,tenure,spend,plan,churned\n1,5,,basic,0\n1,6,3,,1\n")
+    with pytest.raises(InputError, match="1 of 3 rows repeat the key"):
+        spool_job(job, tmp_path / "again", DAY, snapshot, print)
+    assert not (tmp_path / "again").exists()
+
+
+def test_parquet_files_are_copied_with_the_columns_of_their_folders(tmp_path):
+    table = pa.table(
+        {
+            "id": [1, 2],
+            "tenure": [5, None],
+            "spend": [0.5, float("nan")],
+            "plan": pa.array(["basic", "più"]).dictionary_encode(),
+            "churned": [0, 1],
+        }
+    )
+    for year in (2025, 2026):
+        (tmp_path / "given" / f"year={year}").mkdir(parents=True)
+        shifted = table.set_column(0, "id", pa.array([year, year + 100]))
+        pq.write_table(shifted, tmp_path / "given" / f"year={year}" / "part.parquet")
+    job = csv_job(tmp_path / "given", kind="parquet", features=["tenure", "spend", "plan", "year"])
+    assert not is_spooled(job)
+    snapshot = spool_job(job, tmp_path / "parts", DAY, None, print)
+    assert snapshot.kind == "parquet" and snapshot.n_rows == 4
+    found = rows_of(tmp_path / "parts")
+    assert found.schema.field("plan").type == table.schema.field("plan").type
+    assert found["year"].to_pylist() == [2025, 2025, 2026, 2026]
+    assert found["plan"].to_pylist() == ["basic", "più"] * 2
+    assert found["id"].to_pylist() == [2025, 2125, 2026, 2126]
+    made_up = parse_job(
+        changed(("source", {"kind": "synthetic", "name": "powerlifting", "rows": 100}))
+    )
+    with pytest.raises(InputError, match=r'kind = "synthetic": .* leave \[incremental\] out'):
+        spool_job(made_up, tmp_path / "other", DAY, None, print)
+
+
+def test_words_of_freshness_and_contract(tmp_path):
+    fresh = {"column": "at", "warn_after": "90m", "error_after": "2d"}
+    limits = job_on("duckdb:///a.db", table="t", freshness=fresh).source.age_limits()
+    assert (limits.warn_s, limits.error_s) == (5_400.0, 172_800.0)
+    assert job_on("duckdb:///a.db", table="t").source.age_limits() is None
+    for given, message in (
+        ({"freshness": {"column": "at"}}, "freshness needs warn_after or error_after"),
+        ({"freshness": {"column": "at", "warn_after": "soon"}}, "'soon' is no period: give one"),
+        ({"contract": {"columns": "discard_row"}}, '"discard_row" is not built: built are'),
+        ({"contract": {"types": "thaw"}}, 'give "freeze" or "evolve"'),
+        ({"contract": {"keys": "any"}}, 'keys = "any": a key tells'),
+        ({"contract": {"rows": 1}}, r"\[source.contract\] unknown key 'rows'"),
+        ({"query": "SELECT 1"}, "by query or by table: give one"),
+        ({"connection": "night"}, "by uri or by connection: give one"),
+    ):
+        with pytest.raises(InputError, match=message):
+            job_on("duckdb:///a.db", table="t", **given)
