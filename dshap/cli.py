@@ -460,17 +460,28 @@ def _problems(shown: JobSummary) -> list[str]:
     return problems
 
 
+RUN_OF_STORE = click.option(
+    "--run",
+    "run_id",
+    metavar="ID",
+    default="",
+    help="The run whose cube is read, in a store with a cube for each run; left out, the current.",
+)
+
+
 @command
 @STORE
-def status(store: str, as_json: bool, quiet: bool) -> None:
+@RUN_OF_STORE
+def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
     from dshap.cube import is_running, named_cubes, true_path
     from dshap.report import progress_summary
 
     path = _store(store)
-    cubes = named_cubes(path)
+    cubes = named_cubes(path, run_id)
     place = true_path(path)
-    _print(*progress_summary(cubes, is_running(place) or is_running(place.parent)), as_json)
+    is_locked = any(map(is_running, (place, place.parent, place.parent.parent)))
+    _print(*progress_summary(cubes, is_locked), as_json)
 
 
 def _store(given: str) -> Path:
@@ -491,14 +502,15 @@ def runs(store: str, as_json: bool, quiet: bool) -> None:
 
 @command
 @STORE
-def show(store: str, as_json: bool, quiet: bool) -> None:
+@RUN_OF_STORE
+def show(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how much each feature matters, over the rows that are finished so far."""
     from dshap.cube import named_cubes
     from dshap.jobs import fit_report
     from dshap.report import importance_summary
 
     path = _store(store)
-    _print(*importance_summary(path, named_cubes(path), fit_report(path)), as_json)
+    _print(*importance_summary(path, named_cubes(path, run_id), fit_report(path)), as_json)
 
 
 @command

@@ -10,6 +10,7 @@ from dshap.cube.arrays import (
 )
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.carrying import CarriedRows
+from dshap.cube.current import cube_at, current_of, remove_run, runs_of, set_current
 from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.folder import clear_orphans, is_free
@@ -67,8 +68,10 @@ __all__ = [
     "clear_orphans",
     "create_cube",
     "create_store",
+    "cube_at",
     "cube_paths",
     "cube_status",
+    "current_of",
     "drop_lost_blocks",
     "empty_cube",
     "feature_ranking",
@@ -94,11 +97,14 @@ __all__ = [
     "read_prepared",
     "read_run",
     "refuse_altered",
+    "remove_run",
     "remove_store",
     "renew_cube",
     "repair",
     "repair_store",
     "row_key",
+    "runs_of",
+    "set_current",
     "states_of",
     "store_parts",
     "true_path",

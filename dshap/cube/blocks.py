@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 from dshap.cube.arrays import read_run
+from dshap.cube.current import cube_at
 from dshap.cube.folder import Folder
 from dshap.cube.layout import decoded, reading
 from dshap.cube.reader import kept_arrays, key_arrays
@@ -182,12 +183,14 @@ def _kind_of(key: zarr.Array[Any]) -> str:
 def finished_blocks(store: str | Path) -> Iterator[FinishedBlock]:
     """The finished blocks of the cube at `store`, in row order; those that lost files are left out.
 
+    In the folder of an explanation with a cube for each run it is the current one.
+
     Raises
     ------
     DamagedError
         A chunk cannot be read.
     """
-    path = Path(store)
+    path = cube_at(Path(store))
     cube = CubeArrays(path)
     for _, receipt in sorted(receipts_of(path).whole()):
         if not lost_files(path, receipt):

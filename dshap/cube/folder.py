@@ -21,7 +21,9 @@ from typing import BinaryIO
 
 from dshap.cube.disk import make_folder, sync
 
-ORPHAN = re.compile(r"\.([\w-]+\.(npz|json)|\d+)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial")
+ORPHAN = re.compile(
+    r"\.([\w-]+\.(npz|json)|\d+|current)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial"
+)
 """The names of unfinished files: those of `Folder.put_new`, and Zarr's of a chunk or document."""
 
 
@@ -101,7 +103,8 @@ class Folder:
 
     def replace(self, name: str, content: bytes) -> None:
         """Put this content under a name in one step, whatever stood there or above it."""
-        self.clear_way(name)
+        if not self.has_file(name):
+            self.clear_way(name)
         path = self.path / name
         with _private_file(path, content) as private:
             os.replace(private, path)

@@ -20,6 +20,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_path, checked
 from dshap.cube.arrays import read_job, read_run
+from dshap.cube.current import cube_at, has_nights, runs_of
 from dshap.cube.folder import Folder
 from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.reference_copy import (
@@ -73,7 +74,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
 
     Parameters
     ----------
-    store : path of a cube; a store of several explanations holds one cube in each of its groups
+    store : path of a cube, or of the folder of an explanation with a cube for each run, of which
+        the current one is opened; a store of several explanations holds one in each of its groups
     index : make the key an index, so that ``cube.sel(id=5)`` works for a key column "id", with
         several key columns ``cube.sel(shop=5, day="2012-08-09")`` (up to 10 million rows)
 
@@ -92,11 +94,11 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     DamagedError
         Names, units or other metadata are not what was written.
     """
-    path = as_path("store", store)
+    path = cube_at(as_path("store", store))
     (index,) = checked(index=index)
     refuse_altered(path, with_plan=False)
     if read_run(path) is None:
-        inside = [str(found) for found in cube_paths(path)]
+        inside = [str(path / name) for name in _cubes_in(path)]
         raise InputError(
             f"{path} holds no attribution cube"
             + (f"; open one of: {', '.join(inside)}" if inside else "")
@@ -144,28 +146,48 @@ def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
 
 
 def cube_paths(store: Path) -> list[Path]:
-    """The paths of the cubes at a store or directly below it."""
-    if read_run(store) is not None:
-        return [store]
-    return [store / name for name in Folder(store).list() if read_run(store / name) is not None]
+    """The paths of the cubes that are read at a store or directly below it."""
+    return [*_cubes_in(store).values()]
 
 
-def named_cubes(store: Path) -> dict[str, Path]:
+def _cubes_in(store: Path, run_id: str = "") -> dict[str, Path]:
+    """Name -> path of each cube that is read at a store or directly below it."""
+    if read_run(store) is not None or has_nights(store):
+        return {store.name: cube_at(store, run_id)}
+    found = {}
+    for name in Folder(store).list():
+        if has_nights(store / name) and (not run_id or run_id in runs_of(store / name)):
+            found[name] = cube_at(store / name, run_id)
+        elif not run_id and read_run(store / name) is not None:
+            found[name] = store / name
+    return found
+
+
+def named_cubes(store: Path, run_id: str = "") -> dict[str, Path]:
     """Name -> path of each cube of a store, which is one cube or holds several.
+
+    Of an explanation with a cube for each run it is the current one, or that of `run_id`.
 
     Raises
     ------
     InputError
         There is no store, or it holds no cube; the message names stores inside the folder.
+    DamagedError
+        The pointer to the current cube names none that is there.
     """
     if not store.exists():
         raise InputError(f"{store} does not exist: give the store of a run")
-    paths = cube_paths(store)
+    paths = _cubes_in(store, run_id)
+    if not paths and run_id:
+        runs = sorted({run for name in Folder(store).list() for run in runs_of(store / name)})
+        raise InputError(
+            f"{store} holds no cube of the run {run_id!r}: give one of {', '.join(runs) or 'none'}"
+        )
     if not paths and read_job(store) is not None:
         raise InputError(f"{store} holds no attribution cube yet: its job is not that far")
     if not paths:
         raise InputError(f"{store} holds no attribution cube: {_instead(store)}")
-    return {path.name: path for path in paths}
+    return paths
 
 
 def _instead(folder: Path) -> str:

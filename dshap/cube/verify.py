@@ -17,6 +17,7 @@ import zarr
 from dshap.core.errors import LockedError, UncheckableError
 from dshap.core.records import digest_of
 from dshap.cube.arrays import read_job, read_run
+from dshap.cube.current import CURRENT, fault_of_current, has_nights, runs_of, set_current
 from dshap.cube.disk import true_path
 from dshap.cube.files import CreateOnlyFolder
 from dshap.cube.folder import Folder, clear_orphans
@@ -70,14 +71,28 @@ class Damage:
 
 
 def store_parts(store: Path) -> dict[str, Path]:
-    """name -> folder with a `state` of its own: a cube, or a job's store and the cubes in it."""
+    """name -> folder with a `state` of its own: a cube, or a job's store and the cubes in it.
+
+    A job with nights has its cubes and prepared states a folder deeper: they are all there, under
+    names such as "EXPLAIN/RUN".
+    """
     folder = Folder(store)
     if not folder.has_room():
         return {}
     names = [] if folder.has_room("attribution") else folder.list()
-    inside = [store / name for name in names if name != CONTAINER]
-    cubes = [path for path in inside if read_job(path) is None]  # a store inside is no cube
-    return {path.name: path for path in (store, *cubes) if _is_part(path)}
+    inside = [name for name in names if name != CONTAINER and read_job(store / name) is None]
+    deeper = [name for name in inside if read_job(store) is not None and not _is_part(store / name)]
+    paths = [store / name for name in inside]
+    below = [store / name / each for name in deeper for each in Folder(store / name).list()]
+    found = {path.name: path for path in (store, *paths) if _is_part(path)}
+    return found | {f"{path.parent.name}/{path.name}": path for path in below if _is_part(path)}
+
+
+def _pointers(store: Path) -> dict[str, Path]:
+    """name -> folder of an explanation with a cube for each run, at a store or directly below it."""
+    if has_nights(store):
+        return {store.name: store}
+    return {name: store / name for name in Folder(store).list() if has_nights(store / name)}
 
 
 def _is_part(path: Path) -> bool:
@@ -115,16 +130,35 @@ def verify_cube(path: Path) -> list[Damage]:
 
 
 def verify_store(store: Path) -> dict[str, list[Damage]]:
-    """Part of a store -> the damage found in it."""
-    return {name: verify_cube(path) for name, path in store_parts(store).items()}
+    """Part of a store -> the damage found in it; a pointer to no cube is one too."""
+    found = {name: verify_cube(path) for name, path in store_parts(store).items()}
+    for name, folder in _pointers(store).items():
+        if (fault := fault_of_current(folder)) is not None:
+            found.setdefault(name, []).append(Damage(CURRENT, fault))
+    return found
 
 
 def repair_store(store: Path) -> dict[str, list[Damage]]:
     """Repair the parts of a store under its lock, and return the damage found in each."""
-    if is_running(true_path(store).parent):
-        raise LockedError(f"{store.parent} is locked by a running job: wait for it")
+    for above in (true_path(store).parent, true_path(store).parent.parent):
+        if is_running(above):
+            raise LockedError(f"{above} is locked by a running job: wait for it")
     with Workspace(store):
-        return {name: repair(path) for name, path in store_parts(store).items()}
+        found = {name: repair(path) for name, path in store_parts(store).items()}
+        for name, folder in _pointers(store).items():
+            if (fault := fault_of_current(folder)) is not None:
+                found.setdefault(name, []).append(_repair_pointer(folder, fault))
+        return found
+
+
+def _repair_pointer(folder: Path, fault: str) -> Damage:
+    """Let the pointer name the newest finished cube, or remove it where there is none."""
+    finished = [run for run in runs_of(folder) if is_finished(folder / run)]
+    if not finished:
+        Folder(folder).delete(CURRENT)
+        return Damage(CURRENT, fault)
+    set_current(folder, finished[-1])
+    return Damage(CURRENT, fault, is_copied=True)
 
 
 def repair(path: Path) -> list[Damage]:

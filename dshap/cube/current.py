@@ -1,0 +1,137 @@
+"""The cubes of a job with nights: one for each run in a folder, and a pointer to the one that is read.
+
+The folder of such an explanation is STORE/EXPLAIN.  It holds a cube for each run id, and the file
+`current`, which names one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from dshap.core.errors import DamagedError, InputError
+from dshap.cube.arrays import read_job, read_run
+from dshap.cube.disk import sync
+from dshap.cube.folder import Folder, private_folder
+
+CURRENT = "current"
+RUN_ID = re.compile(r"[\w-][\w.-]*")
+"""The names that a run may have: those of a folder, not hidden."""
+REMOVED = re.compile(r"\..+\.[0-9a-f]{12}\.new")
+"""The names of folders that a killed run left: half-created, or half-removed."""
+SHOWN_RUNS = 5
+
+
+def set_current(folder: Path, run_id: str) -> None:
+    """Let the cube of this run be the one that is read, in one step that a power cut keeps.
+
+    Raises
+    ------
+    InputError
+        There is no such cube.
+    """
+    if run_id not in runs_of(folder):
+        raise _no_run(folder, run_id)
+    Folder(folder).replace(CURRENT, f"{run_id}\n".encode())
+
+
+def current_of(folder: Path) -> str | None:
+    """The run whose cube is read; None where nothing says so.
+
+    Raises
+    ------
+    DamagedError
+        The pointer names no cube that is there.
+    """
+    if (fault := fault_of_current(folder)) is not None:
+        raise DamagedError(
+            f"{folder / CURRENT} {fault}: dshap verify {folder} --repair lets it name the newest "
+            "finished one, or give --run"
+        )
+    return _named(folder)
+
+
+def fault_of_current(folder: Path) -> str | None:
+    """The fault of the pointer, in words; None where it has none, or there is no pointer."""
+    if not Folder(folder).has(CURRENT) or read_run(folder) is not None:
+        return None
+    named = _named(folder)
+    if named is None:
+        return "names no run"
+    if named not in runs_of(folder):
+        return f"names the run {named}, whose cube is not there"
+    return None
+
+
+def _named(folder: Path) -> str | None:
+    """The content of the pointer; None where it is missing, or not the name of a run."""
+    text = (Folder(folder).get(CURRENT) or b"").decode(errors="replace").strip()
+    if RUN_ID.fullmatch(text):
+        return text
+    return None
+
+
+def runs_of(folder: Path) -> list[str]:
+    """The runs that have a cube in this folder, the oldest first."""
+    return [name for name in Folder(folder).list() if read_run(folder / name) is not None]
+
+
+def has_nights(folder: Path) -> bool:
+    """Whether this is the folder of an explanation with a cube for each run."""
+    if read_run(folder) is not None or read_job(folder) is not None:
+        return False
+    is_inside = read_job(folder.parent) is not None
+    return Folder(folder).has(CURRENT) or (is_inside and bool(runs_of(folder)))
+
+
+def cube_at(folder: Path, run_id: str = "") -> Path:
+    """The path of the cube that is read here: of this run, else of the current one.
+
+    It is the path itself where it is no folder of nights.  Without a pointer, in the first run,
+    it is the newest cube.
+
+    Raises
+    ------
+    InputError
+        There is no cube of this run.
+    DamagedError
+        The pointer names no cube that is there.
+    """
+    if not has_nights(folder):
+        if run_id:
+            raise InputError(f"{folder} has no cube for each run: leave --run out")
+        return folder
+    runs = runs_of(folder)
+    if run_id and run_id not in runs:
+        raise _no_run(folder, run_id)
+    return folder / (run_id or current_of(folder) or runs[-1])
+
+
+def _no_run(folder: Path, run_id: str) -> InputError:
+    runs = runs_of(folder)
+    shown = ", ".join(runs[-SHOWN_RUNS:]) or "none"
+    if len(runs) > SHOWN_RUNS:
+        shown = f"…, {shown}"
+    return InputError(f"{folder} holds no cube of the run {run_id!r}: give one of {shown}")
+
+
+def remove_run(folder: Path, run_id: str) -> None:
+    """Remove the cube of a run, and what a killed removal left; nothing where it is gone.
+
+    It goes in one step, by another name, so that no half of it is ever found under its own.  Only
+    the holder of the store's lock may ask.
+
+    Raises
+    ------
+    InputError
+        The cube is the one that is read.
+    """
+    if run_id == _named(folder):
+        raise InputError(f"{folder / run_id} is the cube that is read: it cannot be removed")
+    if run_id in runs_of(folder):
+        os.rename(folder / run_id, private_folder(folder / run_id))
+        sync([folder])
+    for name in filter(REMOVED.fullmatch, os.listdir(folder)):
+        shutil.rmtree(folder / name, ignore_errors=True)
