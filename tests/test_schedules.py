@@ -1,0 +1,307 @@
+"""The files of workflows/schedules: what they start runs, and they tell exit statuses apart as
+docs/schedules.md does."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dshap import errors
+from dshap.jobs.run_record import read_records
+from tests.jobs.job_files import changed, small_table, write_job
+from tests.pages import ROOT
+
+SCHEDULES = ROOT / "workflows" / "schedules"
+COMMAND = Path(sys.executable).parent / "dshap"
+DSHAP = "/srv/churn/.venv/bin/dshap"
+JOB = "/srv/churn/job.toml"
+SECRETS = "/srv/churn/secrets.env"
+PREDICT = "def predict(x):\n    return x[:, 0] + x[:, 1] * x[:, 2]\n"
+BLACK_BOX = (
+    ("model", {"kind": "import", "function": "my_night_model:predict"}),
+    ("source.target", None),
+    ("source.path", "{{ env_var(TABLE) }}"),
+    ("explain", [{"name": "reasons", "value": "marginal", "background": 5}]),
+)
+BARE = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
+"""The environment that cron gives."""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A job whose table stands in a file of secrets."""
+    small_table().to_parquet(tmp_path / "table.parquet")
+    (tmp_path / "my_night_model.py").write_text(PREDICT)
+    (tmp_path / "secrets.env").write_text("TABLE=table.parquet\n")
+    write_job(tmp_path, changed(*BLACK_BOX))
+    return tmp_path
+
+
+def here(text: str, folder: Path) -> str:
+    """The text of a schedule with the paths of this machine."""
+    for path, mine in (
+        (DSHAP, COMMAND),
+        (JOB, folder / "job.toml"),
+        (SECRETS, folder / "secrets.env"),
+    ):
+        assert path in text or path == SECRETS, path
+        text = text.replace(path, str(mine))
+    return text
+
+
+def statuses_in_docs(words: str) -> set[int]:
+    """Exit statuses whose line in docs/schedules.md says to do this."""
+    table = (ROOT / "docs" / "schedules.md").read_text().partition("## What a scheduler")[2]
+    lines = re.findall(r"^\| (\d+) \| [^|]* \| (\w+)", table, re.MULTILINE)
+    assert len(lines) >= 14
+    return {int(status) for status, first in lines if first == words}
+
+
+PAGED = statuses_in_docs("page")
+SKIPPED = statuses_in_docs("skip")
+
+
+def test_every_exit_status_of_a_run_has_a_line():
+    known = {
+        each.exit_status
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, errors.DshapError)
+    }
+    # 11 is of `dshap verify` alone; 137 is the shell's for kill -9
+    told = {0} | PAGED | SKIPPED | statuses_in_docs("retry")
+    assert told == known - {11} | {0, 1, 99, 137}
+
+
+# cron
+
+
+def test_the_line_of_cron_is_run_by_sh(folder):
+    """With the environment that cron gives, and the assignments of the table as cron reads them."""
+    named, line = cron_table(here((SCHEDULES / "crontab").read_text(), folder))
+    for _ in range(2):
+        done = subprocess.run(
+            ["/bin/sh", "-c", line],
+            env={**BARE, **named},
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")  # no mail
+    assert [each.about["has_work"] for each in read_records(folder / "out.zarr")] == [True, False]
+    (folder / "table.parquet").unlink()
+    failed = subprocess.run(
+        ["/bin/sh", "-c", line], env={**BARE, **named}, capture_output=True, text=True, timeout=400
+    )
+    assert failed.returncode == 2 and len(failed.stderr.splitlines()) == 1  # one line of mail
+
+
+def cron_table(text: str) -> tuple[dict[str, str], str]:
+    """The assignments and the one command of a table of cron; an unescaped % would end the
+    command."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    named = dict(line.split("=", 1) for line in lines if re.match(r"\w+=", line))
+    (line,) = (line for line in lines if not re.match(r"\w+=", line))
+    *when, command = line.split(maxsplit=5)
+    assert len(when) == 5 and "%" not in command
+    return named, command
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="a cron of one's own takes root")
+def test_the_line_of_cron_is_run_by_cron(folder):
+    """In a file system of its own, so that no table of this machine is read."""
+    cron = shutil.which("cron", path=f"{os.environ['PATH']}:/usr/sbin")
+    if cron is None:
+        pytest.skip("cron is not installed")
+    text = here((SCHEDULES / "crontab").read_text(), folder)
+    (folder / "table").write_text(text.replace("15 3 * * *", "* * * * *"))
+    script = (
+        "mount --make-rprivate / && mount -t tmpfs tmpfs /var/spool && mount -t tmpfs tmpfs /run && "
+        "mkdir -p /var/spool/cron && mkdir -m 1730 /var/spool/cron/crontabs && "
+        f"cp {folder}/table /var/spool/cron/crontabs/root && "
+        f"chmod 600 /var/spool/cron/crontabs/root && exec {cron} -f"
+    )
+    running = subprocess.Popen(["unshare", "-m", "sh", "-c", script], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 150
+        while time.monotonic() < deadline and running.poll() is None:
+            if any(each.is_over for each in read_records(folder / "out.zarr")):
+                return
+            time.sleep(1)
+        if running.poll() is not None:
+            pytest.skip("no mounts of one's own here")
+        pytest.fail("cron has not run its line")
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, 9)
+        running.wait()
+
+
+# systemd
+
+
+@pytest.mark.slow
+def test_the_units_of_systemd(folder, tmp_path):
+    for name in ("dshap.service", "dshap.timer"):
+        text = (SCHEDULES / "systemd" / name).read_text()
+        (tmp_path / name).write_text(here(text, folder) if name.endswith("service") else text)
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(tmp_path / "dshap.service")
+    service = unit["Service"]
+    assert set(map(int, service["SuccessExitStatus"].split())) == SKIPPED
+    assert set(map(int, service["RestartPreventExitStatus"].split())) == PAGED
+    done = subprocess.run(
+        service["ExecStart"].split(),
+        env={**BARE, "TABLE": "table.parquet"},
+        capture_output=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    said = subprocess.run(
+        [analyze, "verify", tmp_path / "dshap.service", tmp_path / "dshap.timer"],
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert said.returncode == 0 and "dshap" not in said.stderr, said.stderr
+
+
+# Kubernetes
+
+
+@pytest.mark.slow
+def test_the_cron_job_of_kubernetes(folder):
+    job = yaml.safe_load((SCHEDULES / "cronjob.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    of_job = job["spec"]["jobTemplate"]["spec"]
+    pod = of_job["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"  # what podFailurePolicy takes
+    (container,) = pod["containers"]
+    codes = [
+        rule["onExitCodes"] for rule in of_job["podFailurePolicy"]["rules"] if "onExitCodes" in rule
+    ]
+    (ends,) = (code for code in codes if code["operator"] == "In")
+    assert set(ends["values"]) == PAGED | {6} and ends["containerName"] == container["name"]
+    assert {each["name"] for each in container["volumeMounts"]} == {
+        each["name"] for each in pod["volumes"]
+    }
+    name, *arguments = container["command"]
+    assert name == "dshap" and arguments[1] == "/churn/job.toml"
+    done = subprocess.run(
+        [COMMAND, arguments[0], folder / "job.toml", *arguments[2:]],
+        env={**BARE, "TABLE": "table.parquet"},
+        capture_output=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# Airflow and Dagster
+
+
+def constants(path: Path) -> dict[str, Any]:
+    """The constants of a module that stand before its first function."""
+    tree = ast.parse(path.read_text())
+    names: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            try:
+                exec(compile(ast.Module([node], []), str(path), "exec"), names)
+            except NameError:
+                continue  # of the scheduler's own
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["airflow_dag.py", "dagster_definitions.py"])
+def test_a_schedule_in_python(folder, tmp_path, name):
+    text = (SCHEDULES / name).read_text()
+    compile(text, name, "exec")
+    (tmp_path / name).write_text(here(text, folder))
+    known = constants(tmp_path / name)
+    assert set(known["SKIPPED"]) == SKIPPED and set(known["FINAL"]) == PAGED
+    done = subprocess.run(
+        known["COMMAND"], env={**BARE, "TABLE": "table.parquet"}, capture_output=True, timeout=400
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_task_of_airflow(folder, monkeypatch):
+    """Where Airflow is installed: what it makes of an exit status."""
+    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
+    from airflow.exceptions import AirflowFailException, AirflowSkipException
+
+    names: dict[str, Any] = {}
+    exec(compile((SCHEDULES / "airflow_dag.py").read_text(), "dag", "exec"), names)
+    for status, error in (
+        (0, None),
+        (99, AirflowSkipException),
+        (8, AirflowFailException),
+        (10, RuntimeError),
+    ):
+        names["COMMAND"] = ["sh", "-c", f"exit {status}"]
+        if error is None:
+            names["explain"].function()
+        else:
+            with pytest.raises(error, match=f"exit status {status}"):
+                names["explain"].function()
+
+
+def test_the_asset_of_dagster():
+    """Where Dagster is installed: what it makes of an exit status."""
+    dagster = pytest.importorskip("dagster", reason="Dagster is not installed")
+    names: dict[str, Any] = {}
+    exec(compile((SCHEDULES / "dagster_definitions.py").read_text(), "defs", "exec"), names)
+    for status, is_done in ((0, True), (99, True), (8, False)):
+        names["COMMAND"] = ["sh", "-c", f"exit {status}"]
+        ended = dagster.materialize([names["customer_reasons"]], raise_on_error=False)
+        assert ended.success is is_done
+
+
+# dbt
+
+
+@pytest.mark.slow
+def test_the_script_and_the_models_of_dbt(folder):
+    """A program in the place of dbt writes down what it is asked."""
+    dbt = folder / "dbt"
+    dbt.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
+    dbt.chmod(0o755)
+    given = {"DBT": str(dbt), "DSHAP": str(COMMAND), "JOB": str(folder / "job.toml")}
+    script = ["sh", SCHEDULES / "dbt" / "nightly.sh"]
+    done = subprocess.run(
+        script, env={**BARE, **given, "TABLE": "table.parquet"}, capture_output=True, timeout=400
+    )
+    assert done.returncode == 0, done.stderr
+    asked = (folder / "asked").read_text().splitlines()
+    assert asked == ["build --select customers", "test --select source:dshap"]
+    # what dshap ends with ends the script, before the tests of its result
+    failed = subprocess.run(
+        script, env={**BARE, **given, "TABLE": "none.parquet"}, capture_output=True, timeout=400
+    )
+    assert failed.returncode == 2
+    assert (folder / "asked").read_text().splitlines() == [*asked, "build --select customers"]
+    models = yaml.safe_load((SCHEDULES / "dbt" / "dshap.yml").read_text())
+    (source,) = models["sources"]
+    assert (source["name"], source["tables"][0]["name"]) == ("dshap", "customer_reasons")
+
+
+def test_every_file_is_linked_in_docs():
+    linked = (ROOT / "docs" / "schedules.md").read_text()
+    for path in SCHEDULES.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert f"](../{path.relative_to(ROOT).as_posix()})" in linked, path
