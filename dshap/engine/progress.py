@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
@@ -114,51 +114,33 @@ class LineProgress:
         self.stream.flush()
 
 
-class JsonProgress:
-    """A display for machines: a line of JSON for each stage that ends, and for each message.
+class JsonProgress(LineProgress):
+    """A display for machines: a line of JSON for each stage that is over, and for each message.
 
     Parameters
     ----------
     stream : where the lines go
+    interval : seconds between the lines of progress inside a stage
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self._stage = ""
-        self._unit = ""
-        self._total = 0
-        self._kept = 0
-        self._done = 0
-        self._started = time.monotonic()
-
-    def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self._stage = stage
-        self._unit = unit
-        self._total = total
-        self._done = done
-        self._kept = done
-        self._started = time.monotonic()
-
-    def advance(self, amount: int = 1) -> None:
-        self._done += amount
+    def __init__(self, stream: TextIO, interval: float = 60.0) -> None:
+        super().__init__(stream)
+        self.interval = interval
 
     def end(self) -> None:
-        facts: dict[str, Any] = {
-            "stage": self._stage,
-            "unit": self._unit,
-            "done": self._done,
-            "total": self._total,
-            "kept": self._kept,
-            "seconds": round(time.monotonic() - self._started, 3),
-        }
-        if self._unit == "rows":
-            facts["rows"] = self._done - self._kept
-        self._write(json_line("stage", **facts))
+        """Show nothing: `stage_over` says more."""
 
-    def say(self, text: str) -> None:
-        self._write(json_line("message", message=text))
+    def stage_over(self, facts: Mapping[str, Any]) -> None:
+        """Write the line of a stage: its name, rows and seconds."""
+        self._put(json_line("stage", **facts))
 
-    def _write(self, line: str) -> None:
+    def _write(self, text: str, renew: bool = False) -> None:
+        if renew:
+            self._put(json_line("progress", message=text))
+        else:
+            self._put(json_line("message", message=text))
+
+    def _put(self, line: str) -> None:
         self.stream.write(f"{line}\n")
         self.stream.flush()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dshap.engine import Progress
+from dshap.engine import JsonProgress, Progress
 from dshap.engine.progress import PeakMeter
 from dshap.jobs.executor import JobExecutor
 
@@ -96,13 +96,20 @@ class StageRecorder:
         self._begin_clock()
         yield counted
         taken = self._read_clock()
-        self.stages.append(
+        self._record(
             StageUse(name, counted.rows, taken.seconds, taken.worker_peak, taken.client_peak)
         )
 
     def kept(self, name: str) -> None:
         """Record a stage that an earlier run has done."""
-        self.stages.append(StageUse(name, kept=ALL_KEPT))
+        self._record(StageUse(name, kept=ALL_KEPT))
+
+    def _record(self, use: StageUse) -> None:
+        """Record a stage, and write its line in a log for machines."""
+        self.stages.append(use)
+        match self.progress:
+            case JsonProgress():
+                self.progress.stage_over(use.to_dict())
 
     @contextlib.contextmanager
     def explanation(
@@ -120,7 +127,7 @@ class StageRecorder:
         self._go_to("")
         for step in ("base value", *(["learn"] if learns else []), "evaluation"):
             if step in self._begun or not is_new:
-                self.stages.append(self._use(f"{name}: {step}", step, data_rows))
+                self._record(self._use(f"{name}: {step}", step, data_rows))
 
     def kept_explanation(self, name: str, learns: bool) -> None:
         """Record an explanation that an earlier run has done."""

@@ -168,8 +168,11 @@ def test_lines_for_machines(folder):
     lines = [json.loads(line) for line in result.stderr.splitlines()]
     assert all("time" in line for line in lines)
     by_event = {line["event"]: line for line in lines}
-    assert by_event["stage"]["stage"] == "evaluation" and by_event["stage"]["rows"] == 300
-    assert by_event["stage"]["seconds"] >= 0
+    stages = {line["stage"]: line for line in lines if line["event"] == "stage"}
+    assert list(stages) == ["census", "reasons: base value", "reasons: evaluation"]
+    assert stages["census"]["rows"] == stages["reasons: evaluation"]["rows"] == 300
+    assert all(line["seconds"] > 0 and line["kept"] == "" for line in stages.values())
+    assert "300 rows, 8 coalitions" in by_event["message"]["message"]
     assert by_event["run"]["exit_status"] == 5 and by_event["run"]["failed"] == {"reasons": 3}
     assert by_event["error"]["exit_status"] == 5 and lines[-1]["event"] == "error"
     bad = run(folder, *BLACK_BOX, ("model.function", "none_such:f"), options=("--log", "json"))

@@ -3,6 +3,8 @@ adds up."""
 
 from __future__ import annotations
 
+import io
+import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -10,7 +12,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from dshap.engine import DaskExecutor, LoopExecutor, SilentProgress, progress
+from dshap.engine import DaskExecutor, JsonProgress, LoopExecutor, SilentProgress, progress
 from dshap.engine.progress import PeakMeter, on_workers, peak_bytes, reset_peak
 from dshap.jobs.executor import ThisProcess
 from dshap.jobs.stages import ALL_KEPT, StageRecorder, StageUse
@@ -218,3 +220,24 @@ def test_the_table():
     assert fit.split() == ["fit", *ALL_KEPT.split()]
     assert " ".join(evaluation.split()[2:]) == "30 60.0 0.5 3.0 GiB - 5 of 35 rows kept from before"
     assert len(head) == len(census) == len(start)  # the columns stand under one another
+
+
+def test_lines_for_machines():
+    """One for each stage that is over, and for each message; inside a stage one a minute."""
+    stream = io.StringIO()
+    recorder = StageRecorder(JsonProgress(stream), ThisProcess())
+    with recorder.stage("rows read", 200):
+        recorder.begin("reading", 200, "rows")
+        recorder.advance(100)
+        recorder.end()
+        recorder.say("a message from postgresql://me:hunter2@host")
+    recorder.kept("fit")
+    at_once = StageRecorder(JsonProgress(stream, interval=0.0), ThisProcess())
+    at_once.begin("evaluation", 200, "rows")
+    at_once.advance(100)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["message", "stage", "stage", "progress"]
+    assert lines[0]["message"] == "a message from postgresql://me:***@host"
+    assert (lines[1]["stage"], lines[1]["rows"]) == ("rows read", 200) and lines[1]["seconds"] > 0
+    assert (lines[2]["stage"], lines[2]["kept"]) == ("fit", ALL_KEPT)
+    assert lines[3]["message"].startswith("evaluation 100 of 200 rows")
