@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 
 from dshap.tables.databases import Database
+from dshap.tables.streams import RowStream
 
 PASSWORD = "pass word%41@night"
 """The password of the server: libpq reads none of its signs as they stand in an address."""
@@ -43,6 +45,15 @@ class Server:
     @property
     def database(self) -> Database:
         return Database(self.uri())
+
+
+def batches_of(stream: RowStream) -> list[pa.RecordBatch]:
+    """All rows of a stream, piece by piece."""
+    batches = []
+    for piece in stream.pieces:
+        with piece() as opened:
+            batches += list(opened)
+    return batches
 
 
 def programs() -> Path | None:

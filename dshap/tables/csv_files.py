@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dshap.core.errors import EmptyTableError, InputError
-from dshap.tables.streams import RowStream
+from dshap.tables.streams import RowStream, in_one_piece
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """The ends of the files that a folder is searched for."""
@@ -69,7 +69,10 @@ class CsvFiles:
         batches = (batch for path in paths for batch in self._batches(path, types))
         n_bytes = sum(os.path.getsize(path) for path in paths)
         yield RowStream(
-            pa.schema(list(types.items())), batches, None, {"files": len(paths), "bytes": n_bytes}
+            pa.schema(list(types.items())),
+            in_one_piece(batches),
+            None,
+            {"files": len(paths), "bytes": n_bytes},
         )
 
     def _types(self, paths: list[str]) -> dict[str, pa.DataType]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.tables.databases import Database
-from dshap.tables.streams import RowStream
+from dshap.tables.postgresql import open_table_of_postgresql, quoted_name
+from dshap.tables.streams import RowStream, in_one_piece
 
 AS_OF = "{as_of}"
 """The one word of a query that is replaced, by a bound DATE."""
@@ -85,22 +86,36 @@ def quoted(table: str, kind: str) -> str:
     return ".".join(quoted_name(part) for part in table.split("."))
 
 
-def quoted_name(name: str) -> str:
-    """A name in double quotes."""
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
 @contextmanager
-def open_query(database: Database, query: Query, as_of: datetime.date) -> Iterator[RowStream]:
-    """Open the rows of a query or a table: one statement on one connection, in one transaction.
+def open_query(
+    database: Database,
+    query: Query,
+    as_of: datetime.date,
+    used: Collection[str] | None = None,
+    keys: Collection[str] = (),
+) -> Iterator[RowStream]:
+    """Open the rows of a query or a table, all of one state of the database.
 
-    The rows of a table are counted first, under the same snapshot.
+    The rows of a table are counted first, under the same snapshot.  One statement on one connection
+    reads them, except for tables of PostgreSQL.
+
+    Parameters
+    ----------
+    used : collection of names, optional
+        The columns that are needed of a table; a query gives what it names.
+    keys : collection of names
+        Columns of the key.
     """
     kind = database.kind
     with database.connect(read_only=True) as connection:
+        if kind == "postgresql" and query.table:
+            name = quoted(query.table, kind)
+            with open_table_of_postgresql(database, connection, name, used, keys) as stream:
+                yield stream
+            return
         with connection.cursor() as cursor:
-            begin(cursor, kind, as_of)
+            if kind == "postgresql":
+                cursor.execute(f"SET LOCAL {_SETTING} = '{as_of.isoformat()}'")
             n_rows = _count(cursor, query, kind)
         with connection.cursor() as cursor:
             statement, values = query.bound(kind, as_of)
@@ -109,15 +124,7 @@ def open_query(database: Database, query: Query, as_of: datetime.date) -> Iterat
                 cursor.adbc_statement.set_options(**options)
             cursor.execute(statement, values or None)
             reader = cursor.fetch_record_batch()
-            yield RowStream(reader.schema, iter(reader), n_rows, {"readers": 1})
-
-
-def begin(cursor: Any, kind: str, as_of: datetime.date) -> None:
-    """Begin a transaction that sees one state of the database, and say which day it is."""
-    if kind == "postgresql":
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        cursor.execute(f"SELECT set_config('{_SETTING}', '{as_of.isoformat()}', true)")
-        cursor.fetchall()
+            yield RowStream(reader.schema, in_one_piece(reader), n_rows, {"readers": 1})
 
 
 def _count(cursor: Any, query: Query, kind: str) -> int | None:

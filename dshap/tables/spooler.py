@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable, Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,10 @@ from dshap.tables.parquet import ParquetFiles
 from dshap.tables.parts import PartWriter
 from dshap.tables.queries import Query, open_query
 from dshap.tables.snapshot import Snapshot
-from dshap.tables.streams import RowStream, StreamColumns, digest_of_types
+from dshap.tables.streams import Piece, RowStream, StreamColumns, digest_of_types, in_one_piece
+
+N_PARTS = 1_000_000
+"""The number of names of parts, which pieces share."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,13 @@ class SpoolRules:
     previous: Snapshot | None = None
     """The snapshot of the run before, which columns and types are compared with."""
 
+    @property
+    def read(self) -> Collection[str] | None:
+        """The columns that are asked of the source; all where None."""
+        if self.used is None or self.freshness is None:
+            return self.used
+        return (*self.used, self.freshness.column)
+
 
 def spool_database(
     database: Database,
@@ -47,7 +60,7 @@ def spool_database(
 ) -> Snapshot:
     """Read a query or a table into parts of a new folder; removed again where that fails."""
     source = f"{database.describe()}, {query.describe()}"
-    with whole_folder(folder), open_query(database, query, as_of) as stream:
+    with whole_folder(folder), open_query(database, query, as_of, rules.read, rules.keys) as stream:
         return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
 
 
@@ -64,7 +77,9 @@ def spool_parquet(
 ) -> Snapshot:
     """Copy the rows of Parquet files into parts of a new folder; removed again where that fails."""
     files = ParquetFiles(path)
-    stream = RowStream(files.schema, files.all_batches(), None, {"files": len(files.paths)})
+    stream = RowStream(
+        files.schema, in_one_piece(files.all_batches()), None, {"files": len(files.paths)}
+    )
     with whole_folder(folder):
         return spool_stream(stream, "parquet", f"parquet {path}", folder, as_of, rules, say)
 
@@ -83,13 +98,8 @@ def spool_stream(
     columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)
     if rules.previous is not None:
         rules.contract.check_schema(rules.previous.schema, columns.types)
-    newest = None
-    with PartWriter(folder, columns.schema) as writer:
-        for batch in stream.batches:
-            if rules.freshness is not None:
-                newest = _later(newest, _newest(batch, rules.freshness.column))
-            writer.write(columns.convert(batch, writer.n_rows))
-    n_rows = writer.n_rows
+    written = _write(stream.pieces, columns, folder, rules.freshness)
+    n_rows = sum(each.n_rows for each in written)
     if stream.n_rows is not None and stream.n_rows != n_rows:
         raise InputError(
             f"{source}: the database counted {stream.n_rows:,} rows and gave {n_rows:,}: run it "
@@ -97,6 +107,7 @@ def spool_stream(
         )
     freshness = None
     if rules.freshness is not None:
+        newest = max((each.newest for each in written if each.newest), default=None)
         freshness = rules.freshness.judged(newest, now)
         if late := warning_of(freshness):
             say(late)
@@ -116,6 +127,53 @@ def spool_stream(
     )
     snapshot.write(folder)
     return snapshot
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The rows of a piece that is written, and their newest time."""
+
+    n_rows: int
+    newest: datetime | None
+
+
+def _write(
+    pieces: Sequence[Piece], columns: StreamColumns, folder: Path, freshness: Freshness | None
+) -> list[_Written]:
+    """Write the pieces of a stream, all at once, as parts in the order of the pieces."""
+    stop = threading.Event()
+    first_parts = range(0, N_PARTS, N_PARTS // len(pieces))
+    write = partial(_write_piece, columns, folder, freshness, stop)
+    if len(pieces) == 1:
+        return [write(pieces[0], 0)]
+    with ThreadPoolExecutor(len(pieces)) as pool:
+        try:
+            return list(pool.map(write, pieces, first_parts))
+        finally:
+            stop.set()
+
+
+def _write_piece(
+    columns: StreamColumns,
+    folder: Path,
+    freshness: Freshness | None,
+    stop: threading.Event,
+    piece: Piece,
+    first_part: int,
+) -> _Written:
+    newest = None
+    with piece() as batches, PartWriter(folder, columns.schema, first_part) as writer:
+        try:
+            for batch in batches:
+                if stop.is_set():
+                    break
+                if freshness is not None:
+                    newest = _later(newest, _newest(batch, freshness.column))
+                writer.write(columns.convert(batch))
+        except BaseException:
+            stop.set()
+            raise
+    return _Written(writer.n_rows, newest)
 
 
 @contextmanager

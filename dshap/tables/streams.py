@@ -8,8 +8,10 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,26 @@ _CASTS = {"postgresql": "{name}::float8 AS {name}"}
 _CAST = "CAST({name} AS DOUBLE PRECISION) AS {name}"
 
 
+Piece = Callable[[], AbstractContextManager[Iterable[pa.RecordBatch]]]
+"""The type of a function that opens some of the rows of a stream."""
+
+
 @dataclass(frozen=True)
 class RowStream:
-    """Rows that come once, in batches."""
+    """Rows that come once, in batches: in one piece, or in several that may be read at once."""
 
     schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
+    """All columns of the source; batches may have fewer."""
+    pieces: Sequence[Piece]
+    """The pieces in the order of the rows."""
     n_rows: int | None = None
     """The number of rows by a count of the source itself; None where it was not counted."""
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def in_one_piece(batches: Iterable[pa.RecordBatch]) -> tuple[Piece]:
+    """The pieces of a stream that has one, which is open already."""
+    return (lambda: nullcontext(batches),)
 
 
 @dataclass(frozen=True)
@@ -70,12 +83,12 @@ class StreamColumns:
             if name not in names:
                 raise InputError(unknown_name("column", name, names))
 
-    @property
+    @cached_property
     def types(self) -> dict[str, str]:
         """Column -> its type, of all that the source gives."""
         return {each.name: str(self._plain(each.type)) for each in self.given}
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the parts."""
         return pa.schema([(name, self._kept_type(name)) for name in self._names()])
@@ -106,11 +119,11 @@ class StreamColumns:
             return pa.int64()
         return plain
 
-    def convert(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        """The kept columns of a batch; `start` is the position of its first row."""
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The kept columns of a batch."""
         schema = self.schema
         columns = [
-            _converted(batch.column(batch.schema.get_field_index(each.name)), each, start)
+            _converted(batch.column(batch.schema.get_field_index(each.name)), each)
             for each in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -149,13 +162,13 @@ def _refusal(kind: pa.DataType) -> str:
     return ""
 
 
-def _converted(column: pa.Array, wanted: pa.Field, start: int) -> pa.Array:
+def _converted(column: pa.Array, wanted: pa.Field) -> pa.Array:
     if _is_uuid(column.type):
         return _uuid_texts(column.storage)
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if pa.types.is_temporal(wanted.type):
-        _refuse_infinite(column, wanted.name, start)
+        _refuse_infinite(column, wanted.name)
     if column.type == wanted.type:
         return column
     try:
@@ -180,7 +193,7 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
     return pc.if_else(stored.is_valid(), made, None)
 
 
-def _refuse_infinite(column: pa.Array, name: str, start: int) -> None:
+def _refuse_infinite(column: pa.Array, name: str) -> None:
     """Raise where a date or time lies outside of the years 1 to 9999."""
     kind = column.type
     if pa.types.is_date32(kind):
@@ -199,8 +212,7 @@ def _refuse_infinite(column: pa.Array, name: str, start: int) -> None:
     behind = min((LAST_DAY + 1) * per_day, 2**63 - 1)
     outside = pc.or_(pc.less(numbers, first), pc.greater_equal(numbers, behind))
     if pc.any(outside).as_py():
-        row = start + pc.index(pc.fill_null(outside, False), True).as_py()
         raise InputError(
-            f"column {name!r} holds an infinite date, or one outside of the years 1 to 9999, first "
-            f"in row {row}: write NULLIF({name}, 'infinity') AS {name} in the query"
+            f"column {name!r} holds an infinite date, or one outside of the years 1 to 9999: "
+            f"write NULLIF({name}, 'infinity') AS {name} in the query"
         )

@@ -11,6 +11,7 @@ import pytest
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.tables import csv_files
 from dshap.tables.csv_files import CsvFiles
+from tests.databases import batches_of
 
 
 def read(*texts, folder, **options):
@@ -18,7 +19,7 @@ def read(*texts, folder, **options):
         (folder / f"{index}.csv").write_text(text)
     with CsvFiles(str(folder), **options).open() as stream:
         names = stream.schema.names
-        batches = [batch.select(names) for batch in stream.batches]
+        batches = [batch.select(names) for batch in batches_of(stream)]
         return pa.Table.from_batches(batches, stream.schema)
 
 
@@ -73,7 +74,7 @@ def test_lines_inside_quotes_and_packed_files(tmp_path):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b'id,c\n1,"two\nlines"\n'))
     (tmp_path / "notes.txt").write_text("no table")
     with CsvFiles(str(tmp_path)).open() as stream:
-        assert [each for batch in stream.batches for each in batch["c"].to_pylist()] == [
+        assert [each for batch in batches_of(stream) for each in batch["c"].to_pylist()] == [
             "two\nlines"
         ]
 

@@ -9,6 +9,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.tables.databases import Database
 from dshap.tables.queries import Query, open_query, quoted
+from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)
 
@@ -57,7 +58,7 @@ def test_rows_come_with_a_count_of_the_table(tmp_path, kind):
         connection.commit()
     with open_query(database, Query(table="main.big t"), DAY) as stream:
         assert stream.n_rows == 3
-        assert sum(batch.num_rows for batch in stream.batches) == 3
+        assert sum(batch.num_rows for batch in batches_of(stream)) == 3
     with open_query(database, Query(query="SELECT 1 AS one;"), DAY) as stream:
         assert stream.n_rows is None
         assert stream.schema.names == ["one"]

@@ -13,7 +13,7 @@ from dshap.core.errors import InputError, StaleSourceError
 from dshap.tables.freshness import Freshness
 from dshap.tables.snapshot import SNAPSHOT, Snapshot
 from dshap.tables.spooler import SpoolRules, spool_stream, whole_folder
-from dshap.tables.streams import RowStream
+from dshap.tables.streams import RowStream, in_one_piece
 
 DAY = datetime.date(2026, 11, 27)
 LONG_AGO = datetime.datetime(2020, 1, 1)
@@ -21,7 +21,7 @@ LONG_AGO = datetime.datetime(2020, 1, 1)
 
 def stream(n_rows=None, **columns):
     table = pa.table(columns or {"id": [1, 2, 3], "x": [0.5, None, 1.5]})
-    return RowStream(table.schema, iter(table.to_batches(max_chunksize=2)), n_rows)
+    return RowStream(table.schema, in_one_piece(table.to_batches(max_chunksize=2)), n_rows)
 
 
 def spooled(folder, given, **rules):
