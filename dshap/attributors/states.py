@@ -29,6 +29,9 @@ class States:
     """The data to learn from; None where all states exist, and where nothing is learned."""
     run_digest: str = ""
     """The digest that identifies a run; empty where no rows are explained."""
+    has_range: bool = True
+    """Whether the range of the predictions of the explained rows bounds their errors too; where
+    not, it is that of the data and of each row's own prediction."""
     loaded: dict[str, Any] | None = None
     """States in memory that several attributors share; None where each keeps its own."""
 
@@ -68,7 +71,7 @@ class States:
     @property
     def range_names(self) -> tuple[str, ...]:
         """Names of the states that bound the predictions of the data and of the explained rows."""
-        if self.run_digest:
+        if self.run_digest and self.has_range:
             return (self.base_name, self.range_name)
         return (self.base_name,)
 

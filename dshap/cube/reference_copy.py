@@ -88,8 +88,8 @@ def mark_prepared(path: Path, content: dict[str, Any]) -> None:
 
 
 def may_prepare(path: Path) -> bool:
-    """Whether nothing but prepared states lies at `path`."""
-    return not path.exists() or set(Folder(path).list()) <= {PREPARED, CONTAINER}
+    """Whether nothing but prepared states lies at `path`, and the rows that they follow from."""
+    return not path.exists() or set(Folder(path).list()) <= {PREPARED, CONTAINER, "parts"}
 
 
 def mark_of(path: Path) -> ReceiptFolder:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dshap.attributors.choice import check_kinds, design_of, learns, reads_data
 from dshap.attributors.states import States
-from dshap.core.capabilities import is_scaled
+from dshap.core.capabilities import is_scaled, streams_data
 from dshap.core.errors import FailedBlocksError, InputError
 from dshap.core.threads import process_threads
 from dshap.core.types import Design, Explained
@@ -47,6 +47,7 @@ from dshap.run.identity import (
     cube_layout,
     fingerprint_of,
     settle,
+    settle_fixed,
     states_follow_from,
     stored_plan,
 )
@@ -106,15 +107,18 @@ class Explanation:
             key=key,
             census=census,
             learns=learns(value),
-            reads_data=prepared is None and reads_data(value),
+            reads_data=streams_data(value) or (prepared is None and reads_data(value)),
         )
         if prepared or inputs.data is None:
             is_active = None
         else:
             is_active = inputs.active_players()
-        settled = settle(
-            inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
-        )
+        if prepared is not None and prepared.is_fixed:
+            settled = settle_fixed(prepared, inputs.value, session.options, asked)
+        else:
+            settled = settle(
+                inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
+            )
         for text in settled.unknown_errors.values():
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
@@ -263,6 +267,7 @@ def _run(
         is_active=settled.is_active,
         data=inputs.data,
         run_digest=digest,
+        has_range=not settled.is_fixed,
     )
     return Run(
         method=settled.method,

@@ -18,6 +18,7 @@ from dshap.attributors.compatibility import not_together
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
+from dshap.core.errors import StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.records import BoolArray, Record, digest_of
 from dshap.core.types import Design, Explained, RowReader, replaced
@@ -51,6 +52,15 @@ class Settled:
     is_active: BoolArray
     """(d,): True for players that take part; the others hold constant columns."""
     reasons: tuple[tuple[str, str], ...]
+    planned_by: Method | None = None
+    """The method before the choices of its design, by which tiles are cut, where these choices are
+    made already: then no row changes the method (`fixed.fixed_method`).  None where the rows of
+    the run make them."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the rows of the run change nothing of the method."""
+        return self.planned_by is not None
 
     @property
     def unknown_errors(self) -> dict[str, str]:
@@ -64,12 +74,12 @@ class Settled:
 
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
         """Plan the tiles and stages; `data_rows` counts the rows behind prepared states."""
-        work = self.method.work()
+        work = (self.planned_by or self.method).work()
         if self.options.stochastic:
             noise = N_REPLICATES
         else:
             noise = 0
-        return make_plan(
+        plan = make_plan(
             work,
             rows,
             data,
@@ -78,6 +88,10 @@ class Settled:
             data_rows=data_rows,
             noise_replicates=noise,
         )
+        if not self.is_fixed:
+            return plan
+        stages = tuple(each for each in plan.stages if each.name not in ("range", "pilot"))
+        return replace(plan, pilot_rows=0, stages=stages)
 
 
 def settle(
@@ -120,7 +134,7 @@ def settle(
         method, tol, why = method.in_rounds(options.tol, most, isinstance(design, str))
         options = replace(options, tol=tol)
         reasons.append(("tol", why))
-    method, why = _alike_where_quicker(method, n_rows)
+    method, why = alike_where_quicker(method, n_rows)
     reasons.append(("rows", why))
     if note := value.notes.get("predict"):
         reasons.append(("predict", note["rows"]))
@@ -128,6 +142,49 @@ def settle(
         reasons.append(("std_error", f"NaN: {why}"))
     given = tuple((name, why) for name, why in reasons if why)
     return Settled(method.without_data(), options, is_active, given)
+
+
+def settle_fixed(
+    prepared: Prepared, value: Explained, options: RunOptions, design: Design | str
+) -> Settled:
+    """Take the method of prepared states as it is, with the value function given now.
+
+    Raises
+    ------
+    InputError
+        A design was asked for, which the method has already.
+    StoreMismatchError
+        The method was fixed with other options.
+    """
+    method = (prepared.chosen or prepared.method).with_value(value)
+    options = method.limited(prepared.tiled(options))
+    if design != "auto":
+        raise not_together(
+            "design",
+            "prepared",
+            path=prepared.path,
+            n_coalitions=method.info.n_coalitions,
+            n_players=method.info.n_players,
+        )
+    if options.interactions:
+        method = method.with_interactions()
+    if options.tol is not None:
+        method, tol, _ = method.in_rounds(options.tol, method.info.n_coalitions, False)
+        options = replace(options, tol=tol)
+    kept = _kept_options(options)
+    was = prepared.identity["options"]
+    other = [name for name in kept.keys() | was.keys() if kept.get(name) != was.get(name)]
+    if other:
+        raise StoreMismatchError(
+            f"the method in {prepared.path} was fixed with another {', '.join(sorted(other))}: "
+            "give the options of then, or fix another method"
+        )
+    reasons = [("design", method.why), ("rows", "the method is that of every night")]
+    if why := method.info.why_no_errors:
+        reasons.append(("std_error", f"NaN: {why}"))
+    is_active = np.ones(len(value.players), dtype=bool)
+    planned_by = prepared.method.with_value(value).without_data()
+    return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
 
 
 def _asked_again(method: Method, prepared: Prepared | None) -> Method:
@@ -138,7 +195,7 @@ def _asked_again(method: Method, prepared: Prepared | None) -> Method:
     return noisy
 
 
-def _alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
+def alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
     """Use the linear form of the design where per-row processes cost more time than the values.
 
     This holds only above `GAME_SECONDS` in all.  Gives the reason too, or "".
@@ -182,8 +239,7 @@ def _as_prepared(
         )
     if options.tol is not None:
         raise not_together("tol", "prepared", path=prepared.path)
-    options = replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
-    return method.with_value(value), options
+    return method.with_value(value), prepared.tiled(options)
 
 
 def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any]) -> CubeLayout:
@@ -249,42 +305,66 @@ def fingerprint_of(
     value = inputs.value
     rows = inputs.rows
     options = settled.options
-    # limits, display, and options recorded with the rows
-    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
-    kept = {
-        name: given
-        for name, given in asdict(options).items()
-        if name not in shown and given is not None
-    }
-    if prepared is None:
-        data = None
-    else:
-        data = prepared.data
-    if inputs.data is not None and inputs.data_census is not None:
-        data = DataSummary.of(inputs.data, inputs.data_census)
-    if prepared is None:
-        of_value = settled.method.value_fingerprint()
-    else:
-        of_value = prepared.follows_from["value"]
-    if options.stochastic:  # a stochastic model will not repeat its predictions
-        of_value = {name: part for name, part in of_value.items() if name != "predictions"}
-    run = {
-        "numerics": NUMERICS_VERSION,
-        "value": of_value,
-        "design": settled.method.fingerprint(),
+    run = _method_of(inputs, settled, prepared) | {
         "features": list(rows.feature_names),
-        "players": list(value.players.names),
-        "outputs": list(value.link.outputs(value.model.output_names)),
-        "predicted": list(value.model.output_names),
         "keys": dict(rows.key_dtypes),
-        "options": kept,
         "rows": {"digest": inputs.census.fingerprint, "n": rows.n_rows, "missing": rows.missing},
-        "data": None if data is None else data.fingerprint(),
         "probe": "" if options.stochastic else _probe(value, rows),
     }
     if carried is not None:
         run["carried"] = carried.fingerprint()
     return run
+
+
+def _method_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) -> dict[str, Any]:
+    """The method's part of the fingerprint of a run."""
+    if prepared is not None and prepared.is_fixed:
+        return dict(prepared.identity)
+    if prepared is None:
+        data = None
+        of_value = settled.method.value_fingerprint()
+    else:
+        data = prepared.data
+        of_value = prepared.follows_from["value"]
+    if inputs.data is not None and inputs.data_census is not None:
+        data = DataSummary.of(inputs.data, inputs.data_census)
+    if settled.options.stochastic:  # a stochastic model will not repeat its predictions
+        of_value = {name: part for name, part in of_value.items() if name != "predictions"}
+    return method_identity(settled.method, inputs.value, settled.options, of_value, data)
+
+
+def method_identity(
+    method: Method,
+    value: Explained,
+    options: RunOptions,
+    of_value: Mapping[str, Any],
+    data: DataSummary | None,
+) -> dict[str, Any]:
+    """Everything that identifies a method, whose digest is METHOD.
+
+    `of_value` are plain values that say what changes a value of the value function, `data` what it
+    learns from.
+    """
+    return {
+        "numerics": NUMERICS_VERSION,
+        "value": dict(of_value),
+        "design": method.fingerprint(),
+        "players": list(value.players.names),
+        "outputs": list(value.link.outputs(value.model.output_names)),
+        "predicted": list(value.model.output_names),
+        "options": _kept_options(options),
+        "data": None if data is None else data.fingerprint(),
+    }
+
+
+def _kept_options(options: RunOptions) -> dict[str, Any]:
+    """The options that change a number: without limits, display, and those of the rows."""
+    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
+    return {
+        name: given
+        for name, given in asdict(options).items()
+        if name not in shown and given is not None
+    }
 
 
 def _probe(value: Explained, rows: RowReader) -> str:

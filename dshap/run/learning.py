@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from numpy.typing import NDArray
+
 from dshap.attributors.game import first_tiles
 from dshap.attributors.learning import Landmarks, PredictionRange
 from dshap.attributors.method import Facts, Method
@@ -99,8 +101,10 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
     """Learn all that a run needs; gives its attributor, and what the cube keeps about it."""
     run.write_notes(run.value.notes)
     _learn_range(session, run)
-    _learn_base(session, run)
-    run = _with_pilots(session, run)
+    learn_base(session, run)
+    run, chosen = with_pilots(session, run)
+    if chosen:
+        run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
     _learn_tiles(session, run, range(len(run.tile_names)))
     attributor = run.method.attributor(run.states, run.plan)
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
@@ -115,7 +119,7 @@ def learn_states(session: Session, run: Run) -> None:
 
     States that exist are not computed again.
     """
-    _learn_base(session, run)
+    learn_base(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
 
 
@@ -146,7 +150,7 @@ def coalition_errors(session: Session, run: Run) -> Moments:
     return total
 
 
-def _learn_base(session: Session, run: Run) -> None:
+def learn_base(session: Session, run: Run) -> None:
     """Learn the sums for the base value, where the method has one that is learned."""
     one = run.method.base_pass(run.plan)
     if one is None:
@@ -171,7 +175,8 @@ def _learn_range(session: Session, run: Run) -> None:
     They bound the errors of rows whose values do not vary.
     """
     states = run.states
-    if not run.plan.learns_range or states.store.has(states.range_name):
+    is_wanted = run.plan.learns_range and states.has_range
+    if not is_wanted or states.store.has(states.range_name):
         return
     progress = session.progress
     progress.begin("range", 1, "stages")
@@ -202,14 +207,14 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
         run.predictions.drop(run.plan.data_spans)
 
 
-def _with_pilots(session: Session, run: Run) -> Run:
-    """The run with the design's choices from pilots made.
+def with_pilots(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
+    """The run with the design's choices from pilots made, and these by their names.
 
-    Choices are stored as states, and noted in the cube.
+    Choices are stored as states.
     """
+    chosen = dict[str, NDArray[Any]]()
     if not run.plan.pilot_rows:
-        return run
-    chosen = dict[str, Any]()
+        return run, chosen
     progress = session.progress
     store = run.states.store
     while True:
@@ -234,15 +239,13 @@ def _with_pilots(session: Session, run: Run) -> Run:
         run = replace(run, method=run.method.tuned(choice))
         if not choice.arrays or not run.method.pilot_coalitions:
             break
-    if chosen:
-        if "forecast_coalitions" in chosen:  # absent if the pilot could explain no row
-            if is_new:
-                seconds = time.monotonic() - started
-            else:
-                seconds = None
-            progress.say(_forecast_line(run.plan, float(chosen["forecast_coalitions"]), seconds))
-        run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
-    return run
+    if "forecast_coalitions" in chosen:  # absent if the pilot could explain no row
+        if is_new:
+            seconds = time.monotonic() - started
+        else:
+            seconds = None
+        progress.say(_forecast_line(run.plan, float(chosen["forecast_coalitions"]), seconds))
+    return run, chosen
 
 
 def settled_method(run: Run) -> Method:

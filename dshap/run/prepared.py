@@ -19,7 +19,7 @@ from dshap.core.blocks import Attribution, RowBlock
 from dshap.core.capabilities import Work
 from dshap.core.errors import InputError, StoreMismatchError, shown
 from dshap.core.options import RunOptions
-from dshap.core.records import FloatArray, Record
+from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import spans
 from dshap.core.rules import as_path
 from dshap.core.threads import process_threads
@@ -73,6 +73,26 @@ class Prepared:
     data: DataSummary
     coalition_tile: int
     row_span: int
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values that identify a method which no row changes (`fixed.fixed_method`); empty where
+    the rows of a run may still settle something."""
+    chosen: Method | None = None
+    """The method with the choices that its design has made from the data; None where the rows of a
+    run make them."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the method is the same for any rows."""
+        return bool(self.identity)
+
+    @property
+    def digest(self) -> str:
+        """METHOD: the digest of a method that is fixed."""
+        return digest_of(dict(self.identity))
+
+    def tiled(self, options: RunOptions) -> RunOptions:
+        """The options with the tiles of the states."""
+        return replace(options, coalition_tile=self.coalition_tile, row_span=self.row_span)
 
     @property
     def value(self) -> Any:
@@ -103,8 +123,7 @@ class Prepared:
         is_active = np.ones(len(self.value.players), dtype=bool)
         states = States(self.states, self.follows_from, is_active, loaded={})
         method = self.method.without_data().with_landmarks(states)
-        options = RunOptions(coalition_tile=self.coalition_tile, row_span=self.row_span)
-        session = Session(LoopExecutor(), Workspace(self.path), options)
+        session = Session(LoopExecutor(), Workspace(self.path), self.tiled(RunOptions()))
         settled = PreparedAttributor(
             method.with_threads(process_threads()), states, method.work(), self.data.n_rows, session
         )

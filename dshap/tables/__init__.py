@@ -16,7 +16,7 @@ from dshap.tables.census import (
     take_census,
 )
 from dshap.tables.columns import said_left_out
-from dshap.tables.inputs import Inputs, open_for, times_of_data
+from dshap.tables.inputs import Inputs, open_data, open_for, times_of_data
 from dshap.tables.opener import open_rows, open_source
 from dshap.tables.parquet import ParquetSource as ParquetSource
 from dshap.tables.sources import READERS, kind_of, reader_class
@@ -41,6 +41,7 @@ __all__ = [
     "hash_columns",
     "hash_keys",
     "missing_values",
+    "open_data",
     "open_for",
     "open_rows",
     "open_source",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -87,7 +87,10 @@ class Inputs:
             same = (reader, census)
         else:
             same = None
-        return cls(value, reader, census, *(same or _open_data(value, reader, site, learns)))
+        found = same or open_data(
+            value, site, missing=reader.missing, names=reader.feature_names, learns=learns
+        )
+        return cls(value, reader, census, *found)
 
     @property
     def readers(self) -> list[RowReader]:
@@ -129,20 +132,19 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
     return times_of(value.model)
 
 
-def _open_data(
-    value: Explained, rows: RowReader, site: Site, learns: bool
+def open_data(
+    value: Explained, site: Site, *, missing: str, names: Sequence[str] | None, learns: bool
 ) -> tuple[RowReader, Census]:
     """Open the data that the value function learns from, and take their census.
 
-    The columns are those of the rows if the value function knows no names.
+    The columns are those of the rows, `names`, if the value function knows no names.  `missing` is
+    that of the rows.
     """
     is_named = kind_of(value.data) != "array"
-    features = value.model.feature_names or (rows.feature_names if is_named else None)
+    features = value.model.feature_names or (names if is_named else None)
     is_read = learns or streams_data(value)  # read row by row: bad rows can be skipped
-    if rows.missing == "refuse" and not is_read:
+    if missing == "refuse" and not is_read:
         missing = "skip"
-    else:
-        missing = rows.missing
     times = times_of_data(value)
     n_columns = value.model.n_columns
     try:
