@@ -324,11 +324,11 @@ AS_OF = click.option(
 def plan(
     job_file: str, settings: tuple[str, ...], as_of: date | None, as_json: bool, quiet: bool
 ) -> None:
-    """Show the stages, tasks and bytes of a job; nothing is started or written."""
-    from dshap.jobs import load_job, plan_job
+    """Show the stages, tasks and bytes of a job; nothing is started or left behind."""
+    from dshap.jobs import load_job, plan_from_source
 
     job = load_job(job_file, settings)
-    planned = plan_job(job, as_of)
+    planned = plan_from_source(job, as_of, _progress(quiet).say)
     _print(str(planned).splitlines(), planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 

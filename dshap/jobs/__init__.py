@@ -1,5 +1,6 @@
 """Job files: their schema, planning them and running them."""
 
+from dshap.jobs.planning import plan_from_source
 from dshap.jobs.reading import parse_job
 from dshap.jobs.reading import read_job_file as load_job
 from dshap.jobs.recorded import Command, RecordedRun, run_recorded
@@ -25,6 +26,7 @@ __all__ = [
     "job_summary",
     "load_job",
     "parse_job",
+    "plan_from_source",
     "plan_job",
     "refuse_damage",
     "repair_with_job",

@@ -1,0 +1,48 @@
+"""Planning a job whatever its source: rows of a database or of CSV files are read once for it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from dshap.jobs.runner import JobPlan, plan_job
+from dshap.jobs.schema import Job
+from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
+
+
+def plan_from_source(
+    job: Job, as_of: date | None = None, say: Callable[[str], None] = lambda _: None
+) -> JobPlan:
+    """Plan a job: fits nothing, leaves nothing behind, starts no cluster.
+
+    Rows that a run reads into parts of its store (`kind = "sql"` or "csv") are read into a
+    temporary folder here, which is removed.
+
+    Parameters
+    ----------
+    job : Job
+    as_of : date, optional
+        The day that stands for {as_of} in a query; today, in UTC, where None.
+    say : function, optional
+        Takes a line for people, such as a warning.
+
+    Raises
+    ------
+    InputError
+        A source that cannot be read, or columns and options that do not fit it.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    StoreMismatchError
+        Something else lies at the path of the store.
+    """
+    if not is_spooled(job):
+        return plan_job(job)
+    day = as_of or datetime.now(UTC).date()
+    with tempfile.TemporaryDirectory(prefix="dshap-plan-") as folder:
+        parts = Path(folder) / "parts"
+        snapshot = spool_job(job, parts, day, None, say)
+        plan = plan_job(job_of_parts(job, parts))
+    return replace(plan, source=f"{snapshot.source}: {snapshot.n_rows:,} rows on {snapshot.as_of}")
