@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`.  Each makes .venv and installs what it needs.
+# `make demo`, `make nightly`, `make test`: each makes .venv and installs what it needs.
 # `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make test-all` runs them too;
 # `make test-systems` runs those that take hours, one after the other.
 PYTHON ?= python3
@@ -9,7 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
-.PHONY: demo test test-all test-systems coverage lint types benchmarks experiments constraints clean
+.PHONY: demo nightly test test-all test-systems coverage lint types benchmarks experiments constraints clean
+
+nightly: .venv/installed-dev  # three nights of a made-up shop, in a database of its own
+	$(BIN)/python workflows/nightly/nights.py
 
 demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
@@ -40,7 +43,7 @@ types: .venv/installed-dev
 	$(BIN)/mypy
 
 BENCHMARKS := peers global_means quadrature checked_stores scaling small_table black_box widths real_models alterations \
-	lanes growth wide_tables blocks banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs
+	lanes growth nights wide_tables blocks banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs
 
 benchmarks: .venv/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \

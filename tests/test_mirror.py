@@ -74,6 +74,8 @@ ELSEWHERE = {
     "run/learning.py": "run/test_explanation.py",
     "run/measuring.py": "run/test_quality.py",
     "run/preparation.py": "run/test_prepared.py",
+    "jobs/facts.py": "jobs/test_pipeline.py",
+    "jobs/learned.py": "jobs/test_nights.py",
     "sinks/checks.py": "sinks/test_loading.py",
     "sinks/dialects.py": "sinks/test_loading.py",
     "sinks/ledger.py": "sinks/test_loading.py",

@@ -3,6 +3,7 @@
 from dshap.cube.arrays import (
     create_cube,
     create_store,
+    holds_runs_alone,
     lost_its_metadata,
     read_job,
     read_run,
@@ -80,6 +81,7 @@ __all__ = [
     "has_copy",
     "holds_run",
     "is_finished",
+    "holds_runs_alone",
     "is_free",
     "is_left",
     "is_running",

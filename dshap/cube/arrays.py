@@ -32,6 +32,8 @@ from dshap.cube.summary import STATISTICS
 RUN = "dshap_run"
 JOB = "dshap_job"
 """The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""
+ROOMS_OF_RUNS = ("keys", "parts", "prepared", "runs")
+"""The folders in the store of a job that hold no cube: see `dshap.jobs.run_folders`."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())
 """The codecs of every chunk; the checksum makes any reader of Zarr fail on a bit that changed."""
 NAT = np.iinfo(np.int64).min
@@ -443,7 +445,7 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
         if not has_copy(path):
             _created(path, create, lambda private, path: renew_copy(path, private))
         return
-    if lost_its_metadata(path):
+    if lost_its_metadata(path) or holds_runs_alone(path):
         _created(path, create, lambda private, path: renew_copy(path, private))
         return
     if not is_free(path):
@@ -451,6 +453,12 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
             f"{path} exists and is no store of this program: choose another store"
         )
     _created(path, create, os.rename)
+
+
+def holds_runs_alone(path: Path) -> bool:
+    """Whether a job has begun here: there is a record of a run, and rows that it read, at most."""
+    rooms = set(Folder(path).list())
+    return "runs" in rooms and rooms <= set(ROOMS_OF_RUNS)
 
 
 def lost_its_metadata(path: Path) -> bool:
@@ -461,7 +469,7 @@ def lost_its_metadata(path: Path) -> bool:
     states = states_of(path)
     if read_job(path) is not None or not any(states.is_whole(name) for name in states.names()):
         return False
-    others = set(Folder(path).list()) - {CONTAINER, "zarr.json"}
+    others = set(Folder(path).list()) - {CONTAINER, "zarr.json", *ROOMS_OF_RUNS}
     return all(read_run(path / name) is not None for name in others)
 
 

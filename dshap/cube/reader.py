@@ -436,7 +436,10 @@ def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
 
 def _plain_value(array: zarr.Array[Any], position: int) -> Any:
     """A kept value as a number or text; a time in ISO form, empty where it is missing."""
-    value = decoded(np.asarray(array[position : position + 1]), array)[0]
+    values = decoded(np.asarray(array[position : position + 1]), array)
+    value = values[0]
+    if values.dtype.kind == "T":
+        return str(value)
     if value.dtype.kind != "M":
         return value.item()
     text = "" if np.isnat(value) else str(value)

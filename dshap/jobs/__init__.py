@@ -1,9 +1,9 @@
 """Job files: their schema, planning them and running them."""
 
+from dshap.jobs.pipeline import Command, RecordedRun, run_recorded
 from dshap.jobs.planning import plan_from_source
 from dshap.jobs.reading import parse_job
 from dshap.jobs.reading import read_job_file as load_job
-from dshap.jobs.recorded import Command, RecordedRun, run_recorded
 from dshap.jobs.repair import refuse_damage, repair_with_job
 from dshap.jobs.run_record import RunFacts, error_of
 from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job

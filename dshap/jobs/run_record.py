@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -39,6 +40,7 @@ RUNS = "runs"
 RECORD = "run_results.json"
 ID_FORMAT = "%Y%m%dT%H%M%SZ"
 """The form of a run id: the time in UTC at which the run began."""
+ID = re.compile(r"\d{8}T\d{6}Z")
 WORST_FIRST = (DamagedError, SinkError, FailedBlocksError, CheckFailedError)
 """Errors that can end one run together; the first of them decides the exit status."""
 
@@ -228,12 +230,17 @@ def exit_status(facts: RunFacts) -> int:
 
 
 def new_run_id(store: Path, now: datetime) -> str:
-    """An id that no run of the store has: the time in UTC, or the next free second."""
-    taken = set(Folder(store / RUNS).list())
+    """The time in UTC as an id, or the second after the store's newest run where that is later."""
     at = now.astimezone(UTC)
-    while at.strftime(ID_FORMAT) in taken:
-        at += timedelta(seconds=1)
+    ids = [name for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
+    if ids:
+        at = max(at, started_at(ids[-1]) + timedelta(seconds=1))
     return at.strftime(ID_FORMAT)
+
+
+def started_at(run_id: str) -> datetime:
+    """The time in the id of a run."""
+    return datetime.strptime(run_id, ID_FORMAT).replace(tzinfo=UTC)
 
 
 def write_record(store: Path, facts: RunFacts) -> Path:

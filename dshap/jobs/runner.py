@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,7 @@ from dshap.cube import (
     check_place,
     clear_orphans,
     create_store,
+    holds_runs_alone,
     is_finished,
     is_free,
     lost_its_metadata,
@@ -65,6 +67,8 @@ SMALL_TABLE_VALUES = 32_000_000
 """The largest table, as rows times columns, whose census is taken in this process.  It takes a
 second or two, less than a cluster takes to start, so that a refused job starts none."""
 
+NIGHTS = {"cubes": "one each night"}
+"""The fingerprint of the store of a job with [incremental]: each of its cubes has one of its own."""
 LATER_KEYS = ("classes", "max_iter", "shapley", "standardize", "tol", "unseen")
 """Keys of [model] that were added after stores were written without them."""
 
@@ -187,7 +191,7 @@ def plan_job(job: Job, as_of: date | None = None) -> JobPlan:
     StoreMismatchError
         Something else lies at the path of the store.
     """
-    _refuse_foreign(Path(job.job.store))
+    refuse_place(Path(job.job.store))
     try:
         table = JobRows(job)
     except EmptyTableError:
@@ -198,7 +202,7 @@ def plan_job(job: Job, as_of: date | None = None) -> JobPlan:
         missing = None
     else:
         missing = missing_values(table.reader)
-    return replace(_plan_of(job, table), missing=missing)
+    return replace(plan_of(job, table), missing=missing)
 
 
 def _place_of(job: Job) -> str:
@@ -206,7 +210,7 @@ def _place_of(job: Job) -> str:
     return str(dict(job.source).get("path", job.source.kind))
 
 
-def _plan_of(job: Job, table: JobRows) -> JobPlan:
+def plan_of(job: Job, table: JobRows) -> JobPlan:
     if job.is_given:
         return _planned(job, table, given_model(job.model), ())
     n = table.n_targets()
@@ -225,7 +229,7 @@ def _planned(job: Job, table: JobRows, model: Model, fit: tuple[Stage, ...]) -> 
 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:
-    value = _value_of(explain, table.context(model))
+    value = value_of(explain, table.context(model))
     reader = table.reader
     settled = settle(
         value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
@@ -235,7 +239,7 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan
     return plan
 
 
-def _value_of(explain: ExplainTable, context: Context) -> Any:
+def value_of(explain: ExplainTable, context: Context) -> Any:
     """Build the value function; for texts that of the longest of them."""
     value = explain.made(context)
     if explain.value == "tokens":
@@ -258,25 +262,40 @@ def run_job(
         They are raised before anything is fitted or written.
     """
     store = Path(job.job.store)
-    _refuse_foreign(store)
+    refuse_place(store)
+    with locked(job, store, progress, wait_s) as (session, recorder):
+        return explain_all(job, store, session, recorder, trusts_files)
+
+
+@contextlib.contextmanager
+def locked(
+    job: Job, store: Path, progress: Progress, wait_s: float | None
+) -> Iterator[tuple[Session, StageRecorder]]:
+    """Hold the lock of the store; gives the session of the run, and the record of its stages."""
+    with (
+        Workspace(store) as workspace,
+        contextlib.closing(executor_of(job, progress, wait_s)) as executor,
+    ):
+        recorder = StageRecorder(progress, executor)
+        yield Session(executor, workspace, job.options(), recorder), recorder
+
+
+def explain_all(
+    job: Job, store: Path, session: Session, recorder: StageRecorder, trusts_files: bool
+) -> JobResult:
+    """Fit, then explain, while the store is locked; `run_job` says more."""
     try:
         table = JobRows(job, states_of(store), trusts_files=trusts_files)
     except EmptyTableError:
         if not job.is_given:  # without rows no model can be fitted
             raise
         return JobResult(store, (), None, is_empty=True)
-    plan = _plan_of(job, table)
+    plan = plan_of(job, table)
     plan.check(job.memory_limit, job.n_threads)
-    with (
-        Workspace(store) as workspace,
-        contextlib.closing(_executor_of(job, progress, wait_s)) as executor,
-    ):
-        recorder = StageRecorder(progress, executor)
-        session = Session(executor, workspace, job.options(), recorder)
-        return _Run(job, plan, table, store, session, recorder).carry_out()
+    return JobRun(job, plan, table, store, session, recorder).carry_out()
 
 
-def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecutor:
+def executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecutor:
     """Build the executor of a job."""
     if job.cluster.kind == "none":
         return ThisProcess()
@@ -287,7 +306,7 @@ def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecu
 
 
 @dataclass
-class _Run:
+class JobRun:
     """A running job, with everything that its steps share."""
 
     job: Job
@@ -307,19 +326,19 @@ class _Run:
         return self.table.reader
 
     def carry_out(self) -> JobResult:
-        census = self._census()
-        fingerprint = _fingerprint(self.job, self.reader, census)
+        census = self.census()
+        fingerprint = fingerprint_of_job(self.job, self.reader, census)
         _refuse_other_job(self.store, fingerprint, self.reader, self.session)
         if read_job(self.store) is not None:
             for name in clear_orphans(self.store):
                 self.progress.say(f"{name} was left unfinished by a killed run: it is removed")
-        model = self._model(fingerprint)
+        model = self.model(fingerprint)
         prepared = [
             (explain, self._prepared(explain, model, census)) for explain in self.job.explain
         ]
-        create_store(self.store, _description(self.job, fingerprint))
-        self._say_damaged(self.table.keep())
-        results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
+        create_store(self.store, job_description(self.job, fingerprint))
+        self.say_damaged(self.table.keep())
+        results = tuple(self.explained(explain, explanation) for explain, explanation in prepared)
         if all(is_finished(result.path) for result in results):
             mark_finished(self.store, [explain.name for explain in self.job.explain])
         if isinstance(model, KernelModel):
@@ -334,7 +353,7 @@ class _Run:
             with self.progress.stage("start of the cluster"):
                 self.executor.start()
 
-    def _census(self) -> Census:
+    def census(self) -> Census:
         census = self.table.kept_census()
         if census is None:
             census = self._counted()
@@ -357,18 +376,18 @@ class _Run:
         with self.progress.stage("census", self.reader.n_rows):
             return take_census(self.reader, replace(self.session, executor=executor))
 
-    def _say_damaged(self, names: list[str]) -> None:
+    def say_damaged(self, names: list[str]) -> None:
         for name in names:
             self.progress.say(f"state {name} is damaged: it is computed again")
 
-    def _model(self, fingerprint: dict[str, Any]) -> Model:
+    def model(self, fingerprint: dict[str, Any]) -> Model:
         """The fitted model: given to the job, restored from the store, or fitted now."""
         if self.job.is_given:
             return given_model(self.job.model)
         model = model_of(self.job.model, self.table.context())
         states = states_of(self.store)
         name = f"model-{digest_of(fingerprint)}"
-        self._say_damaged(states.mend())
+        self.say_damaged(states.mend())
         if states.has(name):
             self.progress.kept("fit")
             return model.restored(states.get(name, Record))
@@ -376,13 +395,13 @@ class _Run:
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
         with self.progress.stage("fit", self.reader.n_rows):
             (fitted,) = fit_models(self.session, model, self.reader)
-        create_store(self.store, _description(self.job, fingerprint))
+        create_store(self.store, job_description(self.job, fingerprint))
         states.put(name, fitted.to_record())
         return fitted
 
     def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
         # a background is chosen in this process
-        value = _value_of(explain, self.table.context(model, LoopExecutor()))
+        value = value_of(explain, self.table.context(model, LoopExecutor()))
         return Explanation.of(
             value,
             self.table.reader_of(value),
@@ -393,7 +412,7 @@ class _Run:
             census=census,
         )
 
-    def _explained(self, explain: ExplainTable, explanation: Explanation) -> ExplanationResult:
+    def explained(self, explain: ExplainTable, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
         name = explain.name
         learns = explanation.work.method.learns
@@ -433,7 +452,7 @@ class _Run:
         return found
 
 
-def _fingerprint(job: Job, reader: RowReader, census: Census) -> dict[str, Any]:
+def fingerprint_of_job(job: Job, reader: RowReader, census: Census) -> dict[str, Any]:
     """The fingerprint that all explanations of a store share, and that decides the fit.
 
     Each cube has a fingerprint of its own besides.
@@ -470,7 +489,7 @@ def _described(model: Any) -> dict[str, Any]:
     return described
 
 
-def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
+def job_description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
     """The content of the store's attribute `dshap_job`."""
     return {"name": job.job.name, "units": job.run.units, "fingerprint": fingerprint}
 
@@ -480,14 +499,19 @@ def _refuse_other_job(
 ) -> None:
     refuse_altered(store)
     stored = read_job(store)
+    if stored is not None and stored.get("fingerprint") == NIGHTS:
+        raise StoreMismatchError(
+            f"{store} holds a cube for each night of a job with [incremental]: give it in this job "
+            "too, or choose another [job] store"
+        )
     if stored is not None:
         rows = RowsOfStore(store, reader, session)
         refuse_difference(store, stored.get("fingerprint", {}), fingerprint, rows)
     else:
-        _refuse_foreign(store)
+        refuse_place(store)
 
 
-def _refuse_foreign(store: Path) -> None:
+def refuse_place(store: Path) -> None:
     """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
     check_place(store)
     for above in store.parents:
@@ -495,7 +519,8 @@ def _refuse_foreign(store: Path) -> None:
             raise StoreMismatchError(
                 f"{above} is a store, and {store} would lie inside it: choose another [job] store"
             )
-    if not is_free(store) and read_job(store) is None and not lost_its_metadata(store):
+    may_begin = is_free(store) or lost_its_metadata(store) or holds_runs_alone(store)
+    if not may_begin and read_job(store) is None:
         raise StoreMismatchError(
             f"{store} exists and is no store of a job: choose another [job] store"
         )

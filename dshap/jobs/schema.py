@@ -34,6 +34,7 @@ from dshap.jobs.fields import (
     Seed,
     options_of,
 )
+from dshap.jobs.incremental import IncrementalTable, PrepareTable
 from dshap.jobs.kinds import Kinds, KindTable, Made, Table, one_kind
 from dshap.jobs.models import (
     GivenModel,
@@ -62,6 +63,8 @@ class JobSection(Table):
     its own."""
     dtype: Literal["float64", "float32"] = "float64"
     """The stored type of the attributions; sums are always float64."""
+    keep_runs: Count = 7
+    """The number of runs whose cubes and rows are kept, with [incremental]; records always are."""
 
 
 SOURCES = Kinds(
@@ -289,6 +292,8 @@ class Job(Table):
     cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = KindTable(kind="none")
     run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
+    incremental: IncrementalTable = IncrementalTable()
+    prepare: PrepareTable = PrepareTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[SinkTable] = Field(default=[])
 
@@ -307,9 +312,28 @@ class Job(Table):
             self._check_given()
         else:
             self._check_fitted()
+        self._check_incremental()
         check_checks(self.check, {explain.name: explain for explain in self.explain})
-        check_sinks(self.sink, [explain.name for explain in self.explain], self.run.keep_rows)
+        check_sinks(self.sink, [explain.name for explain in self.explain])
         return self
+
+    def _check_incremental(self) -> None:
+        if not self.is_incremental:
+            if self.prepare.every is not None:
+                raise ValueError(
+                    "[prepare] every belongs to runs that keep what was learned: give "
+                    '[incremental] strategy = "digest" too, or leave it out'
+                )
+            return
+        if not dict(self.source).get("key"):
+            raise ValueError(
+                "[source] key is missing: [incremental] finds the rows of the run before by it"
+            )
+        if self.is_of_texts:
+            raise ValueError(
+                '[incremental] is for tables of columns, not for [source] kind = "texts": leave it '
+                "out"
+            )
 
     def _check_fitted(self) -> None:
         kind = f'[model] kind = "{self.model.kind}"'
@@ -360,6 +384,16 @@ class Job(Table):
         return isinstance(self.model, GivenModel)
 
     @property
+    def keeps_columns(self) -> bool:
+        """Whether cubes keep the explained columns: as asked for, and where a sink has their values."""
+        return bool(self.run.keep_rows) or any(sink.has_values for sink in self.sink)
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether each run writes a cube of its own, and carries unchanged rows into it."""
+        return self.incremental.strategy == "digest"
+
+    @property
     def target(self) -> Any:
         """The target column(s), None where [source] names none or its kind has none."""
         return dict(self.source).get("target")
@@ -384,6 +418,7 @@ class Job(Table):
         return RunOptions.of(
             {
                 **dict(self.run),
+                "keep_rows": self.keeps_columns,
                 "missing": self.missing,
                 "max_coalitions": self.design.max_coalitions,
                 "tol": self.design.tol,
@@ -432,6 +467,8 @@ TABLES: Mapping[str, Kinds] = {
     "cluster": CLUSTERS,
     "run": one_kind(Run),
     "report": one_kind(Report),
+    "incremental": one_kind(IncrementalTable),
+    "prepare": one_kind(PrepareTable),
     "check": CHECKS,
     "sink": one_kind(SinkTable),
 }

@@ -41,8 +41,9 @@ class SinkTable(Table):
     write: Write | None = None
     """Delete the keys and insert, append to a history, or replace everything; left out,
     "delete_insert", and with `path` "replace"."""
-    deletes: Deletes = "remove"
-    """The fate of the lines of keys that are gone: removed, marked in their status, kept."""
+    deletes: Deletes | None = None
+    """The fate of the lines of keys that are gone: removed, marked in their status, kept; left out,
+    as [incremental] says."""
 
     @model_validator(mode="after")
     def _check(self) -> SinkTable:
@@ -55,8 +56,13 @@ class SinkTable(Table):
         self.sink()
         return self
 
-    def sink(self, only_explanation: str = "") -> Sink:
-        """Build the sink; `only_explanation` is the one that is meant where none is named.
+    @property
+    def has_values(self) -> bool:
+        """Whether the lines hold the values of the explained columns."""
+        return self.shape != "wide"
+
+    def sink(self, only_explanation: str = "", deletes: Deletes = "remove") -> Sink:
+        """Build the sink; the explanation and the fate of deleted keys are those where none is named.
 
         Raises
         ------
@@ -70,6 +76,8 @@ class SinkTable(Table):
                 "database": database_of(self.uri, self.connection),
                 "write": self.write or "delete_insert",
             }
+        if place["write"] == "replace":
+            deletes = "remove"
         schema, _, table = self.table.rpartition(".")
         by_default: Rows = "changed"
         if place["write"] == "replace":
@@ -81,19 +89,18 @@ class SinkTable(Table):
             shape=self.shape,
             k=self.k,
             rows=self.rows or by_default,
-            deletes=self.deletes,
+            deletes=self.deletes or deletes,
             **place,
         )
 
 
-def check_sinks(sinks: Sequence[SinkTable], names: Collection[str], keeps_columns: bool) -> None:
+def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
     """Check the sinks of a job against its explanations.
 
     Raises
     ------
     ValueError
-        An explanation that is not there or not named, a shape that needs the explained columns, or
-        two sinks that are one table.
+        An explanation that is not there or not named, or two sinks that are one table.
     """
     for each in sinks:
         place = f"[[sink]] {each.name or each.sink().label}"
@@ -103,11 +110,6 @@ def check_sinks(sinks: Sequence[SinkTable], names: Collection[str], keeps_column
             raise ValueError(
                 f"{place}: the job has {len(names)} explanations: give explain, one of "
                 f"{', '.join(names)}"
-            )
-        if each.shape != "wide" and not keeps_columns:
-            raise ValueError(
-                f'{place}: shape = "{each.shape}" has the values of the columns: give [run] '
-                'keep_rows = true, or shape = "wide"'
             )
     counts = Counter(_address(each) for each in sinks)
     if twice := [address for address, count in counts.items() if count > 1]:

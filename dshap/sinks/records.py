@@ -141,10 +141,13 @@ class CubeFacts:
 class RowHistory(Protocol):
     """The nights that the rows of tonight's cube come from, asked by the run id of another night."""
 
-    run_id: str
-    """Tonight's run: text that sorts by time."""
-    method: str
-    """The digest of tonight's method."""
+    @property
+    def run_id(self) -> str:
+        """The run of the cube: text that sorts by time."""
+
+    @property
+    def method(self) -> str:
+        """The digest of the method of the cube."""
 
     def computed_by(self, start: int, stop: int) -> NDArray[Any]:
         """The run ids (n,) of the runs that computed rows start to stop − 1."""

@@ -214,7 +214,7 @@ UNKNOWN = [
     ),
     (
         ("job.keep_rows", True),
-        "[job] unknown key 'keep_rows'. Allowed: dtype, name, seed, store; keep_rows belongs in [r",
+        "[job] unknown key 'keep_rows'; did you mean 'keep_runs'? Allowed: dtype, keep_runs, name",
     ),
     (("explain.0.landmarks", 3), "[[explain]] interventional unknown key 'landmarks'"),
     (

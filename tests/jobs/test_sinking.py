@@ -100,10 +100,18 @@ def test_what_is_refused(change, said):
     assert str(told.value).count("[[sink]]") == 1
 
 
-def test_values_of_columns_that_no_cube_keeps():
-    with pytest.raises(InputError, match="keep_rows = true"):
-        job_of(SINK | {"shape": "long"}, **{"run.keep_rows": False})
-    job_of(SINK, **{"run.keep_rows": False})
+def test_cubes_keep_the_columns_that_a_sink_has_the_values_of():
+    off = {"run.keep_rows": False}
+    assert job_of(SINK | {"shape": "long"}, **off).options().keep_rows
+    assert not job_of(SINK, **off).options().keep_rows
+
+
+def test_deletes_follow_the_nights():
+    plain = job_of(SINK).sink[0]
+    assert plain.sink(deletes="mark").deletes == "mark"
+    assert job_of(SINK | {"deletes": "keep"}).sink[0].sink(deletes="mark").deletes == "keep"
+    replaced = job_of(SINK | {"write": "replace"}).sink[0]
+    assert replaced.sink(deletes="mark").deletes == "remove"
 
 
 def test_two_sinks_of_one_table():

@@ -1,94 +1,27 @@
-"""Running a job, judging its checks, and leaving its record; what a run did, as facts."""
+"""The facts about the explanations of a run, from its cubes and its job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from dshap.core.records import digest_of
-from dshap.cube import cube_status, feature_ranking, read_job, read_plan, read_run
-from dshap.engine import Plan, Progress
-from dshap.jobs.checks import judge, refuse_unknown_runs
+from dshap.cube import cube_status, feature_ranking, read_plan, read_run
+from dshap.engine import Plan
 from dshap.jobs.models import GivenModel, given_model
 from dshap.jobs.run_record import (
     ExplanationFacts,
     KeyCounts,
-    RunFacts,
-    last_run,
-    new_run_id,
-    write_record,
 )
-from dshap.jobs.runner import ExplanationResult, JobResult, run_job
+from dshap.jobs.runner import ExplanationResult, JobResult
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.report import accuracy
 
 
-@dataclass(frozen=True)
-class Command:
-    """The command that a run was started with, as its record tells it."""
-
-    job_file: str
-    settings: tuple[str, ...] = ()
-    as_of: date | None = None
-    reread: bool = False
-    wait_s: float | None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments as dbt's records have them."""
-        return {
-            "which": "run",
-            "job_file": self.job_file,
-            "set": list(self.settings),
-            "as_of": self.as_of,
-            "reread": self.reread,
-            "wait": self.wait_s,
-        }
-
-
-@dataclass(frozen=True)
-class RecordedRun:
-    """A run that is over."""
-
-    result: JobResult
-    facts: RunFacts
-    record: Path | None
-    """The path of its run_results.json; None where a table without rows made no store."""
-
-
-def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
-    """Run a job, judge its checks, and leave a record as the last file of the run.
-
-    Raises
-    ------
-    InputError, DoesNotFitError, StoreMismatchError, LockedError
-        They are raised before anything is fitted or written; such a run has no record.
-    """
-    store = Path(job.job.store)
-    started = datetime.now(UTC)
-    refuse_unknown_runs(job.check, store)
-    result = run_job(job, progress, trusts_files=not command.reread, wait_s=command.wait_s)
-    facts = RunFacts(
-        new_run_id(store, started),
-        job.job.name,
-        started,
-        datetime.now(UTC),
-        previous=last_run(store),
-        as_of=command.as_of,
-        command=command.arguments,
-        explanations=_explanations(job, result),
-    )
-    facts = replace(facts, checks=judge(job.check, facts, store), ended=datetime.now(UTC))
-    if read_job(store) is None:
-        return RecordedRun(result, facts, None)
-    return RecordedRun(result, facts, write_record(store, facts))
-
-
-def _explanations(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]:
+def explanations_of(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]:
     """The facts of all explanations of a job without nights."""
     if result.is_empty:
         return tuple(ExplanationFacts(each.name, "no-op", value=each.value) for each in job.explain)

@@ -1,0 +1,173 @@
+"""The history of the rows of a cube: the run that computed each, and what changed since a run.
+
+A night's cube holds rows that were computed tonight and rows that were carried from last night's.
+For each explanation `keys/RUN_ID` keeps the row of last night's cube that each row was carried from,
+and the run that computed it, so that a sink which missed a night still learns what it lacks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.blocks import Status
+from dshap.core.records import BoolArray
+from dshap.cube.folder import Folder
+from dshap.jobs.run_folders import RunFolders
+from dshap.tables.digests import RowDigests
+
+ROWS = "rows.parquet"
+"""The file of the keys and digests of a run's rows."""
+CARRIED = (int(Status.OK), int(Status.SKIPPED))
+"""The statuses of rows that need not be explained again; failed ones are tried again."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The number of keys that are new, changed, unchanged or deleted since the run before."""
+
+    new: int
+    changed: int
+    unchanged: int
+    deleted: int
+
+    @classmethod
+    def between(cls, tonight: RowDigests, before: RowDigests | None) -> Self:
+        if before is None or not len(before):
+            return cls(len(tonight), 0, 0, 0)
+        positions = tonight.positions_in(before)
+        unchanged = int(tonight.is_unchanged(before, positions).sum())
+        known = int((positions >= 0).sum())
+        return cls(len(tonight) - known, known - unchanged, unchanged, len(before) - known)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the table is the same as before, up to the order of its rows."""
+        return not (self.new or self.changed or self.deleted)
+
+
+@dataclass(frozen=True)
+class NightHistory:
+    """The history of one explanation's cube of a night; see `dshap.sinks.RowHistory`."""
+
+    folders: RunFolders
+    explain: str
+
+    @property
+    def run_id(self) -> str:
+        return self.folders.run_id
+
+    @cached_property
+    def _said(self) -> dict[str, Any]:
+        content = Folder(self.folders.keys).get(f"{self.explain}.json")
+        found: dict[str, Any] = json.loads(content or b"{}")
+        return found
+
+    @property
+    def is_written(self) -> bool:
+        return bool(self._said)
+
+    @property
+    def method(self) -> str:
+        """The digest of the method that all rows of the cube are explained by."""
+        return str(self._said.get("method", ""))
+
+    @property
+    def positions(self) -> Path:
+        """The file of the rows of the earlier cube that these are carried from; −1 of the others."""
+        return self.folders.keys / f"{self.explain}.positions.npy"
+
+    @property
+    def _computed(self) -> Path:
+        return self.folders.keys / f"{self.explain}.computed.npy"
+
+    @cached_property
+    def _runs(self) -> NDArray[Any]:
+        return np.array(self._said["runs"], dtype=np.dtypes.StringDType())
+
+    @cached_property
+    def _run_of_row(self) -> NDArray[np.int32]:
+        """(n,): the position in `_runs` of the run that computed each row."""
+        return np.load(self._computed, mmap_mode="r")
+
+    @cached_property
+    def rows(self) -> RowDigests:
+        """The keys and digests of the rows."""
+        return RowDigests.read(self.folders.keys / ROWS)
+
+    def computed_by(self, start: int, stop: int) -> NDArray[Any]:
+        """(n,): the id of the run that computed each of the rows start to stop."""
+        return self._runs[self._run_of_row[start:stop]]
+
+    def changed_since(self, run_id: str, method: str) -> BoolArray | None:
+        """(n,): whether a row was computed after a run; None where that run is not known any more."""
+        if self._before(run_id, method) is None:
+            return None
+        is_later = np.array([run > run_id for run in self._said["runs"]])
+        return is_later[self._run_of_row]
+
+    def deleted_since(self, run_id: str, method: str) -> Any:
+        """The key columns, as an Arrow table, of rows of an earlier run that are not here.
+
+        None where that run is not known any more.
+        """
+        before = self._before(run_id, method)
+        if before is None:
+            return None
+        return before.rows.without(self.rows)
+
+    def _before(self, run_id: str, method: str) -> NightHistory | None:
+        """The history of an earlier run of the same method."""
+        before = NightHistory(RunFolders(self.folders.store, run_id), self.explain)
+        if before.is_written and before.method == method == self.method:
+            return before
+        return None
+
+    def write(self, method: str, before: NightHistory | None, statuses: NDArray[np.int8]) -> None:
+        """Decide which rows are carried from the cube of an earlier run, and keep it.
+
+        `statuses` (n,) are those of that cube's rows.
+        """
+        n = len(self.rows)
+        positions = np.full(n, -1, np.int64)
+        runs = [self.run_id]
+        run_of_row = np.zeros(n, np.int32)
+        if before is not None and n and len(before.rows):
+            known = self.rows.positions_in(before.rows)
+            unchanged = self.rows.is_unchanged(before.rows, known)
+            at = np.flatnonzero(unchanged)
+            at = at[np.isin(statuses[known[at]], CARRIED)]
+            positions[at] = known[at]
+            runs += before._said["runs"]
+            run_of_row[at] = 1 + before._run_of_row[known[at]]
+        self.folders.keys.mkdir(parents=True, exist_ok=True)
+        used = np.unique(run_of_row)
+        used = np.union1d([0], used).astype(np.int64)
+        np.save(self.positions, positions)
+        np.save(self._computed, np.searchsorted(used, run_of_row).astype(np.int32))
+        previous = ""
+        if before is not None:
+            previous = before.run_id
+        said = {
+            "method": method,
+            "runs": [runs[j] for j in used],
+            "previous": previous,
+            "carried": int((positions >= 0).sum()),
+        }
+        Folder(self.folders.keys).put_new(f"{self.explain}.json", json.dumps(said).encode())
+        self.__dict__.pop("_said", None)
+
+    @property
+    def previous(self) -> str:
+        """The run whose cube rows are carried from; empty where none are."""
+        return str(self._said.get("previous", ""))
+
+    @property
+    def n_carried(self) -> int:
+        return int(self._said["carried"])

@@ -1,0 +1,198 @@
+"""The methods that nights keep: what was learned, from the rows of which run, and for how long.
+
+All that an explanation learns (a fit, length-scales, landmarks, a background, base values, moments, a
+pilot's choice) is learned from the rows of one night, which are kept under `prepared/rows/RUN_ID`.
+Later nights find it under `prepared/METHOD` and explain their rows by the same method; another
+model, option or column, or its age, makes a new one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import StoreMismatchError
+from dshap.cube import states_of
+from dshap.cube.folder import Folder
+from dshap.engine import LoopExecutor
+from dshap.jobs.models import ModelFileTable
+from dshap.jobs.run_folders import RunFolders
+from dshap.jobs.run_record import started_at
+from dshap.jobs.runner import JobRun, fingerprint_of_job, plan_of, value_of
+from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.spooling import job_of_parts
+from dshap.jobs.stages import StageRecorder
+from dshap.jobs.table import JobRows
+from dshap.models.adapters.model_files import sha256_of
+from dshap.run.fixed import fixed_method
+from dshap.run.prepared import Prepared
+from dshap.run.session import Session
+
+ROOM = "prepared"
+
+
+@dataclass(frozen=True)
+class LearnedAbout:
+    """Which method an explanation has, and the rows that it was learned from."""
+
+    method: str
+    """The digest of the method, and the name of its folder."""
+    run_id: str
+    """The run whose rows it was learned from."""
+
+    def age_at(self, run_id: str) -> datetime.timedelta:
+        """The age when a run started; a run that is resumed keeps its decisions."""
+        return started_at(run_id) - started_at(self.run_id)
+
+
+@dataclass(frozen=True)
+class NightMethod:
+    """The method of an explanation for one night."""
+
+    value: Any
+    """The value function, made from the rows that the method was learned from."""
+    prepared: Prepared
+    about: LearnedAbout
+    is_reused: bool
+    """Whether an earlier night learned it."""
+    reason: str
+    """Why it was learned anew; empty where it is reused."""
+
+
+class Learner:
+    """Finds the method of each explanation, or learns it from tonight's rows.
+
+    Parameters
+    ----------
+    job : Job
+    run : the folders of tonight's run, whose parts are whole
+    session, progress : where passes over rows run, and are told
+    trusts_files : whether what was found in these rows before still holds
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        run: RunFolders,
+        session: Session,
+        progress: StageRecorder,
+        trusts_files: bool = True,
+    ) -> None:
+        self.job = job
+        self.run = run
+        self.session = session
+        self.progress = progress
+        self.trusts_files = trusts_files
+        self._opened: dict[str, tuple[JobRun, Any]] = {}
+        """The run of the rows -> the job on them, and its model."""
+
+    @property
+    def room(self) -> Path:
+        return self.run.store / ROOM
+
+    def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
+        """The method of an explanation, for a night of so many rows."""
+        about = self._about(explain)
+        reason = self._reason_to_learn(about)
+        if about is not None and not reason:
+            value = self._value(explain, about.run_id)
+            try:
+                prepared = self._fixed(value, n_rows, about.method)
+                return NightMethod(value, prepared, about, True, "")
+            except StoreMismatchError as error:
+                reason = f"{error}"
+        value = self._value(explain, self._keep_rows())
+        prepared = self._fixed(value, n_rows, None)
+        about = LearnedAbout(prepared.digest, self.run.run_id)
+        content = json.dumps(asdict(about)).encode()
+        Folder(self.room).replace(f"{explain.name}.json", content)
+        return NightMethod(value, prepared, about, False, reason)
+
+    def forget_others(self) -> None:
+        """Remove the rows and states that no explanation uses any more."""
+        used = [about for about in map(self._about, self.job.explain) if about is not None]
+        keep = {about.method for about in used} | {"rows"}
+        for name in Folder(self.room).list():
+            if name not in keep and (self.room / name).is_dir():
+                shutil.rmtree(self.room / name, ignore_errors=True)
+        rows = self.room / "rows"
+        for name in Folder(rows).list():
+            if name not in {about.run_id for about in used}:
+                shutil.rmtree(rows / name, ignore_errors=True)
+
+    def _about(self, explain: ExplainTable) -> LearnedAbout | None:
+        content = Folder(self.room).get(f"{explain.name}.json")
+        if content is None:
+            return None
+        return LearnedAbout(**json.loads(content))
+
+    def _reason_to_learn(self, about: LearnedAbout | None) -> str:
+        """Why what was learned is not used; empty where it may be."""
+        if about is None:
+            return "nothing was learned before"
+        every = self.job.prepare.every
+        age = about.age_at(self.run.run_id)
+        if every is not None and age >= every:
+            return f"it was learned {age.days} days before, and [prepare] every = {every}"
+        return ""
+
+    def _fixed(self, value: Any, n_rows: int, method: str | None) -> Prepared:
+        match self.job.model:
+            case ModelFileTable(path=path):
+                sha256 = sha256_of(path)
+            case _:
+                sha256 = ""
+        return fixed_method(
+            value,
+            self.session,
+            self.room,
+            design=self.job.design_of(len(value.players)),
+            seed=self.job.design_seed,
+            n_rows=n_rows,
+            method=method,
+            model_sha256=sha256,
+        )
+
+    def _value(self, explain: ExplainTable, run_id: str) -> Any:
+        """The value function of an explanation, from the rows of a run and the model on them."""
+        if run_id not in self._opened:
+            self._opened[run_id] = self._open(run_id)
+        work, model = self._opened[run_id]
+        return value_of(explain, work.table.context(model, LoopExecutor()))
+
+    def _open(self, run_id: str) -> tuple[JobRun, Any]:
+        """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
+        job = job_of_parts(self.job, self.room / "rows" / run_id)
+        table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
+        plan = plan_of(job, table)
+        work = JobRun(job, plan, table, self.run.store, self.session, self.progress)
+        plan.check(job.memory_limit, job.n_threads)
+        if job.is_given:
+            model = work.model({})
+        else:
+            model = work.model(fingerprint_of_job(job, table.reader, work.census()))
+        work.say_damaged(table.keep())
+        return work, model
+
+    def _keep_rows(self) -> str:
+        """Keep tonight's rows to learn from; gives the run's id."""
+        kept = self.room / "rows" / self.run.run_id
+        if not kept.exists():
+            private = kept.with_name(f".{kept.name}")
+            shutil.rmtree(private, ignore_errors=True)
+            shutil.copytree(self.run.parts, private, copy_function=_link)
+            private.rename(kept)
+        return self.run.run_id
+
+
+def _link(source: str, target: str) -> None:
+    """Another name for a file that is never changed; a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,105 @@
+"""The runs of a job's store: their ids, their folders, and which of them is over.
+
+A run has a folder under `runs/`, where it says what it is about (`run.json`, written first) and what
+came of it (`run_results.json`, written last).  The rows that it read lie under `parts/`, the digests
+of their keys under `keys/`.  A run that was killed has no results yet: it is finished first, from
+its parts, where these are whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dshap.cube.folder import Folder
+from dshap.jobs.run_record import ID, RECORD, RUNS
+
+ABOUT = "run.json"
+
+
+@dataclass(frozen=True)
+class RunAbout:
+    """The facts that a run begins with."""
+
+    run_id: str
+    as_of: str
+    """The date that {as_of} of a query stands for, as in 2026-11-27."""
+    previous: Mapping[str, str] = field(default_factory=dict)
+    """explanation -> the run whose cube was read when this run began; only those that had one."""
+
+
+@dataclass(frozen=True)
+class RunFolders:
+    """The folders of one run in the store of a job."""
+
+    store: Path
+    run_id: str
+
+    @property
+    def parts(self) -> Path:
+        """The folder of the rows that the run read."""
+        return self.store / "parts" / self.run_id
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the digests of the rows, and of what was carried."""
+        return self.store / "keys" / self.run_id
+
+    @property
+    def record(self) -> Path:
+        """The folder of what the run is about and what came of it."""
+        return self.store / RUNS / self.run_id
+
+    @cached_property
+    def about(self) -> RunAbout | None:
+        """The facts that the run began with; None where they were never written."""
+        content = Folder(self.record).get(ABOUT)
+        if content is None:
+            return None
+        return RunAbout(**json.loads(content))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has written its results."""
+        return Folder(self.record).has_file(RECORD)
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """The results of the run, as the record has them; None where it is not over."""
+        content = Folder(self.record).get(RECORD)
+        if content is None:
+            return None
+        found: dict[str, Any] = json.loads(content)
+        return found
+
+    def begin(self, about: RunAbout) -> None:
+        """Write what the run is about; nothing changes where it is written already."""
+        Folder(self.record).put_new(ABOUT, json.dumps(asdict(about)).encode())
+
+    def drop_rows(self) -> None:
+        """Remove the rows and digests of the run; its record stays."""
+        for folder in (self.parts, self.keys):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def drop(self) -> None:
+        """Remove all of the run."""
+        self.drop_rows()
+        shutil.rmtree(self.record, ignore_errors=True)
+
+
+def runs_in_store(store: Path) -> list[RunFolders]:
+    """The runs of a store, in the order of time."""
+    return [RunFolders(store, name) for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
+
+
+def made_by(store: Path, explain: str, run_id: str) -> str:
+    """The run that made a cube which later runs do not replace: this one, unless one is recorded."""
+    room = Folder(store / RUNS)
+    name = f"{explain}.made"
+    room.put_new(name, run_id.encode())
+    return (room.get(name) or b"").decode()

@@ -1,0 +1,95 @@
+"""The history of rows over several nights, against plain dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dshap.core.blocks import Status
+from dshap.jobs.history import ROWS, Changes, NightHistory
+from dshap.jobs.run_folders import RunFolders
+from dshap.tables.digests import RowDigests
+
+EXPLAIN = "reasons"
+
+
+def rows_of(table):
+    """Digests of rows {key: value}; a value is its own digest."""
+    keys = np.array(list(table), np.int64)
+    values = np.array(list(table.values()), np.uint64)
+    return RowDigests({"id": keys}, np.stack([values, values], axis=1).reshape(-1, 2))
+
+
+def night(store, run_id, table, before, method="m", failed=()):
+    """Write the history of a night; gives it."""
+    folders = RunFolders(store, run_id)
+    rows_of(table).write(folders.keys / ROWS)
+    history = NightHistory(folders, EXPLAIN)
+    statuses = np.zeros(0, np.int8)
+    if before is not None:
+        keys = before.rows.keys["id"].tolist()
+        statuses = np.array(
+            [Status.FAILED if key in failed else Status.OK for key in keys], np.int8
+        )
+    history.write(method, before, statuses)
+    return NightHistory(folders, EXPLAIN)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_nights(tmp_path, seed):
+    """Ten nights of new, changed, deleted, returning and failed rows."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    computed = []
+    history = None
+    for number in range(10):
+        run_id = f"202611{number + 10}T000000Z"
+        chosen = rng.choice(30, size=rng.integers(1, 25), replace=False)
+        table = {int(key): int(rng.integers(2)) for key in rng.permutation(chosen)}
+        failed = set(rng.choice(30, size=3).tolist()) if number % 3 == 0 else set()
+        history = night(tmp_path, run_id, table, history, failed=failed)
+        by = {}
+        for key, value in table.items():
+            carried = tables and tables[-1].get(key) == value and key not in failed
+            by[key] = computed[-1][key] if carried else run_id
+        tables.append(table)
+        computed.append(by)
+        assert history.computed_by(0, len(table)).tolist() == [by[key] for key in table]
+        positions = np.load(history.positions).tolist()
+        last = list(tables[-2]) if len(tables) > 1 else []
+        assert positions == [last.index(k) if by[k] != run_id else -1 for k in table]
+        assert history.n_carried == sum(run != run_id for run in by.values())
+        for earlier, older in enumerate(tables):
+            since = f"202611{earlier + 10}T000000Z"
+            assert history.changed_since(since, "m").tolist() == [by[key] > since for key in table]
+            gone = history.deleted_since(since, "m")["id"].to_pylist()
+            assert sorted(gone) == sorted(older.keys() - table.keys())
+
+
+def test_another_method_and_a_forgotten_run_are_not_known(tmp_path):
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    other = night(tmp_path, "20261102T000000Z", {1: 1, 3: 2}, None, method="other")
+    assert other.changed_since(first.run_id, "m") is None
+    assert other.deleted_since(first.run_id, "other") is None
+    first.folders.drop_rows()
+    again = night(tmp_path, "20261103T000000Z", {1: 1}, None)
+    assert again.changed_since(first.run_id, "m") is None
+    assert again.previous == "" and again.n_carried == 0
+
+
+def test_skipped_rows_are_carried(tmp_path):
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2, 3: 3}, None)
+    folders = RunFolders(tmp_path, "20261102T000000Z")
+    rows_of({1: 1, 2: 2, 3: 3}).write(folders.keys / ROWS)
+    history = NightHistory(folders, EXPLAIN)
+    history.write("m", first, np.array([Status.SKIPPED, Status.PENDING, Status.OK], np.int8))
+    assert np.load(history.positions).tolist() == [0, -1, 2]
+
+
+def test_counts_of_changes():
+    before = rows_of({1: 1, 2: 2, 3: 3, 4: 4})
+    tonight = rows_of({4: 4, 3: 9, 5: 5})
+    assert Changes.between(tonight, before) == Changes(1, 1, 1, 2)
+    assert Changes.between(tonight, None) == Changes(3, 0, 0, 0)
+    assert not Changes.between(tonight, before).is_none
+    assert Changes.between(rows_of({4: 4, 1: 1, 3: 3, 2: 2}), before).is_none

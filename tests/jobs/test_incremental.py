@@ -1,0 +1,46 @@
+"""The tables [incremental] and [prepare]: spans of time, and what belongs together."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.jobs import parse_job
+from dshap.jobs.incremental import duration_of
+from tests.jobs.job_files import changed
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("90s", 90), ("5m", 300), ("24h", 86_400), ("30d", 2_592_000), ("2 w", 1_209_600)],
+)
+def test_spans_of_time(written, seconds):
+    assert duration_of(written) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("written", ["", "24", "h", "0d", "-1d", "1.5h", "1y", 30, None])
+def test_what_is_no_span_of_time(written):
+    with pytest.raises(ValueError, match="no time span"):
+        duration_of(written)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({"prepare": {"every": "30d"}}, r"\[prepare\] every belongs to runs that keep"),
+        ({"incremental": {"deletes": "mark"}}, "give strategy"),
+        ({"incremental": {"strategy": "clock"}}, "strategy"),
+        ({"incremental": {"strategy": "digest"}, "source.key": None}, r"\[source\] key is missing"),
+    ],
+)
+def test_refused(tables, said):
+    with pytest.raises(InputError, match=said):
+        parse_job(changed(*tables.items()))
+
+
+def test_a_job_is_of_one_cube_unless_it_says_so():
+    assert not parse_job(changed()).is_incremental
+    nightly = changed(("incremental", {"strategy": "digest"}), ("prepare", {"every": "30d"}))
+    assert parse_job(nightly).prepare.every == timedelta(days=30)

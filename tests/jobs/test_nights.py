@@ -1,0 +1,385 @@
+"""Nights of a job: what is carried and what is explained, whatever dies when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import xgboost
+
+import dshap
+from dshap.core.errors import InputError, StoreMismatchError
+from dshap.cube import current_of
+from dshap.engine import SilentProgress
+from dshap.jobs import Command, parse_job, run_recorded
+from dshap.jobs.run_folders import runs_in_store
+from dshap.jobs.run_record import exit_status
+from tests.jobs.job_files import to_toml
+
+FEATURES = ["a", "b", "c", "d"]
+
+
+def rows_of(n, seed, start=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 4)), columns=FEATURES)
+    table.loc[rng.random(n) < 0.1, "b"] = np.nan
+    table.insert(0, "id", np.arange(start, start + n))
+    return table
+
+
+def predictions_of(table):
+    x = table[FEATURES].fillna(0).to_numpy()
+    return x[:, 0] * x[:, 1] + np.sin(3 * x[:, 2]) + x[:, 3] * (x[:, 0] > 0)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The path of a booster in a file."""
+    table = rows_of(400, seed=7)
+    fitted = xgboost.XGBRegressor(n_estimators=12, max_depth=3, seed=0)
+    fitted.fit(table[FEATURES], predictions_of(table))
+    fitted.save_model(tmp_path / "model.json")
+    return tmp_path / "model.json"
+
+
+class Shop:
+    """A database with one table, and the job that explains it."""
+
+    def __init__(self, folder, model):
+        self.folder = folder
+        self.model = model
+        self.table = rows_of(150, seed=0)
+        self.put()
+
+    def put(self):
+        """Replace the table of the database, in another order each time."""
+        shuffled = self.table.sample(frac=1.0, random_state=len(self.table))  # noqa: F841 (DuckDB reads it)
+        with duckdb.connect(str(self.folder / "shop.duckdb")) as connection:
+            connection.execute("create or replace table customers as select * from shuffled")
+
+    def tables(self, **changed):
+        """The tables of the job file."""
+        uri = f"duckdb:///{self.folder}/shop.duckdb"
+        tables = {
+            "job": {"name": "churn", "store": str(self.folder / "store")},
+            "source": {
+                "kind": "sql",
+                "uri": uri,
+                "table": "customers",
+                "key": ["id"],
+                "features": FEATURES,
+                "missing": "pass",
+            },
+            "model": {"kind": "xgboost", "path": str(self.model)},
+            "explain": [{"name": "reasons", "value": "trees"}],
+            "incremental": {"strategy": "digest"},
+            "run": {"instance_tile": 32},
+        }
+        return {**tables, **changed}
+
+    def job(self, **changed):
+        return parse_job(self.tables(**changed))
+
+    def night(self, **changed):
+        return run_recorded(self.job(**changed), SilentProgress(), Command("job.toml"))
+
+    @property
+    def cube(self):
+        return dshap.open_cube(self.folder / "store" / "reasons")
+
+    def check(self, value=None):
+        """The cube that is read holds tonight's table, explained as if there had been no other."""
+        cube = self.cube
+        by_key = self.table.set_index("id").loc[cube["id"].to_numpy()]
+        assert sorted(cube["id"].to_numpy()) == sorted(self.table["id"])
+        value = value or dshap.values.Trees(_booster(self.model))
+        alone = dshap.explain(value, by_key[FEATURES], missing="pass")
+        for name in ("attribution", "prediction", "base_value"):
+            xr.testing.assert_equal(
+                cube[name].reset_coords(drop=True), alone[name].reset_coords(drop=True)
+            )
+
+
+def _booster(path):
+    booster = xgboost.Booster()
+    booster.load_model(path)
+    return booster
+
+
+@pytest.fixture
+def shop(tmp_path, model):
+    return Shop(tmp_path, model)
+
+
+def counts(result):
+    """New, changed, unchanged and deleted keys of a run."""
+    keys = result.facts.explanations[0].keys
+    return keys.new, keys.changed, keys.unchanged, keys.deleted
+
+
+def test_three_nights(shop):
+    """All rows; none; those that are new or have changed, while others go."""
+    first = shop.night()
+    assert counts(first) == (150, 0, 0, 0)
+    shop.check()
+    made = current_of(shop.folder / "store" / "reasons")
+    shop.put()
+    second = shop.night()
+    assert counts(second) == (0, 0, 150, 0) and not second.facts.has_work
+    assert current_of(shop.folder / "store" / "reasons") == made
+    shop.table = pd.concat([shop.table.iloc[5:], rows_of(20, seed=1, start=1000)])
+    shop.table.loc[shop.table["id"].isin([10, 11, 12]), "a"] += 1
+    shop.put()
+    third = shop.night()
+    assert counts(third) == (20, 3, 142, 5)
+    shop.check()
+    assert [run.is_over for run in runs_in_store(shop.folder / "store")] == [True] * 3
+
+
+def test_only_changed_rows_reach_the_model(shop, monkeypatch):
+    """The rows that are predicted on the second night are those that changed."""
+    shop.night()
+    shop.table.loc[shop.table["id"] < 7, "c"] = 0.25
+    shop.put()
+    seen = []
+    from dshap.attributors.trees import TreeForm
+
+    plain = TreeForm.phi
+
+    def counted(self, state, rows):
+        seen.append(len(rows))
+        return plain(self, state, rows)
+
+    monkeypatch.setattr(TreeForm, "phi", counted)
+    shop.night()
+    assert sum(seen) == 7
+    shop.check()
+
+
+def test_another_model_explains_all_rows_anew(shop):
+    shop.night()
+    table = rows_of(300, seed=8)
+    other = xgboost.XGBRegressor(n_estimators=5, max_depth=2, seed=0)
+    other.fit(table[FEATURES], predictions_of(table))
+    other.save_model(shop.model)
+    second = shop.night()
+    assert second.facts.has_work
+    assert not second.facts.explanations[0].prepared["reused"]
+    shop.check()
+
+
+def test_what_was_learned_gets_old(shop):
+    """`every` is over at once with a second's age."""
+    shop.night()
+    again = shop.night(prepare={"every": "1s"})
+    assert "[prepare] every" in again.facts.explanations[0].prepared["reason"]
+    assert shop.night(prepare={"every": "30d"}).facts.explanations[0].prepared["reused"]
+
+
+def test_the_method_of_a_learned_background_stays(shop):
+    """Values over a chosen background are those of the first night's background for ever."""
+    explain = [{"name": "reasons", "value": "marginal", "background": 20}]
+    shop.night(explain=explain)
+    first = shop.cube
+    shop.table = pd.concat([shop.table.iloc[:100], rows_of(60, seed=3, start=500)])
+    shop.put()
+    second = shop.night(explain=explain)
+    assert second.facts.explanations[0].prepared["reused"]
+    kept = shop.table["id"].iloc[:100].to_numpy()
+    late = shop.cube
+    at_first = pd.Index(first["id"].to_numpy()).get_indexer(kept)
+    at_late = pd.Index(late["id"].to_numpy()).get_indexer(kept)
+    assert np.array_equal(first["attribution"][at_first], late["attribution"][at_late])
+    residual = late["attribution"].sum("feature") + late["base_value"] - late["prediction"]
+    assert np.abs(residual).max() < 1e-9
+    assert np.array_equal(first["base_value"], late["base_value"])
+
+
+def test_old_runs_go(shop):
+    """`keep_runs` cubes stay, and the record of every run."""
+    store = shop.folder / "store"
+    for night in range(4):
+        shop.table.loc[night, "a"] = 9.0
+        shop.put()
+        shop.night(job={"name": "churn", "store": str(store), "keep_runs": 2})
+    runs = [run.run_id for run in runs_in_store(store)]
+    assert len(runs) == 4
+    cubes = sorted(path.name for path in (store / "reasons").iterdir() if path.is_dir())
+    assert cubes == runs[-2:]
+    shop.check()
+
+
+def loaded(shop, table="reasons"):
+    """Lines of the sink's table: key -> (status, run)."""
+    with duckdb.connect(str(shop.folder / "shop.duckdb"), read_only=True) as connection:
+        lines = connection.execute(f"select id, status, _dshap_run_id from {table}").fetchall()
+    assert len(lines) == len({key for key, *_ in lines})
+    return {key: (status, run) for key, status, run in lines}
+
+
+def test_a_sink_that_was_down_misses_nothing(shop):
+    """Two nights without the sink, one of which takes keys away; then one with it."""
+    sink = {"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}
+    down = [{**sink, "uri": f"duckdb:///{shop.folder}/no/such/folder.duckdb"}]
+    marks = {"strategy": "digest", "deletes": "mark"}
+    shop.night(sink=[sink], incremental=marks)
+    first = current_of(shop.folder / "store" / "reasons")
+    for night in range(2):
+        shop.table.loc[shop.table["id"] == 20 + night, "a"] = 4.0
+        shop.table = shop.table[shop.table["id"] != 100 + night]
+        shop.put()
+        failed = shop.night(sink=down, incremental=marks)
+        assert exit_status(failed.facts) == 10 and len(shop.cube["id"]) == len(shop.table)
+    last = current_of(shop.folder / "store" / "reasons")
+    caught_up = shop.night(sink=[sink], incremental=marks)
+    assert exit_status(caught_up.facts) == 0
+    lines = loaded(shop)
+    deleted = {key for key, (status, _) in lines.items() if status == "deleted"}
+    assert deleted == {100, 101}
+    assert lines[100][1] == last and lines[0] == ("ok", first) and lines[21] == ("ok", last)
+    assert {key for key, (status, _) in lines.items() if status == "ok"} == set(shop.table["id"])
+    assert sum(run == first for _, run in lines.values()) == 150 - 4
+
+
+def test_a_check_that_blocks_the_sinks(shop):
+    sink = [{"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}]
+    check = [{"kind": "row_count", "error": 1000, "blocks_sinks": True}]
+    ended = shop.night(sink=sink, check=check)
+    assert exit_status(ended.facts) == 8
+    assert ended.facts.sinks[0].status == "skipped"
+    with duckdb.connect(str(shop.folder / "shop.duckdb")) as connection:
+        tables = [name for (name,) in connection.execute("show tables").fetchall()]
+    assert tables == ["customers"]
+    assert exit_status(shop.night(sink=sink).facts) == 0
+    assert len(loaded(shop)) == 150
+
+
+def test_a_stale_source_does_nothing(shop):
+    """Exit status 9 and a record; the night after goes on."""
+    shop.table["loaded_at"] = pd.Timestamp("2020-01-01")
+    shop.put()
+    source = shop.tables()["source"]
+    freshness = {"column": "loaded_at", "error_after": "48h"}
+    stale = shop.night(source={**source, "freshness": freshness})
+    assert exit_status(stale.facts) == 9 and stale.record.exists()
+    assert not (shop.folder / "store" / "parts").exists() or not os.listdir(
+        shop.folder / "store" / "parts"
+    )
+    assert counts(shop.night()) == (150, 0, 0, 0)
+
+
+def test_a_refused_night_leaves_the_one_before(shop):
+    """A repeated key: one line, nothing half-written, and the next night goes on."""
+    shop.night()
+    before = current_of(shop.folder / "store" / "reasons")
+    good = shop.table
+    shop.table = pd.concat([good, good.iloc[:2]])
+    shop.put()
+    with pytest.raises(InputError, match="key"):
+        shop.night()
+    assert current_of(shop.folder / "store" / "reasons") == before
+    assert len(runs_in_store(shop.folder / "store")) == 1
+    shop.table = good
+    shop.put()
+    assert not shop.night().facts.has_work
+
+
+def test_stores_of_one_cube_and_of_nights_are_not_mixed(shop):
+    shop.night()
+    with pytest.raises(StoreMismatchError, match="a cube for each night"):
+        shop.night(incremental={"strategy": "none"})
+    other = {"name": "churn", "store": str(shop.folder / "other")}
+    shop.night(job=other, incremental={"strategy": "none"})
+    with pytest.raises(StoreMismatchError, match="one cube of each explanation"):
+        shop.night(job=other)
+
+
+def test_rows_that_failed_are_tried_again(shop, tmp_path, monkeypatch):
+    """Night after night, and no other row."""
+    (tmp_path / "my_nightly_model.py").write_text(
+        "import numpy as np\n"
+        "def predict(rows):\n"
+        "    if (rows[:, 0] > 99).any():\n"
+        "        raise RuntimeError('out of range')\n"
+        "    return rows[:, 0] * rows[:, 2] + rows[:, 3]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    changed = {
+        "model": {"kind": "import", "function": "my_nightly_model:predict"},
+        "explain": [{"name": "reasons", "value": "marginal", "background": 10}],
+    }
+    shop.table["b"] = 0.5
+    shop.put()
+    shop.night(**changed)
+    shop.table.loc[shop.table["id"].isin([3, 4]), "a"] = 100.0
+    shop.put()
+    assert exit_status(shop.night(**changed).facts) == 5
+    again = shop.night(**changed)
+    assert exit_status(again.facts) == 5 and counts(again) == (0, 0, 150, 0)
+    shop.table.loc[shop.table["id"] == 3, "a"] = 1.0
+    shop.put()
+    shop.night(**changed)
+    cube = shop.cube
+    failed = cube["id"].to_numpy()[cube["status"].to_numpy() == 3]
+    assert failed.tolist() == [4]
+
+
+KILLED = """
+    import os, sys
+    from dshap.engine import SilentProgress
+    from dshap.jobs import Command, load_job, run_recorded
+    place, number = sys.argv[2], int(sys.argv[3])
+    calls = 0
+    def tracer(event, args):
+        global calls
+        if event == "open" and place in str(args[0]) or event in ("os.rename", "os.link") and place in str(args[1]):
+            calls += 1
+            if calls == number:
+                os.kill(os.getpid(), 9)
+    sys.addaudithook(tracer)
+    run_recorded(load_job(sys.argv[1]), SilentProgress(), Command(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [
+        ("parts/", 1),
+        ("parts/", 3),
+        ("snapshot.json", 1),
+        ("keys/", 1),
+        ("keys/", 4),
+        ("prepared/", 2),
+        ("reasons/2", 3),
+        ("receipts", 2),
+        ("receipts", 4),
+        ("current", 1),
+        ("run_results.json", 1),
+    ],
+)
+def test_a_killed_night_is_finished(shop, place, number):
+    """Killed as it opens, links or renames the n-th file of a kind; then the same command."""
+    shop.night()
+    shop.table.loc[shop.table["id"] % 9 == 0, "d"] = -1.5
+    shop.table = shop.table[shop.table["id"] % 25 != 3]
+    shop.put()
+    file = shop.folder / "job.toml"
+    file.write_text(to_toml(shop.tables()))
+    script = shop.folder / "killed.py"
+    script.write_text(textwrap.dedent(KILLED))
+    command = [sys.executable, str(script), str(file), place, str(number)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode in (-signal.SIGKILL, 0), ended.stderr
+    shop.night()
+    shop.check()
+    assert all(run.is_over for run in runs_in_store(shop.folder / "store"))
+    assert len(os.listdir(shop.folder / "store" / "reasons")) >= 2

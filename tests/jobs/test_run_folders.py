@@ -1,0 +1,57 @@
+"""The folders of runs: ids that follow each other, what a run is about, and what is removed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dshap.jobs.run_folders import RunAbout, RunFolders, runs_in_store
+from dshap.jobs.run_record import new_run_id
+
+
+def begun(store, run_id=None):
+    run = RunFolders(store, run_id or new_run_id(store, datetime.now(UTC)))
+    run.begin(RunAbout(run.run_id, "2026-11-27", {"a": "20261126T000000Z"}))
+    return run
+
+
+def test_ids_follow_each_other(tmp_path):
+    runs = [begun(tmp_path) for _ in range(3)]
+    ids = [run.run_id for run in runs]
+    assert ids == sorted(set(ids))
+    assert [run.run_id for run in runs_in_store(tmp_path)] == ids
+    later = begun(tmp_path, "29991231T235958Z")
+    assert (
+        new_run_id(tmp_path, datetime.now(UTC)) == "29991231T235959Z"
+        and later.about.as_of == "2026-11-27"
+    )
+
+
+def test_what_a_run_is_about_stays(tmp_path):
+    run = begun(tmp_path, "20261127T000000Z")
+    run.begin(RunAbout(run.run_id, "1999-01-01"))
+    again = RunFolders(tmp_path, run.run_id)
+    assert again.about == RunAbout(run.run_id, "2026-11-27", {"a": "20261126T000000Z"})
+    assert RunFolders(tmp_path, "20261128T000000Z").about is None
+
+
+def test_a_run_is_over_with_its_results(tmp_path):
+    run = begun(tmp_path)
+    assert not run.is_over and run.results is None
+    (run.record / "run_results.json").write_text('{"results": []}')
+    assert run.is_over and run.results == {"results": []}
+
+
+def test_rows_go_and_the_record_stays(tmp_path):
+    run = begun(tmp_path)
+    for folder in (run.parts, run.keys):
+        folder.mkdir(parents=True)
+        (folder / "a").touch()
+    run.drop_rows()
+    assert not run.parts.exists() and not run.keys.exists() and run.about is not None
+    run.drop()
+    assert runs_in_store(tmp_path) == []
+
+
+def test_other_folders_are_no_runs(tmp_path):
+    (tmp_path / "runs" / "notes").mkdir(parents=True)
+    assert runs_in_store(tmp_path) == []

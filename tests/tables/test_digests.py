@@ -1,0 +1,126 @@
+"""Digests of rows by key: equal rows have equal digests however they are stored, others have not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.tables.digests import RowDigests, digest_rows
+
+COLUMNS = {
+    "number": pa.array([1.5, None, float("nan"), -0.5]),
+    "whole": pa.array([1, 2, None, 2**62], pa.int64()),
+    "large": pa.array([1, 2, 3, 2**64 - 1], pa.uint64()),
+    "flag": pa.array([True, None, False, True]),
+    "text": pa.array(["a", "ab", None, ""]),
+    "day": pa.array([0, 1, None, 20_000], pa.date32()),
+    "moment": pa.array([0, 10**15, None, -5], pa.timestamp("us", tz="UTC")),
+    "amount": pa.array(["1.50", "2.00", None, "3.25"]).cast(pa.decimal128(10, 2)),
+    "clock": pa.array([0, 1, None, 3], pa.time64("us")),
+}
+KEY = pa.array([7, 5, 3, 1])
+
+
+def digests(folder, columns, key=KEY, name="part-000000.parquet"):
+    """The digests of a table with these columns, written as one part."""
+    part = folder / name
+    pq.write_table(pa.table({"id": key, **columns}), part)
+    return digest_rows([part], ["id"], list(columns))
+
+
+def same_rows(one, other):
+    """(n,): whether the digests of two tables are equal, row by row."""
+    return (one.digests == other.digests).all(axis=1)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_each_value_counts(tmp_path, name):
+    """Every row of a column of any type gets another digest when its value is another row's."""
+    column = COLUMNS[name]
+    found = digests(tmp_path, {name: column})
+    turned = digests(tmp_path, {name: column.take(pa.array([1, 2, 3, 0]))})
+    equal = [
+        column[i].is_valid == column[j].is_valid and str(column[i]) == str(column[j])
+        for i, j in enumerate([1, 2, 3, 0])
+    ]
+    assert same_rows(found, turned).tolist() == equal
+
+
+def test_the_way_of_storing_does_not_count(tmp_path):
+    """Dictionaries, wider types, other NaN, other parts and row groups give the same digests."""
+    plain = digests(tmp_path, {"text": COLUMNS["text"], "number": COLUMNS["number"]})
+    other_nan = np.array([1.5, 0, np.nan, -0.5])
+    other_nan.view(np.uint64)[2] |= 1
+    number = pa.array(other_nan, mask=np.array([False, True, False, False]))
+    stored = digests(
+        tmp_path, {"text": COLUMNS["text"].dictionary_encode(), "number": number}, name="b.parquet"
+    )
+    assert same_rows(plain, stored).all()
+    small = digests(tmp_path, {"whole": pa.array([1, 2, 3, 4], pa.int8())})
+    wide = digests(tmp_path, {"whole": pa.array([1, 2, 3, 4], pa.int64())})
+    assert same_rows(small, wide).all()
+
+
+def test_null_is_no_value(tmp_path):
+    null = digests(tmp_path, {"x": pa.array([None, 0.0, None, float("nan")])})
+    assert len({tuple(row) for row in null.digests.tolist()}) == 3
+
+
+def test_neighbouring_texts_are_kept_apart(tmp_path):
+    one = digests(tmp_path, {"a": pa.array(["ab"] * 4), "b": pa.array(["c"] * 4)})
+    other = digests(tmp_path, {"a": pa.array(["a"] * 4), "b": pa.array(["bc"] * 4)})
+    assert not same_rows(one, other).any()
+
+
+@pytest.mark.parametrize("keys", [("id",), ("name",), ("day", "name")])
+def test_rows_are_found_by_key(tmp_path, keys):
+    """New, changed, unchanged and deleted rows in another order, against a plain dictionary."""
+    rng = np.random.default_rng(0)
+    listed = {
+        "id": np.arange(500),
+        "name": np.array([f"n{i}" for i in range(500)], dtype=object),
+        "day": np.array(np.arange(500) // 100, dtype="datetime64[D]"),
+        "x": rng.normal(size=500),
+    }
+    chosen = rng.permutation(500)
+    early = pa.table({name: values[chosen[:400]] for name, values in listed.items()})
+    late = {name: values[chosen[100:][::-1]] for name, values in listed.items()}
+    changed = np.arange(400) % 7 == 0
+    late["x"] = np.where(changed, late["x"] + 1, late["x"])
+    for name, table in (("early", early), ("late", pa.table(late))):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=37)
+    before = digest_rows([tmp_path / "early.parquet"], keys, ["x"])
+    tonight = digest_rows([tmp_path / "late.parquet"], keys, ["x"])
+    before.write(tmp_path / "keys.parquet")
+    before = RowDigests.read(tmp_path / "keys.parquet")
+    positions = tonight.positions_in(before)
+    where = {row: i for i, row in enumerate(chosen[:400].tolist())}
+    expected = [where.get(row, -1) for row in chosen[100:][::-1].tolist()]
+    assert positions.tolist() == expected
+    assert tonight.is_unchanged(before, positions).tolist() == [
+        position >= 0 and not is_changed
+        for position, is_changed in zip(expected, changed, strict=True)
+    ]
+    gone = before.without(tonight)
+    assert gone.num_rows == 100 and gone.column_names == list(keys)
+    assert set(gone["name"].to_pylist() if "name" in keys else gone["id"].to_pylist()) == {
+        f"n{row}" if "name" in keys else row for row in chosen[:100].tolist()
+    }
+
+
+def test_repeated_and_missing_keys_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"2 keys stand in several rows \(7, 5\)"):
+        digests(tmp_path, {"x": COLUMNS["number"]}, key=pa.array([7, 7, 5, 5]))
+    with pytest.raises(InputError, match="id"):
+        digests(tmp_path, {"x": COLUMNS["number"]}, key=pa.array([7, None, 5, 3]))
+
+
+def test_a_table_without_rows(tmp_path):
+    empty = digests(tmp_path, {"x": pa.array([], pa.float64())}, key=pa.array([], pa.int64()))
+    full = digests(tmp_path, {"x": COLUMNS["number"]})
+    assert len(empty) == 0
+    assert full.positions_in(empty).tolist() == [-1] * 4 and not len(empty.positions_in(full))
+    assert not full.is_unchanged(empty, full.positions_in(empty)).any()
