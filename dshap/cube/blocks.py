@@ -88,9 +88,12 @@ class CubeArrays:
         with reading(self.path):
             return np.asarray(self._array(name)[where])
 
-    def n_axes(self, name: str) -> int:
-        """The number of dimensions of a variable."""
-        return int(self._array(name).ndim)
+    @cached_property
+    def base_value(self) -> FloatArray | None:
+        """The base value of each output (k,); None where it differs from row to row."""
+        if self._array("base_value").ndim > 1:
+            return None
+        return self.read("base_value", slice(None)).astype(np.float64)
 
     def _array(self, name: str) -> zarr.Array[Any]:
         with reading(self.path):
@@ -137,26 +140,26 @@ class FinishedBlock:
     @property
     def prediction(self) -> FloatArray:
         """Predictions (n, k); NaN where a row was skipped."""
-        return self.read("prediction").astype(np.float64)
+        return self.read("prediction").astype(np.float64, copy=False)
 
     @property
     def attribution(self) -> FloatArray:
         """Attributions (n, d, k); NaN where a row was skipped or failed."""
-        return self.read("attribution").astype(np.float64)
+        return self.read("attribution").astype(np.float64, copy=False)
 
     @property
     def std_error(self) -> FloatArray | None:
         """Standard errors of the attributions (n, d, k); None where the cube has none."""
         if not self.cube.has("std_error"):
             return None
-        return self.read("std_error").astype(np.float64)
+        return self.read("std_error").astype(np.float64, copy=False)
 
     @property
     def base_value(self) -> FloatArray:
         """Base values (n, k), which are one value an output unless the link makes them differ."""
-        if self.cube.n_axes("base_value") > 1:
+        values = self.cube.base_value
+        if values is None:
             return self.read("base_value").astype(np.float64)
-        values = self.cube.read("base_value", slice(None)).astype(np.float64)
         return np.broadcast_to(values, (self.stop - self.start, len(values)))
 
     def read(self, name: str) -> NDArray[Any]:

@@ -78,10 +78,24 @@ class LoadSession:
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
 
-    def ingest(self, table: str, batches: pa.RecordBatchReader) -> None:
-        """Make a temporary table of these batches, with types of the driver."""
+    def stage(self, table: str, batches: pa.RecordBatchReader) -> int:
+        """Make a temporary table of these batches, with types of the driver; count its lines.
+
+        −1 where the driver does not say.
+        """
         with self.connection.cursor() as cursor:
-            cursor.adbc_ingest(table, batches, mode="create", temporary=True)
+            return int(cursor.adbc_ingest(table, batches, mode="create", temporary=True))
+
+    def make(self, place: Place, batches: pa.RecordBatchReader) -> int:
+        """Make a table of these batches, with types of the driver; count its lines.
+
+        −1 where the driver does not say.
+        """
+        schema = place.schema or None
+        with self.connection.cursor() as cursor:
+            return int(
+                cursor.adbc_ingest(place.table, batches, mode="create", db_schema_name=schema)
+            )
 
     def columns(self, place: Place) -> dict[str, str]:
         """Column -> its type, of a table; empty where there is no such table."""
@@ -165,7 +179,11 @@ class Dialect:
         """Let no other load go on beside this one from here on."""
 
     def prepare_staging(self, session: LoadSession, staging: str, keys: Sequence[str]) -> None:
-        """Help the database find the keys of a staging table."""
+        """Help the database plan with a staging table, and find its keys."""
+
+    def makes(self, place: Place, schema: pa.Schema) -> bool:
+        """Whether the driver makes this table with `types`, so that a first load needs no staging."""
+        return False
 
     def make_index(
         self, session: LoadSession, place: Place, name: str, keys: Sequence[str]
@@ -175,6 +193,9 @@ class Dialect:
 
 class DuckDB(Dialect):
     """The dialect of DuckDB, which finds keys by scanning columns and wants no index."""
+
+    def makes(self, place: Place, schema: pa.Schema) -> bool:
+        return True
 
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
         query = (
@@ -192,6 +213,9 @@ class SQLite(Dialect):
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
         query = "SELECT name, type FROM pragma_table_info(?, ?)"
         return dict(session.rows(query, place.table, place.schema or "main"))
+
+    def makes(self, place: Place, schema: pa.Schema) -> bool:
+        return not place.schema and TIME not in schema.types
 
     def allows(self, kind: pa.DataType, sql_type: str) -> bool:
         if kind == TIME and family_of(sql_type) == "text":
@@ -219,6 +243,9 @@ class SQLite(Dialect):
 
 class PostgreSQL(Dialect):
     """The dialect of PostgreSQL."""
+
+    def makes(self, place: Place, schema: pa.Schema) -> bool:
+        return True
 
     def parameters(self, n: int) -> list[str]:
         return [f"${position + 1}" for position in range(n)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from dshap.core.errors import DatabaseError
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
@@ -169,20 +171,21 @@ def _what(choice: LoadChoice) -> str:
 
 
 def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> SinkResult:
-    """Stage the rows and put them into the target, with the line of the load; no commit."""
-    n_rows, n_lines = stage(load, choice)
-    ledger.make()
-    load.dialect.lock(load.session, ledger.place)
-    ledger.last(load.sink, job)  # a load of another job may have come between
-    is_new = not load.found
-    if is_new:
-        make_target(load)
-    n_deleted = note_gone(load, choice)
-    delete_lines(load)
-    insert_lines(load)
-    if is_new:
+    """Put the chosen rows into the target, with the line of the load in its ledger; no commit."""
+    n_deleted = 0
+    if load.found:
+        n_lines = stage(load, choice)
+        take_turn(load, ledger, job)
+        n_deleted = note_gone(load, choice)
+        delete_lines(load, choice)
+        insert_lines(load)
+    else:
+        n_lines = make_target(load)
+        take_turn(load, ledger, job)
         make_index(load)
-    result = SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
+    n_rows = load.cube.n_rows
+    if choice.chosen is not None:
+        n_rows = int(choice.chosen.sum())
     ledger.add(
         LoadLine(
             job,
@@ -197,7 +200,14 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             datetime.now(UTC).replace(tzinfo=None),
         )
     )
-    return result
+    return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
+
+
+def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
+    """Wait for other loads to end, and look again whether one of another job came between."""
+    ledger.make()
+    load.dialect.lock(load.session, ledger.place)
+    ledger.last(load.sink, job)
 
 
 def refuse_shape(load: TableLoad) -> None:
@@ -211,28 +221,81 @@ def is_empty(load: TableLoad) -> bool:
     return not load.found or not load.session.rows(f"SELECT 1 FROM {load.table} LIMIT 1")
 
 
-def stage(load: TableLoad, choice: LoadChoice) -> tuple[int, int]:
-    """Stream the chosen rows, and the keys that are gone, into temporary tables.
+class CountedBatches:
+    """The batches of the chosen rows, whose lines are counted as they are streamed."""
 
-    Gives the numbers of rows and lines.
-    """
-    n_lines = 0
+    def __init__(self, load: TableLoad, chosen: BoolArray | None = None) -> None:
+        self.n_lines = 0
+        self._is_read = False
+        self._failure: BaseException | None = None
+        self._load = load
+        self._chosen = chosen
 
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal n_lines
-        for batch in batches_of(load.sink, load.cube.path, load.history, choice.chosen):
-            n_lines += batch.num_rows
-            yield batch
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[pa.RecordBatchReader]:
+        """Give the stream; an error of the cube is raised as itself.
 
-    load.session.ingest(STAGING, pa.RecordBatchReader.from_batches(load.schema, counted()))
-    load.dialect.prepare_staging(load.session, STAGING, load.keys)
+        A driver may put it into words of its own, and DuckDB's takes it for the end of the stream.
+        """
+        try:
+            yield pa.RecordBatchReader.from_batches(self._load.schema, self._counted())
+        finally:
+            if self._failure is not None:
+                raise self._failure from None
+        if not self._is_read:
+            raise DatabaseError(f"{self._load.sink}: the database did not take all lines")
+
+    def _counted(self) -> Iterator[pa.RecordBatch]:
+        load = self._load
+        try:
+            for batch in batches_of(load.sink, load.cube.path, load.history, self._chosen):
+                self.n_lines += batch.num_rows
+                yield batch
+        except GeneratorExit:  # the driver wants no more
+            raise
+        except BaseException as error:  # an interrupt too
+            self._failure = error
+            raise
+        self._is_read = True
+
+
+def stage(load: TableLoad, choice: LoadChoice) -> int:
+    """Stream the chosen rows, and the keys that are gone, into temporary tables; count the lines."""
+    batches = CountedBatches(load, choice.chosen)
+    with batches.reader() as reader:
+        taken = load.session.stage(STAGING, reader)
+    refuse_lost(load, batches.n_lines, taken)
     if choice.gone is not None:
-        load.session.ingest(GONE_KEYS, gone_keys(load, choice.gone).to_reader())
-    if choice.chosen is None:
-        n_rows = load.cube.n_rows
-    else:
-        n_rows = int(choice.chosen.sum())
-    return n_rows, n_lines
+        load.session.stage(GONE_KEYS, gone_keys(load, choice.gone).to_reader())
+    load.dialect.prepare_staging(load.session, STAGING, load.keys)
+    return batches.n_lines
+
+
+def refuse_lost(load: TableLoad, n_lines: int, taken: int) -> None:
+    """Raise where the database says that it took fewer lines than it was given; −1: it says none."""
+    if taken >= 0 and taken != n_lines:
+        raise DatabaseError(f"{load.sink}: the database took {taken:,} of {n_lines:,} lines")
+
+
+def make_target(load: TableLoad) -> int:
+    """Make the target, which is missing, with all rows; count the lines.
+
+    The driver makes it where it chooses the types that the dialect has; else it is made by SQL, and
+    filled from a staging table as any other.
+    """
+    dialect = load.dialect
+    if dialect.makes(load.target, load.schema):
+        batches = CountedBatches(load)
+        with batches.reader() as reader:
+            taken = load.session.make(load.target, reader)
+        refuse_lost(load, batches.n_lines, taken)
+        return batches.n_lines
+    n_lines = stage(load, LoadChoice())
+    types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
+    load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
+    load.found = load.session.columns(load.target)
+    insert_lines(load)
+    return n_lines
 
 
 def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
@@ -240,14 +303,6 @@ def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
     names = key_columns(load.sink.shape, load.facts)
     chosen = gone.select(list(names)).rename_columns(list(names.values()))
     return chosen.cast(pa.schema([load.schema.field(name) for name in names.values()]))
-
-
-def make_target(load: TableLoad) -> None:
-    """Make the target, which is missing."""
-    dialect = load.dialect
-    types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
-    load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
-    load.found = load.session.columns(load.target)
 
 
 def note_gone(load: TableLoad, choice: LoadChoice) -> int:
@@ -280,9 +335,10 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
     return int(n_gone)
 
 
-def delete_lines(load: TableLoad) -> None:
+def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
     """Delete what the staged lines replace, and remove or mark the lines of keys that are gone."""
-    if load.sink.write == "replace":
+    keeps_none = choice.chosen is None and load.sink.deletes == "remove"
+    if keeps_none and load.sink.write != "append":
         load.session.run(f"DELETE FROM {load.table}")
         return
     if load.sink.deletes == "remove":

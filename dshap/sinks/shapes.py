@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,17 +91,33 @@ def batches_of(
     InputError
         A block is not finished, or a time of a key is finer than a microsecond.
     """
+    for lines in _one_ahead(_chosen_lines(sink, path, history, chosen)):
+        yield from _SHAPES[sink.shape](lines, sink.k)
+
+
+def _chosen_lines(
+    sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None
+) -> Iterator[_Lines]:
+    """Yield the chosen rows of each block that has some."""
     stop = 0
     for block in finished_blocks(path):
         _refuse_gap(path, stop, block.start)
         stop = block.stop
-        wanted = np.arange(stop - block.start)
-        if chosen is not None:
+        if chosen is None or chosen[block.start : stop].all():
+            yield _Lines.of_block(block, history, slice(None), sink.shape)
+        elif chosen[block.start : stop].any():
             wanted = np.flatnonzero(chosen[block.start : stop])
-        if len(wanted):
-            lines = _Lines.of_block(block, history, wanted, sink.shape)
-            yield from _SHAPES[sink.shape](lines, sink.k)
+            yield _Lines.of_block(block, history, wanted, sink.shape)
     _refuse_gap(path, stop, CubeArrays(path).n_rows)
+
+
+def _one_ahead(items: Iterator[_Lines]) -> Iterator[_Lines]:
+    """Yield items while a thread makes the next one: databases take as long as blocks."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
 
 
 def _refuse_gap(path: Path, stop: int, start: int) -> None:
@@ -136,18 +153,20 @@ class _Lines:
 
     @classmethod
     def of_block(
-        cls, block: FinishedBlock, history: RowHistory, wanted: NDArray[np.intp], shape: Shape
+        cls,
+        block: FinishedBlock,
+        history: RowHistory,
+        wanted: slice | NDArray[np.intp],
+        shape: Shape,
     ) -> _Lines:
         facts = CubeFacts.of_cube(block.cube)
         errors = block.std_error
         if errors is not None:
             errors = errors[wanted]
-        meanings = np.array(Status.MEANINGS, dtype=object)
         run_ids = np.asarray(history.computed_by(block.start, block.stop), dtype=object)
         classes = None
         if facts.classes:
-            names = np.array([*facts.classes, None], dtype=object)  # −1: none was explained
-            classes = pa.array(names[block.read("explained_class")[wanted]], pa.string())
+            classes = _repeated(facts.classes, block.read("explained_class")[wanted])
         return cls(
             tuple(_key(name, values[wanted]) for name, values in block.keys.items()),
             {name: values[wanted] for name, values in block.columns.items()},
@@ -155,7 +174,7 @@ class _Lines:
             errors,
             block.prediction[wanted],
             block.base_value[wanted],
-            pa.array(meanings[block.read("status")[wanted]], pa.string()),
+            _repeated(Status.MEANINGS, block.read("status")[wanted]),
             pa.array(run_ids[wanted], pa.string()),
             classes,
             facts,
@@ -259,7 +278,7 @@ def _numbers(values: FloatArray) -> pa.Array:
     return pa.array(np.ascontiguousarray(values), from_pandas=True)
 
 
-def _repeated(names: Sequence[str], positions: NDArray[np.intp]) -> pa.Array:
+def _repeated(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Array:
     """The names at these positions, −1 for none, as text."""
     mask = positions < 0
     indices = pa.array(positions.astype(np.int32), mask=mask)

@@ -7,6 +7,10 @@ SQL, on DuckDB, SQLite and PostgreSQL.
 from __future__ import annotations
 
 import itertools
+import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +19,18 @@ import numpy as np
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError
-from dshap.sinks import CubeFacts, Sink, check_sink, check_target, load_sink
+from dshap.sinks import CubeFacts, SingleRun, Sink, check_sink, check_target, load_sink
 from dshap.sinks import loading as steps
-from dshap.sinks.dialects import Dialect
+from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of, family_of
+from dshap.sinks.shapes import batches_of, table_schema
 from dshap.tables.databases import Database
+from tests.cube.cubes import KEYS, make_cube
 from tests.databases import Server, running_postgresql
 from tests.sinks.nights import FEATURES, Line, Night, lines_of, ordered, random_nights
 
 FACTS = CubeFacts({"id": "int64", "shop": "string"}, FEATURES, ("y",))
 JOB = "shop"
+ROOT = Path(__file__).parents[2]
 SHAPES = ("wide", "long", "top_k")
 LOADS = [
     *itertools.product(("delete_insert", "append"), ("changed", "all"), ("remove", "mark", "keep")),
@@ -153,7 +160,8 @@ def test_a_history_has_each_version_of_a_row_once(database, nights):
     assert len(there) == len(versions) and set(there) == versions
 
 
-STEPS = ("stage", "make_target", "note_gone", "delete_lines", "insert_lines", "commit")
+FIRST = ("make_target", "make_index")
+STEPS = (*FIRST, "stage", "note_gone", "delete_lines", "insert_lines", "commit")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -165,7 +173,7 @@ def test_a_load_that_fails_changes_nothing_and_is_finished_by_the_same_call(
     for before, night in ((None, first), (first, second)):
         with monkeypatch.context() as patch:
             patch.setattr(steps, step, _failing_after(getattr(steps, step)))
-            if step != "make_target" or before is None:
+            if step == "commit" or (step in FIRST) == (before is None):
                 with pytest.raises(OSError, match="stopped"):
                     load_sink(sink, night.path, night, JOB)
         if step == "commit":  # the load was done, and the answer was lost
@@ -365,3 +373,107 @@ def test_names_that_differ_in_case_alone():
 def test_options_that_do_not_go_together(given, said):
     with pytest.raises(InputError, match=said):
         Sink("reasons", **given)
+
+
+KILLED = """
+import os, pickle, signal, sys
+from dshap.sinks import load_sink
+from dshap.sinks import loading as steps
+sink, night, step = pickle.loads(sys.stdin.buffer.read())
+step_itself = getattr(steps, step)
+def killing(*given):
+    if step != "commit":
+        step_itself(*given)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(steps, step, killing)
+load_sink(sink, night.path, night, "shop")
+"""
+"""A load in a process of its own that is killed after a step, or before it commits."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["stage", "delete_lines", "insert_lines", "commit"])
+def test_a_killed_load_changes_nothing_and_is_finished_by_the_same_call(database, nights, step):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t", deletes="mark")
+    load_sink(sink, first.path, first, JOB)
+    before = ordered(lines_in(sink, "0 = 0"))
+    given = pickle.dumps((sink, second, step))
+    done = subprocess.run([sys.executable, "-c", KILLED], input=given, cwd=ROOT, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    assert ordered(lines_in(sink, "0 = 0")) == before
+    assert not load_sink(sink, second.path, second, JOB).already
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, second))
+    assert len(run(database, "SELECT * FROM _dshap_runs")) == 2
+
+
+def test_the_first_load_makes_the_types_that_the_dialect_has(database, nights):
+    """The driver makes the table then; a time among the keys too."""
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="t", shape="top_k")
+    load_sink(sink, night.path, night, JOB)
+    schema = table_schema("top_k", FACTS)
+    dialect = dialect_of(database.kind)
+    with database.connect() as connection:
+        found = LoadSession(connection, dialect).columns(Place("", "t"))
+    assert list(found) == schema.names
+    families = {name: family_of(sql_type) for name, sql_type in found.items()}
+    assert families == {each.name: family_of(dialect.types[each.type]) for each in schema}
+    indexes = {
+        "duckdb": "SELECT 1 WHERE false",
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index'",
+        "postgresql": "SELECT indexname FROM pg_indexes WHERE tablename = 't' "
+        "AND schemaname = current_schema()",
+    }
+    assert len(run(database, indexes[database.kind])) == int(database.kind != "duckdb")
+
+
+def test_keys_of_times_and_repeated_keys(database, tmp_path, monkeypatch):
+    """A source with a key of times, one of them twice: both lines are there, and replaced."""
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    step = np.timedelta64(45, "m")
+    for run_id, shift in (("r1", 0), ("r2", 3)):
+        times = np.datetime64("2024-02-28T23:30:00.25", "ns") + (np.arange(9) + shift) * step
+        times[3] = times[2]
+        monkeypatch.setitem(KEYS, "datetime64[ns]", lambda n, times=times: times)
+        change = {"keys": {"at": "datetime64[ns]"}, "columns": {"a": "float64"}}
+        make_cube(tmp_path / run_id, outputs=("y",), n_rows=9, **change)
+        load_sink(sink, tmp_path / run_id, SingleRun(run_id, "m"), JOB)
+        found = run(database, 'SELECT "at" FROM t')
+        shown = sorted(str(at)[:21].replace(" ", "T") for (at,) in found)
+        assert shown == sorted(str(at)[:21] for at in times)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, MemoryError, ValueError])
+def test_an_interrupt_in_the_middle_of_the_stream_ends_the_load(
+    database, nights, monkeypatch, raised
+):
+    """DuckDB's driver takes an error of the stream for its end, and has the lines before it."""
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="t")
+
+    def failing(*given):
+        yield from itertools.islice(batches_of(*given), 1)
+        raise raised
+
+    monkeypatch.setattr("dshap.sinks.shapes.BATCH_LINES", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "batches_of", failing)
+        with pytest.raises(raised):
+            load_sink(sink, night.path, night, JOB)
+    assert not load_sink(sink, night.path, night, JOB).already
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cube_that_cannot_be_read_is_told_in_its_own_words(database, tmp_path, is_first):
+    first, second = random_nights(tmp_path, 7, 2, ("y",))
+    sink = Sink("reasons", database, table="t", rows="all")
+    if not is_first:
+        load_sink(sink, first.path, first, JOB)
+    (second.path / "state" / "receipts" / "block-00000001.json").unlink()
+    with pytest.raises(InputError, match="rows 8 to 15 are not finished") as told:
+        load_sink(sink, second.path, second, JOB)
+    assert "Traceback" not in str(told.value)
+    if not is_first:
+        assert ordered(lines_in(sink)) == ordered(lines_of(sink, first))
