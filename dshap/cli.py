@@ -425,9 +425,12 @@ def run(
 
 def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: bool) -> None:
     """Show the results of a run, and its closing lines; warn of what went not well."""
-    from dshap.jobs import closing_lines, job_summary, run_content
+    from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
-    shown = job_summary(job, ended.result)
+    if ended.facts.failure is None:
+        shown = job_summary(job, ended.result)
+    else:
+        shown = JobSummary([], {"job": job.job.name}, has_rows=False)
     about = run_content(ended.facts, ended.record)
     if as_json or (shown.has_rows and not quiet):
         lines = list(shown.lines)
