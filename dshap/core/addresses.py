@@ -58,6 +58,13 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name.replace("_", " ")) is not None or _SECRET.search(name) is not None
 
 
+_QUERY_VALUE = re.compile(
+    rf"([?&](?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)((?!\*)[^&]+)", re.IGNORECASE
+)
+"""Pattern of a secret behind the ? of an address that is the whole text: it ends at the next &, with
+spaces and @ in it."""
+
+
 def scheme_of(text: str) -> str:
     """The scheme of an address in small letters, like "s3"; empty where the text is a path."""
     found = _SCHEME.match(text) or _ONE_SLASH.match(text)
@@ -76,9 +83,14 @@ def without_secrets(text: str) -> str:
 def masked(given: str) -> str:
     """Mask the secrets of a text that may be an address as a whole.
 
-    A password in it may then hold spaces and quotes.
+    A password in it may then hold spaces and quotes.  Where an @ may belong to a secret behind the
+    ?, nothing but the scheme is shown.
     """
-    return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", given))
+    scheme, slashes, _ = given.partition("://")
+    if slashes and any("@" in found[2] for found in _QUERY_VALUE.finditer(given)):
+        return f"{scheme}://{MASK}"
+    text = _QUERY_VALUE.sub(rf"\1{MASK}", given)
+    return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", text))
 
 
 def file_path(text: str) -> str:

@@ -40,6 +40,13 @@ _SHORTEST_PART = 3
 """The fewest letters of a part of a password that is masked too."""
 _STATUS = re.compile(r"^[A-Z_]+: ")
 """Pattern of the status that the driver manager puts before the words of a driver."""
+_PARAMETER = re.compile(
+    r"(?:user|password|passfile|host(?:addr)?|port|dbname|options|service|client_encoding|"
+    r"application_name|connect_timeout|keepalives\w*|ssl\w+|gss\w+|target_session_attrs|"
+    r"channel_binding|require_auth|load_balance_hosts)="
+)
+"""Pattern of the beginning of what follows the ? of an address: a parameter of libpq."""
+_QUERY_PASSWORD = re.compile(r"([?&](?:password|sslpassword)=)([^&]*)")
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _LOCKED = re.compile(r"Could not set lock on file", re.IGNORECASE)
 _LOCKED_HINT = (
@@ -182,6 +189,7 @@ def as_libpq(uri: str) -> str:
     Spaces, @, / and a % that begins no code are written by their codes; what is written so already
     stays.
     """
+    uri = _QUERY_PASSWORD.sub(lambda found: found[1] + _encoded(found[2], "%"), uri)
     scheme, user, password, rest = _parts(uri)
     if not user and not password:
         return uri
@@ -193,7 +201,8 @@ def as_libpq(uri: str) -> str:
 
 def secrets_of(uri: str) -> set[str]:
     """The passwords of an address, as they stand, decoded and encoded."""
-    found = [*re.findall(r"[?&](?:password|sslpassword)=([^&]*)", uri), _parts(uri)[2]]
+    found = [found[2] for found in _QUERY_PASSWORD.finditer(uri)]
+    found.append(_parts(uri)[2])
     found += [unquote(each) for each in found]
     found += [quote(each, safe="") for each in found]
     return {*found} - {""}
@@ -215,16 +224,16 @@ def _beginning(uri: str) -> str:
 def _parts(uri: str) -> tuple[str, str, str, str]:
     """The scheme, user, password and rest of an address: the user ends at the last @."""
     scheme, _, behind = uri.partition("://")
-    head = behind.partition("?")[0]
-    if "@" not in head:
-        head = behind
+    head, _, options = behind.partition("?")
+    if "@" not in head and not _PARAMETER.match(options):
+        head = behind  # a password with a question mark
     before, at, _ = head.rpartition("@")
     user, _, password = before.partition(":")
     return scheme, user, password, behind[len(before + at) :]
 
 
-def _encoded(text: str) -> str:
-    return quote(_BARE_PERCENT.sub("%25", text), safe="%!$&'()*+,;=")
+def _encoded(text: str, safe: str = "%!$&'()*+,;=") -> str:
+    return quote(_BARE_PERCENT.sub("%25", text), safe=safe)
 
 
 def _with_timeout(uri: str) -> str:

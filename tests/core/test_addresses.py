@@ -121,6 +121,27 @@ def test_no_password_of_an_address_is_shown(password):
         assert password not in told and repr(password)[1:-1] not in told
 
 
+@pytest.mark.parametrize(
+    ("address", "safe"),
+    [
+        ("postgresql://host/db?user=me&password=a b", "postgresql://host/db?user=me&password=***"),
+        (
+            "postgresql://host/db?password=a b&sslmode=off",
+            "postgresql://host/db?password=***&sslmode=off",
+        ),
+        # the tail of a password was taken for the host
+        ("postgresql://host:5432/db?user=me&password=a b@c", "postgresql://***"),
+        ("postgresql://me:a@host/db?password=b@c", "postgresql://***"),
+        ("postgresql://me:a?token=b@host", "postgresql://***"),
+        ("postgresql://me:a b@host/db?sslmode=off", "postgresql://me:***@host/db?sslmode=off"),
+        ("duckdb:////a b/c@d.duckdb?access_mode=x", "duckdb:////a b/c@d.duckdb?access_mode=x"),
+    ],
+)
+def test_a_whole_address_with_a_secret_behind_its_question_mark(address, safe):
+    assert masked(address) == safe
+    assert masked(safe) == safe
+
+
 def test_an_error_masks_the_messages_of_others_and_travels():
     error = InputError("driver said: cannot reach postgresql://me:SECRET@host")
     assert str(error) == "driver said: cannot reach postgresql://me:***@host"

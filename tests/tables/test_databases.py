@@ -144,6 +144,19 @@ def test_no_message_shows_a_password(server, password, is_encoded):
         assert "dshap:***@" in str(raised.value)
 
 
+@pytest.mark.parametrize("password", [quote(PASSWORD), "100% sure", "at@sign", "%", "a?b=c"])
+def test_a_password_behind_the_question_mark(server, password):
+    """The right one opens; of a wrong one nothing is shown, its tail neither."""
+    uri = f"postgresql://127.0.0.1:{server.port}/postgres?user=dshap&password={password}"
+    if password == quote(PASSWORD):
+        assert values(Database(uri), "SELECT 1") == [(1,)]
+        return
+    with pytest.raises(DatabaseError, match="password authentication failed") as raised:
+        values(Database(uri), "SELECT 1")
+    seen = f"{raised.value} {Database(uri)!r}".replace("***", "")
+    assert password not in seen and "sign" not in seen and "sure" not in seen
+
+
 def test_an_address_of_an_unknown_kind_is_named_by_its_scheme_alone():
     with pytest.raises(InputError, match=r"uri begins with postgresql\+adbc://") as raised:
         Database("postgresql+adbc://me:secret word@host/db")
@@ -186,6 +199,8 @@ def test_addresses_as_libpq_reads_them(given, wanted):
 def test_the_secrets_of_an_address_are_known_in_all_their_forms():
     assert secrets_of("postgresql://me:a%20b@host/db") == {"a%20b", "a b", "a%2520b"}
     assert secrets_of("postgresql://host/db?password=hush&x=1") == {"hush"}
+    assert "a b@c" in secrets_of("postgresql://host:1/db?user=me&password=a b@c&x=1")
+    assert "a?b" in secrets_of("postgresql://me:a?b@host/db")
     assert secrets_of("postgresql://me@host/db") == set()
     assert secrets_of("duckdb:////shop.duckdb") == set()
 
