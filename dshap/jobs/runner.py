@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +177,11 @@ class JobResult:
             )
 
 
-def plan_job(job: Job, as_of: date | None = None) -> JobPlan:
+def plan_job(job: Job) -> JobPlan:
     """Plan a job: fits nothing, writes nothing, starts no cluster.
 
     It reads a few batches of rows, to look for missing values, and checks the limits that the job
-    sets.  `as_of` is the date of a query; None: today, in UTC.
+    sets.
 
     Raises
     ------

@@ -1,0 +1,246 @@
+"""Every exit status of a run is provoked here, alone and several at once, as docs/schedules.md lists
+them; and what the same command does afterwards."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+from dshap import errors
+from dshap.cli import cli
+from dshap.cube import Workspace
+from dshap.jobs.run_record import read_records
+
+N_ROWS = 60
+MODEL = """
+import os
+
+def predict(x):
+    if os.environ.get("HOT") and (x[:, 0] > 5.5).any():
+        raise RuntimeError("sensor out of range")
+    if os.environ.get("STOP"):
+        raise KeyboardInterrupt
+    return x[:, 0] * x[:, 1] + x[:, 2]
+"""
+JOB = """
+[job]
+name = "shop"
+store = "build/shop"
+seed = 0
+[source]
+kind = "sql"
+uri = "duckdb:///shop.duckdb"
+query = "select * from customers"
+key = ["id"]
+features = ["a", "b", "c"]
+[model]
+kind = "import"
+function = "my_status_model:predict"
+[[explain]]
+name = "reasons"
+value = "marginal"
+background = 5
+[incremental]
+strategy = "digest"
+[[sink]]
+uri = "duckdb:///mart.duckdb"
+table = "reasons"
+"""
+STALE = 'freshness = { column = "loaded_at", error_after = "24h" }\n[model]'
+LATE = f'[[check]]\nkind = "row_count"\nerror = {N_ROWS + 1}\n'
+FEW_FAILED = '[[check]]\nkind = "failed_rows"\nerror = 1_000\n'
+NO_FAILED = '[[check]]\nkind = "failed_rows"\nerror = 0\n'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_status_model.py").write_text(MODEL)
+    rows = ", ".join(f"({i}, {i % 7}, {i % 5}.25, {i % 3}.5)" for i in range(N_ROWS))
+    loaded = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3)
+    with duckdb.connect("shop.duckdb") as shop:
+        shop.execute(
+            "create table customers as select *, timestamptz "
+            f"'{loaded.isoformat()}' as loaded_at from (values {rows}) as given(id, a, b, c)"
+        )
+    yield tmp_path
+    sys.modules.pop("my_status_model", None)
+
+
+def run(text: str = JOB, *options: str) -> Result:
+    Path("job.toml").write_text(text)
+    return CliRunner().invoke(cli, ["run", "job.toml", *options])
+
+
+def last_error(result: Result) -> str:
+    return result.stderr.splitlines()[-1]
+
+
+def take_away_the_sink() -> None:
+    """A folder stands where the database of the sink was."""
+    Path("mart.duckdb").mkdir()
+
+
+def loaded_lines() -> int:
+    with duckdb.connect("mart.duckdb", read_only=True) as mart:
+        return mart.execute("select count(*) from reasons").fetchall()[0][0]
+
+
+def status_of_records() -> list[int]:
+    return [each.about["exit_status"] for each in read_records(Path("build/shop")) if each.is_over]
+
+
+def test_0_done_and_nothing_to_do(folder):
+    assert run().exit_code == 0 and loaded_lines() == N_ROWS
+    assert run().exit_code == 0 and status_of_records() == [0, 0]
+
+
+def test_99_nothing_to_do_with_a_code_of_ones_own(folder):
+    assert run(JOB, "--skip-code", "99").exit_code == 0
+    assert run(JOB, "--skip-code", "99").exit_code == 99
+    assert status_of_records() == [0, 0]
+
+
+def test_1_a_bug(folder, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr("dshap.jobs.run_recorded", broken)
+    assert "this is a bug" in last_error(run())
+    assert run().exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[model]", "[modle]"),
+        ("from customers", "from no_such_table"),
+        ('"duckdb:///shop.duckdb"', '"duckdb:///none.duckdb"'),
+        ('key = ["id"]', 'key = ["b"]'),  # its values are repeated
+    ],
+)
+def test_2_bad_input(folder, old, new):
+    assert run(JOB.replace(old, new, 1)).exit_code == 2
+    assert status_of_records() == [] and not list(folder.glob("build/shop/parts/*"))
+
+
+def test_3_does_not_fit(folder):
+    result = run(JOB + '[run]\nmemory_limit = "100MB"\n')
+    assert result.exit_code == 3 and "memory_limit" in last_error(result)
+
+
+def test_4_the_store_holds_something_else(folder):
+    Path("build/shop").mkdir(parents=True)
+    Path("build/shop/mine.txt").write_text("precious")
+    assert run().exit_code == 4
+    assert [path.name for path in Path("build/shop").iterdir()] == ["mine.txt"]
+
+
+def test_5_failed_rows_and_the_same_command_again(folder, monkeypatch):
+    monkeypatch.setenv("HOT", "1")
+    failed = run()
+    assert failed.exit_code == 5 and "rows have no attribution" in last_error(failed)
+    monkeypatch.delenv("HOT")
+    assert run().exit_code == 0 and status_of_records()[-1] == 0
+
+
+def test_6_locked(folder):
+    with Workspace(Path("build/shop")):
+        assert run().exit_code == 6
+    assert status_of_records() == []
+
+
+def test_7_damaged(folder):
+    run()
+    (cube,) = folder.glob("build/shop/reasons/2*")
+    (cube / "zarr.json").write_text("{")
+    damaged = run()
+    assert damaged.exit_code == 7 and "--repair" in last_error(damaged)
+
+
+def test_8_a_check(folder):
+    late = run(JOB + LATE)
+    assert late.exit_code == 8 and "check row_count: the table has 60 rows" in last_error(late)
+    assert loaded_lines() == N_ROWS and status_of_records() == [8]  # written, then judged
+
+
+def test_8_a_check_before_the_sinks(folder):
+    late = run(JOB + LATE + "blocks_sinks = true\n")
+    assert late.exit_code == 8 and not Path("mart.duckdb").exists()
+    (record,) = read_records(Path("build/shop"))
+    assert [each["status"] for each in record.named("sink")] == ["skipped"]
+    assert run().exit_code == 0 and loaded_lines() == N_ROWS
+
+
+def test_9_a_stale_source(folder):
+    stale = run(JOB.replace("[model]", STALE))
+    assert stale.exit_code == 9 and "loaded_at" in last_error(stale) and stale.stdout == ""
+    assert not list(folder.glob("build/shop/parts/*")) and not list(
+        folder.glob("build/shop/reasons/*")
+    )
+    assert run().exit_code == 0 and status_of_records()[-1] == 0
+
+
+def test_10_a_sink_and_then_only_the_sink(folder):
+    take_away_the_sink()
+    down = run()
+    assert down.exit_code == 10 and "[[sink]] reasons" in last_error(down)
+    Path("mart.duckdb").rmdir()
+    assert run().exit_code == 0 and loaded_lines() == N_ROWS
+    assert status_of_records() == [10, 0]
+    assert len(list(folder.glob("build/shop/reasons/2*"))) == 1  # nothing was explained anew
+
+
+def test_130_interrupted_and_gone_on_with(folder, monkeypatch):
+    monkeypatch.setenv("STOP", "1")
+    assert run().exit_code == 130
+    monkeypatch.delenv("STOP")
+    assert run().exit_code == 0 and loaded_lines() == N_ROWS
+
+
+# worst first: 7, 10, 5, 8; a declared check of failed rows decides in the place of 5
+@pytest.mark.parametrize(
+    ("is_hot", "is_down", "checks", "status"),
+    [
+        (True, True, LATE, 10),
+        (False, True, LATE, 10),
+        (True, True, "", 10),
+        (True, False, LATE, 5),
+        (True, False, FEW_FAILED, 0),
+        (True, False, NO_FAILED, 8),
+        (True, False, FEW_FAILED + LATE, 8),
+        (True, True, NO_FAILED, 10),
+    ],
+)
+def test_several_at_once(folder, monkeypatch, is_hot, is_down, checks, status):
+    if is_hot:
+        monkeypatch.setenv("HOT", "1")
+    if is_down:
+        take_away_the_sink()
+    ended = run(JOB + checks)
+    assert ended.exit_code == status, ended.output
+    assert status_of_records() == [status]
+    if checks == LATE:
+        assert "; check row_count: the table has 60 rows" in last_error(ended)
+
+
+def test_every_exit_status_of_an_error_is_here():
+    known = {
+        each.exit_status
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, errors.DshapError)
+    }
+    tested = {
+        int(name.split("_")[1])
+        for name in globals()
+        if name.startswith("test_") and name.split("_")[1].isdigit()
+    }
+    # 11 is of `dshap verify`: tests/test_cli.py
+    assert known - {11} <= tested and {0, 1, 99} <= tested

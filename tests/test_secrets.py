@@ -1,0 +1,281 @@
+"""A password in the environment is nowhere: not in a file, a log or a message of a run, nor of one
+that fails."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from dshap.cli import cli
+from dshap.tables.databases import Database
+from tests.databases import PASSWORD, Server, running_postgresql
+
+WINDOW = 7
+"""Letters in a row that tell a password: a part of it is a leak too."""
+JOB = """
+[job]
+name = "shop"
+store = "build/shop"
+[source]
+kind = "sql"
+uri = "ADDRESS"
+query = "select id, a, b, c from customers"
+key = ["id"]
+features = ["a", "b", "c"]
+[model]
+kind = "import"
+function = "my_secret_model:predict"
+[[explain]]
+name = "reasons"
+value = "marginal"
+background = 5
+[incremental]
+strategy = "digest"
+[[sink]]
+uri = "ADDRESS"
+table = "reasons"
+[[check]]
+kind = "failed_rows"
+error = 0
+"""
+MODEL = """
+import os
+
+def predict(x):
+    if os.environ.get("STOP"):
+        raise KeyboardInterrupt
+    return x[:, 0] * x[:, 1]
+"""
+PLACES = {
+    "duckdb": "duckdb:///shop.duckdb",
+    "sqlite": "sqlite:///shop.sqlite",
+    "postgresql": "postgresql://dshap:{{ env_var(SHOP_PASSWORD) }}@127.0.0.1:PORT/postgres",
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgresql() as started:
+        yield started
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, caplog) -> Iterator[Path]:
+    """The folder of a job, in a process that knows the password and logs everything."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
+    (tmp_path / "my_secret_model.py").write_text(MODEL)
+    yield tmp_path
+    sys.modules.pop("my_secret_model", None)
+
+
+def address_of(kind: str, request: pytest.FixtureRequest) -> str:
+    """The address in a job file."""
+    if kind != "postgresql":
+        return PLACES[kind]
+    server: Server = request.getfixturevalue("server")
+    return PLACES[kind].replace("PORT", str(server.port))
+
+
+def fill(address: str, folder: Path) -> None:
+    """Make the table of customers, and no table of reasons."""
+    uri = address.replace("{{ env_var(SHOP_PASSWORD) }}", quote(PASSWORD, safe=""))
+    for name in ("duckdb", "sqlite"):
+        uri = uri.replace(f"{name}:///", f"{name}:///{folder}/")
+    with Database(uri).connect() as connection, connection.cursor() as cursor:
+        for statement in (
+            "DROP TABLE IF EXISTS customers",
+            "DROP TABLE IF EXISTS reasons",
+            "DROP TABLE IF EXISTS _dshap_runs",
+            "CREATE TABLE customers (id BIGINT, a DOUBLE PRECISION, b DOUBLE PRECISION, "
+            "c DOUBLE PRECISION)",
+            "INSERT INTO customers VALUES "
+            + ", ".join(f"({i}, {i % 7}.5, {i % 5}.25, {i % 3}.0)" for i in range(60)),
+        ):
+            cursor.execute(statement)
+        connection.commit()
+
+
+def windows(secret: str) -> set[str]:
+    return {secret[i : i + WINDOW] for i in range(len(secret) - WINDOW + 1)}
+
+
+TAIL = PASSWORD.partition("@")[2]
+LEAKS = windows(PASSWORD) | windows(quote(PASSWORD, safe="")) | {f"@{TAIL}", f'"{TAIL}"'}
+"""Parts of the password, as it is and as addresses have it; and what libpq takes for a host."""
+
+
+def leaks_in(text: str) -> list[str]:
+    return sorted(each for each in LEAKS if each in text)
+
+
+class Sweep:
+    """Everything that commands said, and the files that they left."""
+
+    def __init__(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+        self.folder = folder
+        self.caplog = caplog
+
+    def run(self, *arguments: str) -> Result:
+        """Carry out a command with all that it can say, and look through it."""
+        result = CliRunner().invoke(cli, list(arguments), catch_exceptions=True)
+        said = [result.stdout, result.stderr, self.caplog.text]
+        if result.exception is not None:
+            said += traceback.format_exception(result.exception)
+        for text in said:
+            assert leaks_in(text) == [], text
+        self.look()
+        return result
+
+    def look(self) -> None:
+        """Look through the bytes of all files, and through what Parquet files hold."""
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        for path in files:
+            assert leaks_in(path.name) == []
+            assert leaks_in(path.read_bytes().decode("utf-8", errors="replace")) == [], path
+            if path.suffix == ".parquet":
+                table = pq.read_table(path)
+                assert leaks_in(str(table.to_pydict())) == [], path
+                assert leaks_in(str(table.schema)) == [], path
+
+
+@pytest.fixture
+def sweep(folder, caplog) -> Sweep:
+    return Sweep(folder, caplog)
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "job.toml").write_text(text)
+
+
+def test_a_password_that_is_written_is_found(folder, caplog):
+    """The search can fail: in a text, in a file, in a compressed column."""
+    assert leaks_in(f"to postgresql://me:{PASSWORD}@host") and leaks_in(quote(PASSWORD))
+    assert leaks_in('could not translate host name "night"')
+    assert leaks_in("the password of every night") == []
+    sweep = Sweep(folder, caplog)
+    sweep.look()
+    compressed = folder / "a.parquet"
+    pq.write_table(pa.table({"a": [PASSWORD] * 100}), compressed, compression="zstd")
+    with pytest.raises(AssertionError):
+        sweep.look()
+    compressed.unlink()
+    (folder / "a.log").write_bytes(b"\xff" + PASSWORD[:-1].encode())
+    with pytest.raises(AssertionError):
+        sweep.look()
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_nights_that_end_well(folder, sweep, kind, request):
+    address = address_of(kind, request)
+    fill(address, folder)
+    write(folder, JOB.replace("ADDRESS", address))
+    assert sweep.run("plan", "job.toml", "-v").exit_code == 0
+    assert sweep.run("job", "job.toml", "--defaults").exit_code == 0
+    first = sweep.run("run", "job.toml", "-v", "--log", "json")
+    assert first.exit_code == 0, first.output
+    assert sweep.run("run", "job.toml", "-v").exit_code == 0
+    for command in ("status", "show", "verify", "runs"):
+        assert sweep.run(command, "build/shop", "--json").exit_code == 0, command
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"from customers": "from no_such_table"}, 2),
+        ({"select id, a, b, c": "select id, a, b, c, 1/0 as d, no_such_column"}, 2),
+        ({'table = "reasons"': 'table = "no_such_schema.reasons"'}, 10),
+        ({'features = ["a", "b", "c"]': 'features = ["a", "b", "z"]'}, 2),
+    ],
+    ids=["table", "column", "sink", "features"],
+)
+def test_nights_that_fail(folder, sweep, kind, changes, status, request):
+    address = address_of(kind, request)
+    fill(address, folder)
+    text = JOB.replace("ADDRESS", address)
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    write(folder, text)
+    ended = sweep.run("run", "job.toml", "-v")
+    assert ended.exit_code == status, ended.output
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        PASSWORD + "x",
+        f"wrong {PASSWORD}",
+        f"{PASSWORD}@{PASSWORD}",
+        f"%{PASSWORD}",
+        f"/{PASSWORD}:",
+    ],
+)
+@pytest.mark.parametrize("is_encoded", [False, True])
+def test_a_server_that_does_not_take_the_password(
+    folder, sweep, server, monkeypatch, password, is_encoded
+):
+    given = quote(password, safe="") if is_encoded else password
+    monkeypatch.setenv("SHOP_PASSWORD", given)
+    write(folder, JOB.replace("ADDRESS", PLACES["postgresql"].replace("PORT", str(server.port))))
+    ended = sweep.run("run", "job.toml", "-v", "--log", "json")
+    assert ended.exit_code == 2, ended.output
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://dshap:{{ env_var(SHOP_PASSWORD) }}@127.0.0.1:1/postgres",
+        "postgresql://dshap:{{ env_var(SHOP_PASSWORD) }}@no-such-host.invalid/postgres",
+        "postgresql+adbc://dshap:{{ env_var(SHOP_PASSWORD) }}@127.0.0.1/postgres",
+        "postgresql://127.0.0.1:1/postgres?user=dshap&password={{ env_var(SHOP_PASSWORD) }}",
+    ],
+)
+def test_a_server_that_is_not_there(folder, sweep, address):
+    write(folder, JOB.replace("ADDRESS", address))
+    for command in ("plan", "run", "job"):
+        ended = sweep.run(command, "job.toml", "-v")
+        assert ended.exit_code in ((0, 2) if command == "job" else (2,)), ended.output
+
+
+@pytest.mark.parametrize("before", ["%", "%4", "50% of "])
+def test_a_password_that_the_driver_quotes(folder, sweep, server, monkeypatch, before):
+    """libpq shows what it cannot decode: here a bare % begins the password."""
+    monkeypatch.setenv("SHOP_PASSWORD", f"{before}{PASSWORD}")
+    place = f"127.0.0.1:{server.port}/postgres?user=dshap&password={{{{ env_var(SHOP_PASSWORD) }}}}"
+    write(folder, JOB.replace("ADDRESS", f"postgresql://{place}"))
+    for command in ("plan", "run"):
+        assert sweep.run(command, "job.toml", "-v").exit_code == 2
+
+
+def test_a_sink_whose_server_went_away(folder, sweep, request):
+    """The cube is done, and the record is written."""
+    address = address_of("duckdb", request)
+    fill(address, folder)
+    gone = "postgresql://dshap:{{ env_var(SHOP_PASSWORD) }}@127.0.0.1:1/postgres"
+    write(folder, JOB.replace("ADDRESS", address, 1).replace("ADDRESS", gone))
+    assert sweep.run("run", "job.toml", "-v").exit_code == 10
+    assert list(folder.glob("build/shop/runs/*/run_results.json"))
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_night_that_is_interrupted_and_finished(folder, sweep, kind, request, monkeypatch):
+    address = address_of(kind, request)
+    fill(address, folder)
+    write(folder, JOB.replace("ADDRESS", address))
+    monkeypatch.setenv("STOP", "1")
+    assert sweep.run("run", "job.toml", "-v").exit_code == 130
+    monkeypatch.delenv("STOP")
+    assert sweep.run("run", "job.toml", "-v").exit_code == 0
