@@ -102,6 +102,33 @@ def test_0_done_and_nothing_to_do(folder):
     assert run().exit_code == 0 and status_of_records() == [0, 0]
 
 
+def test_the_record_of_a_night(folder):
+    """The third: rows that changed and a key that is gone, read, explained, loaded and told."""
+    parser = pytest.importorskip("dbt_artifacts_parser.parser")
+    for _ in range(2):
+        assert run().exit_code == 0
+    with duckdb.connect("shop.duckdb") as shop:
+        shop.execute("update customers set a = 3.5 where id in (5, 6)")
+        shop.execute("delete from customers where id = 7")
+    shown = run().stdout.splitlines()
+    stages = [line for line in shown if line.startswith(("rows read", "sink reasons "))]
+    assert [line.split()[2] for line in stages] == ["59", "2"]
+    assert shown[-2].startswith(
+        "reasons: 59 rows, 0 new, 2 changed, 57 as before, 1 deleted, 0 failed, "
+    )
+    third = read_records(Path("build/shop"))[-1]
+    assert len(parser.parse_run_results_v6(dict(third.content)).results) == 2
+    response = third.explanation("reasons")["adapter_response"]
+    assert response["keys"] == {
+        "new": 0, "changed": 2, "unchanged": 57, "deleted": 1, "failed": 0,
+    }  # fmt: skip
+    assert response["source"]["kind"] == "duckdb" and response["source"]["rows"] == 59
+    assert response["prepared"]["reused"] and response["prepared"]["reason"] is None
+    (sink,) = third.named("sink")
+    assert sink["relation_name"] == f"duckdb:///{folder}/mart.duckdb, reasons"
+    assert sink["adapter_response"]["deleted"] == 1 and sink["timing"]
+
+
 def test_99_nothing_to_do_with_a_code_of_ones_own(folder):
     assert run(JOB, "--skip-code", "99").exit_code == 0
     assert run(JOB, "--skip-code", "99").exit_code == 99

@@ -40,7 +40,7 @@ from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import is_spooled
 from dshap.jobs.stages import StageRecorder
 from dshap.run.session import Session
-from dshap.sinks import RowHistory, SingleRun, load_sink
+from dshap.sinks import RowHistory, SingleRun, Sink, load_sink
 from dshap.tables.snapshot import Snapshot
 
 
@@ -163,7 +163,8 @@ class Pipeline:
         facts = replace(facts, checks=(*first, *judge(others, facts, self.store)))
         if self.reads_once:
             self._tidy(run, facts)
-        return self._over(facts, done.result)
+        result = replace(done.result, stages=tuple(self.progress.stages))
+        return self._over(facts, result)
 
     def _as_of(self, run: RunFolders) -> date | None:
         """The date that {as_of} of a query stood for."""
@@ -217,7 +218,7 @@ class Pipeline:
         sink = table.sink(self.job.explain[0].name, self.job.incremental.deletes)
         name = table.name or sink.label
         started = datetime.now(UTC)
-        facts = SinkFacts(name, sink.explain, "success", started=started, target=sink.label)
+        facts = SinkFacts(name, sink.explain, "success", started=started, target=_target_of(sink))
         cube = self._cube_to_load(sink.explain)
         failed = [each.name for each in checks if each.status == "error"]
         if cube is None:
@@ -288,6 +289,13 @@ class Pipeline:
         for run_id in cubes_of(place)[:-keep]:
             if run_id != current:
                 remove_run(place, run_id)
+
+
+def _target_of(sink: Sink) -> str:
+    """The masked address of a sink's database with its table, or its folder."""
+    if sink.database is None:
+        return sink.label
+    return f"{sink.database.describe()}, {sink.label}"
 
 
 def _source_of(snapshot: Snapshot) -> dict[str, Any]:

@@ -64,8 +64,10 @@ def _row(record: RunRecord) -> tuple[str, ...]:
 
 
 def _word(result: Mapping[str, Any]) -> str:
-    """The name of a result, and how it ended."""
-    name = result["unique_id"].split(".", 2)[2]
+    """The name of a result, with what it is where it is no explanation, and how it ended."""
+    what, _, name = result["unique_id"].split(".", 2)
+    if what != "explanation":
+        name = f"{what} {name}"
     return f"{name} {result['status']}"
 
 

@@ -42,7 +42,9 @@ def test_the_runs_of_a_store(tmp_path):
         ["20261128T031502Z", "0", "0.0", "1,000", "0"],
         ["20261129T031502Z", "not", "over"],
     ]
-    assert "reasons success, mart.reasons success, drift pass, late fail" in lines[1]
+    assert (
+        "reasons success, sink mart.reasons success, check drift pass, check late fail" in lines[1]
+    )
     content = json.loads(CliRunner().invoke(cli, ["runs", str(store), "--json"]).stdout)["runs"]
     assert [each["is_over"] for each in content] == [True, True, False]
     assert content[0]["args"]["dshap"]["exit_status"] == 8
