@@ -40,6 +40,7 @@ TAKEN: list[dict[str, Any]] = [
             ("explain", [{"name": "a", "value": "marginal", "link": "log_odds"}])),
     changed(("design", {"kind": "local", "graph": {"grid": [2, 3]}, "order": 1})),
     changed(("design", {"kind": "ends:Ends"})),
+    changed(("check", [{"kind": "drift", "explain": "observational", "error": 0.9}])),
     changed(("cluster", {"kind": "local", "workers": 2, "memory_limit": "2GiB"})),
     changed(("sink", [{"explain": "observational", "path": "out", "shape": "top_k", "k": 5}])),
 ]  # fmt: skip
@@ -62,6 +63,8 @@ def test_what_is_taken(job):
         ("explain.0.value", "shap"),
         ("cluster", {"kind": "none", "workers": 2}),
         ("desing", {"kind": "auto"}),
+        ("check", [{"kind": "drift", "explain": "observational", "eror": 0.9}]),
+        ("check", [{"kind": "drift", "explain": "observational", "metric": "psi", "error": 1}]),
         ("sink", [{"explain": "observational", "path": "out", "shape": "tall"}]),
     ],
     ids=str,
