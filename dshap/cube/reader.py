@@ -333,7 +333,8 @@ def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
 def read_notes(path: Path) -> dict[str, Any]:
     """name -> a record that the run wrote beside its values.
 
-    The names are "closed_form", "base_value", "pilot", "background", "additivity" and "mse_v".
+    The names are "closed_form", "base_value", "pilot", "background", "carried",
+    "additivity" and "mse_v".
     """
     notes = notes_of(path)
     found = {}  # notes of earlier versions have no seal

@@ -16,15 +16,15 @@ ABSENT = "-"
 
 
 def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """Explanation -> `residual` of each output over finished blocks, with `mse_v` and `pilot`.
+    """Explanation -> `residual` of each output over finished blocks, `mse_v`, `pilot`, `carried`.
 
-    The two are there where the run measured them.
+    The last three are there where the run noted them.
     """
     found = {}
     for name, path in cubes.items():
         notes = read_notes(path)
         residual = largest_residual(path)
-        measured = {key: notes[key] for key in ("mse_v", "pilot") if key in notes}
+        measured = {key: notes[key] for key in ("mse_v", "pilot", "carried") if key in notes}
         found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
 
@@ -40,6 +40,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             lines.append(
                 f"{name}: |Σφ + base value − prediction| at most {max(measured['residual']):.2g}"
             )
+        if "carried" in measured:
+            lines.append(f"{name}: {_carried_text(measured['carried'])}")
         if "forecast_coalitions" in measured.get("pilot", {}):
             pilot = measured["pilot"]
             reached = f"{pilot['relative_error']:.3g}"
@@ -59,6 +61,14 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         ]
         lines.append(f"{name}: MSE_v by players present  {'  '.join(sizes)}")
     return lines
+
+
+def _carried_text(note: Mapping[str, Any]) -> str:
+    """How many rows were carried, and what that makes of the errors of means."""
+    text = f"{note['rows']:,} of {note['of']:,} rows carried from the night before"
+    if "errors_of_means" in note:
+        return f"{text}; errors of means are {note['errors_of_means']}"
+    return text
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -22,6 +22,7 @@ from dshap.engine import DaskExecutor
 from dshap.engine.graph import LoopExecutor
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
+from dshap.report import accuracy, accuracy_lines
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import open_session
@@ -459,3 +460,7 @@ def test_the_note_says_what_was_carried(tmp_path):
     explain(marginal(), rows, tmp_path / "new", design=designs.permutation(D, 120), carried=carried)
     note = json.loads(open_cube(tmp_path / "new").attrs["carried"])
     assert note["rows"] == 693 and note["of"] == 700 and "upper bounds" in note["errors_of_means"]
+    shown = "\n".join(accuracy_lines(accuracy({"reasons": tmp_path / "new"})))
+    assert (
+        "reasons: 693 of 700 rows carried from the night before; errors of means are upper" in shown
+    )
