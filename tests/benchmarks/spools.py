@@ -6,7 +6,7 @@ n rows × 20 columns (a key, 17 numbers, a text, a day).  "plain" is the loop th
 groups synced to the disk, rows counted, keys searched for repeats, the snapshot.  The two take
 turns; seconds are medians of three.
 
-Usage: python -m tests.benchmarks.spools [--tiny] [--rows N] [--json OUT]
+Usage: python -m tests.benchmarks.spools [--tiny] [--rows N] [--only KIND] [--json OUT]
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.databases import programs, running_postgresql
 
 N_NUMBERS = 17
 DAY = datetime.date(2026, 11, 27)
+KINDS = ("duckdb", "sqlite", "postgresql")
 QUERY = "SELECT * FROM t"
 NUMBERS = {
     "duckdb": "range({last} + 1) AS n(i)",
@@ -136,6 +137,7 @@ def main() -> None:
     )
     parser.add_argument("--tiny", action="store_true", help="5,000 rows, to see that it runs")
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--only", choices=KINDS, help="one database")
     parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
     given = parser.parse_args()
     n_rows = 5_000 if given.tiny else given.rows
@@ -144,6 +146,8 @@ def main() -> None:
     found = []
     with tempfile.TemporaryDirectory() as name, databases(Path(name)) as chosen:
         for database in chosen:
+            if given.only not in (None, database.kind):
+                continue
             fill(database, n_rows)
             for what in ("query", "table"):
                 own = measured(database, what, n_rows, Path(name))
