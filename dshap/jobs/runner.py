@@ -53,6 +53,7 @@ from dshap.run.identity import NUMERICS_VERSION, settle
 from dshap.run.quality import Note
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
+from dshap.sinks import CubeFacts, check_sink
 from dshap.tables import (
     Census,
     MissingValues,
@@ -235,6 +236,17 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan
     )
     plan = settled.plan(reader, open_source(value.data) if reads_data(value) else None)
     check_quality(explain, plan, reader)
+    facts = CubeFacts(
+        reader.key_dtypes,
+        value.players.names,
+        value.link.outputs(value.model.output_names),
+        plan.n_replicates > 0,
+        job.keeps_columns,
+        is_of_texts=job.is_of_texts,
+    )
+    for sink in (table.sink(job.explain[0].name) for table in job.sink):
+        if sink.explain == explain.name:
+            check_sink(sink, facts)
     return plan
 
 

@@ -46,9 +46,10 @@ from dshap.jobs.models import (
     XGBoostTable,
 )
 from dshap.jobs.paths import PicturePath, StorePath
-from dshap.jobs.sinking import SinkTable, check_sinks
+from dshap.jobs.sinking import SinkTable, check_sink_names, check_sinks
 from dshap.jobs.spooled import CsvTable, SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
+from dshap.sinks import CubeFacts
 from dshap.tables.sources import READERS
 
 
@@ -315,6 +316,7 @@ class Job(Table):
         self._check_incremental()
         check_checks(self.check, {explain.name: explain for explain in self.explain})
         check_sinks(self.sink, [explain.name for explain in self.explain])
+        check_sink_names(self.sink, self._named_facts)
         return self
 
     def _check_incremental(self) -> None:
@@ -387,6 +389,16 @@ class Job(Table):
     def keeps_columns(self) -> bool:
         """Whether cubes keep the explained columns: as asked for, and where a sink has their values."""
         return bool(self.run.keep_rows) or any(sink.has_values for sink in self.sink)
+
+    @property
+    def _named_facts(self) -> CubeFacts:
+        """The facts about cubes that the job file names; features only where players are columns."""
+        source = dict(self.source)
+        features = tuple(source.get("features") or ())
+        if any(explain.players for explain in self.explain):
+            features = ()
+        keys = dict.fromkeys(source.get("key") or (), "int64")
+        return CubeFacts(keys, features, ("",), is_of_texts=self.is_of_texts)
 
     @property
     def is_incremental(self) -> bool:

@@ -13,6 +13,7 @@ from dshap.core.errors import unknown_name
 from dshap.jobs.fields import Count
 from dshap.jobs.kinds import Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
+from dshap.sinks import CubeFacts, check_sink
 from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
 
 
@@ -117,6 +118,21 @@ def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
             f"two [[sink]] load into {' '.join(filter(None, twice[0]))}: give each a table of its "
             "own"
         )
+
+
+def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
+    """Check sinks against the keys and features that a job file names, before anything is read.
+
+    A sink of a connection profile, which is another file, is checked when the job is planned.
+
+    Raises
+    ------
+    InputError
+        Rows without a key, or a name that the database does not take.
+    """
+    for each in sinks:
+        if each.connection is None:
+            check_sink(each.sink(), facts)
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:

@@ -308,6 +308,7 @@ def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
 def note_gone(load: TableLoad, choice: LoadChoice) -> int:
     """Keep the keys of the target that are in the cube no more, in a temporary table; count them.
 
+    Lines without a run are of the user, and are let alone.
     Keys that are marked already are left out where keys are marked.
     """
     if load.sink.deletes == "keep":
@@ -329,7 +330,7 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
         having = f" HAVING {marked} IS NULL OR {marked} < MAX({run})"
     session.run(
         f"CREATE TEMPORARY TABLE {dialect.quoted(GONE)} AS SELECT {keys}, MAX({run}) AS {run} "
-        f"FROM {load.table} AS t WHERE {which} GROUP BY {keys}{having}"
+        f"FROM {load.table} AS t WHERE {run} IS NOT NULL AND {which} GROUP BY {keys}{having}"
     )
     ((n_gone,),) = session.rows(f"SELECT COUNT(*) FROM {dialect.quoted(GONE)}")
     return int(n_gone)
@@ -338,10 +339,13 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
 def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
     """Delete what the staged lines replace, and remove or mark the lines of keys that are gone."""
     keeps_none = choice.chosen is None and load.sink.deletes == "remove"
-    if keeps_none and load.sink.write != "append":
+    if load.sink.write == "replace":
         load.session.run(f"DELETE FROM {load.table}")
         return
-    if load.sink.deletes == "remove":
+    if keeps_none and load.sink.write == "delete_insert":
+        run = load.dialect.quoted(RUN_ID)
+        load.session.run(f"DELETE FROM {load.table} WHERE {run} IS NOT NULL")
+    elif load.sink.deletes == "remove":
         gone = load.among(load.keys, GONE, is_typed=True)
         load.session.run(f"DELETE FROM {load.table} WHERE {gone}")
     names = load.keys

@@ -9,7 +9,8 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.jobs import parse_job
 from dshap.jobs.reading import read_job_file
-from tests.jobs.job_files import changed, write_job
+from dshap.jobs.runner import plan_job
+from tests.jobs.job_files import changed, small_table, write_job
 
 SINK = {"explain": "observational", "uri": "duckdb:///shop.duckdb", "table": "mart.reasons"}
 
@@ -112,6 +113,31 @@ def test_deletes_follow_the_nights():
     assert job_of(SINK | {"deletes": "keep"}).sink[0].sink(deletes="mark").deletes == "keep"
     replaced = job_of(SINK | {"write": "replace"}).sink[0]
     assert replaced.sink(deletes="mark").deletes == "remove"
+
+
+PAST = "postgresql://me@host/db"
+
+
+def test_names_that_the_database_does_not_take_are_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(InputError, match="names of postgresql have at most 63 bytes"):
+        job_of(SINK | {"uri": PAST, "table": "t" * 64})
+    with pytest.raises(InputError, match="at most 63 bytes, and 'phi_x"):
+        job_of(SINK | {"uri": PAST}, **{"source.features": ["x" * 60, "y"]})
+    job_of(SINK | {"uri": PAST, "shape": "long"}, **{"source.features": ["x" * 60, "y"]})
+    with pytest.raises(InputError, match=r"give \[source\] key"):
+        job_of(SINK, **{"source.key": None})
+
+
+def test_names_that_the_table_alone_tells_are_refused_while_planning(tmp_path):
+    """The features are left out: they are the columns of the table."""
+    frame = small_table().rename(columns={"hum": "humidity " * 7})
+    frame.to_parquet(tmp_path / "table.parquet")
+    changes = [("source.features", None), ("source.path", str(tmp_path / "table.parquet"))]
+    changes += [("model.lengthscale", 1.0)]
+    job = parse_job(changed(("sink", [SINK | {"uri": PAST}]), *changes))
+    with pytest.raises(InputError, match=r"\[\[sink\]\] mart.reasons: names of postgresql"):
+        plan_job(job)
+    plan_job(parse_job(changed(("sink", [SINK]), *changes)))
 
 
 def test_two_sinks_of_one_table():

@@ -250,6 +250,47 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
     assert ordered(run(database, f"SELECT {chosen} FROM t")) == ordered(wanted)
 
 
+def test_lines_of_the_user_stay_unless_their_key_is_loaded(database, nights):
+    """A table that was there before, with a primary key and lines that no run has written."""
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, first.path, first, JOB)
+    names = ", ".join(f'"{name}" {kind}' for name, kind in _columns_of(database, "t").items())
+    made = f"CREATE TABLE t ({names}, PRIMARY KEY (id, shop))"
+    run(database, "DROP TABLE t", "DROP TABLE _dshap_runs", made)
+    key = next(iter(second.rows))
+    for each in (key, (-5, "mine")):
+        run(database, f"INSERT INTO t (id, shop) VALUES ({each[0]}, '{_sql(each[1])}')")
+    for night in (first, second, nights[1][3]):
+        load_sink(replace(sink, rows="all"), night.path, night, JOB)
+        there = [line for line in run(database, "SELECT * FROM t") if line[1] != "mine"]
+        assert ordered(there) == ordered(lines_of(sink, night))
+        assert len(run(database, "SELECT 1 FROM t WHERE shop = 'mine'")) == 1
+
+
+def _columns_of(database: Database, table: str) -> dict[str, str]:
+    with database.connect() as connection:
+        return LoadSession(connection, dialect_of(database.kind)).columns(Place("", table))
+
+
+def _sql(text: str) -> str:
+    return text.replace("'", "''")
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_a_connection_profile_in_place_of_an_address(tmp_path, nights, kind):
+    """The same sink by ADBC's own profile."""
+    options = {"duckdb": "path", "sqlite": "uri"}
+    profile = tmp_path / "warehouse.toml"
+    profile.write_text(
+        f'profile_version = 1\ndriver = "{kind}"\n[Options]\n{options[kind]} = "{tmp_path}/w"\n'
+    )
+    sink = Sink("reasons", Database(connection=str(profile)), table="t", shape="long")
+    for night in nights[1][:2]:
+        load_sink(sink, night.path, night, JOB)
+        assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+
+
 def test_two_jobs_with_one_table_are_refused(database, nights):
     night = nights[1][0]
     sink = Sink("reasons", database, table="t")
@@ -414,8 +455,7 @@ def test_the_first_load_makes_the_types_that_the_dialect_has(database, nights):
     load_sink(sink, night.path, night, JOB)
     schema = table_schema("top_k", FACTS)
     dialect = dialect_of(database.kind)
-    with database.connect() as connection:
-        found = LoadSession(connection, dialect).columns(Place("", "t"))
+    found = _columns_of(database, "t")
     assert list(found) == schema.names
     families = {name: family_of(sql_type) for name, sql_type in found.items()}
     assert families == {each.name: family_of(dialect.types[each.type]) for each in schema}
