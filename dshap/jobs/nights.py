@@ -149,8 +149,8 @@ class Night:
 
     def _incremental(self, job: Job, snapshot: Snapshot) -> NightResult:
         """Write a whole cube for each explanation, unless nothing has changed."""
-        create_night_store(self.store, self.job)
         tonight = self._digests(job)
+        create_night_store(self.store, self.job)
         before = self._newest()
         if before is None:
             changes = Changes.between(tonight, None)

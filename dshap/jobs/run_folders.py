@@ -8,6 +8,7 @@ its parts, where these are whole.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -87,9 +88,12 @@ class RunFolders:
             shutil.rmtree(folder, ignore_errors=True)
 
     def drop(self) -> None:
-        """Remove all of the run."""
+        """Remove all of the run, and the folders above that are empty then, the store too."""
         self.drop_rows()
         shutil.rmtree(self.record, ignore_errors=True)
+        for folder in (self.parts.parent, self.keys.parent, self.record.parent, self.store):
+            with contextlib.suppress(OSError):  # it is not there, or holds something else
+                folder.rmdir()
 
 
 def runs_in_store(store: Path) -> list[RunFolders]:

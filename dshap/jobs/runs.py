@@ -31,9 +31,9 @@ def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
     InputError
         There is no store of a job.
     """
-    if read_job(store) is None:
-        raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
     records = read_records(store)
+    if not records and read_job(store) is None:
+        raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
     if not records:
         return ["no run is recorded"], {"runs": []}
     lines = [_cells(HEADS), *(_cells(_row(record)) for record in records)]

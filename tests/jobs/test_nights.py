@@ -22,6 +22,7 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, run_recorded
 from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import exit_status
+from dshap.jobs.runs import runs_summary
 from tests.jobs.job_files import to_toml
 
 FEATURES = ["a", "b", "c", "d"]
@@ -270,6 +271,7 @@ def test_a_stale_source_does_nothing(shop):
     freshness = {"column": "loaded_at", "error_after": "48h"}
     stale = shop.night(source={**source, "freshness": freshness})
     assert exit_status(stale.facts) == 9 and stale.record.exists()
+    assert len(runs_summary(shop.folder / "store")[1]["runs"]) == 1
     assert not (shop.folder / "store" / "parts").exists() or not os.listdir(
         shop.folder / "store" / "parts"
     )
@@ -290,6 +292,14 @@ def test_a_refused_night_leaves_the_one_before(shop):
     shop.table = good
     shop.put()
     assert not shop.night().facts.has_work
+
+
+def test_a_first_night_that_is_refused_leaves_nothing(shop):
+    shop.table = pd.concat([shop.table, shop.table.iloc[:2]])
+    shop.put()
+    with pytest.raises(InputError, match="key"):
+        shop.night()
+    assert not (shop.folder / "store").exists()
 
 
 def test_stores_of_one_cube_and_of_nights_are_not_mixed(shop):

@@ -52,6 +52,17 @@ def test_rows_go_and_the_record_stays(tmp_path):
     assert runs_in_store(tmp_path) == []
 
 
+def test_the_first_run_that_is_dropped_leaves_nothing(tmp_path):
+    store = tmp_path / "store"
+    run = begun(store)
+    run.parts.mkdir(parents=True)
+    run.drop()
+    assert not store.exists()
+    (store / "reasons").mkdir(parents=True)
+    begun(store).drop()
+    assert [path.name for path in store.iterdir()] == ["reasons"]
+
+
 def test_other_folders_are_no_runs(tmp_path):
     (tmp_path / "runs" / "notes").mkdir(parents=True)
     assert runs_in_store(tmp_path) == []
