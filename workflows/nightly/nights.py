@@ -42,7 +42,7 @@ def main() -> None:
         print(f"\n# {night}")
         if night.startswith("5 %"):
             run("python", "shop.py", "trade", str(BUILD))
-        run("dshap", "run", "reasons.toml", "-q")
+        run("dshap", "run", "reasons.toml")
     run("dshap", "runs", str(BUILD / "churn"))
     print(f"\n-- the three strongest reasons of five customers{REASONS}")
     with duckdb.connect(str(BUILD / "shop.duckdb"), read_only=True) as shop:
