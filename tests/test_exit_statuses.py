@@ -158,6 +158,24 @@ def test_2_bad_input(folder, old, new):
     assert status_of_records() == [] and not list(folder.glob("build/shop/parts/*"))
 
 
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        (
+            'uri = "duckdb:///mart.duckdb"\ntable = "_dshap_runs"',
+            "is the table of dshap's own loads",
+        ),
+        (f'uri = "postgresql://me@127.0.0.1:1/db"\ntable = "{"r" * 64}"', "63"),
+    ],
+)
+def test_2_a_sink_that_cannot_be_loaded_is_refused_before_rows_are_explained(folder, sink, said):
+    text = JOB.replace('uri = "duckdb:///mart.duckdb"\ntable = "reasons"', sink)
+    assert text != JOB
+    refused = run(text)
+    assert refused.exit_code == 2 and said in last_error(refused), refused.output
+    assert not list(folder.glob("build/shop/reasons/*")) and status_of_records() == []
+
+
 def test_3_does_not_fit(folder):
     result = run(JOB + '[run]\nmemory_limit = "100MB"\n')
     assert result.exit_code == 3 and "memory_limit" in last_error(result)
