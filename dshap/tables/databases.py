@@ -55,6 +55,13 @@ _LOCKED_HINT = (
 )
 
 
+_MISMATCH = re.compile(r"\[SQLite\] Type mismatch", re.IGNORECASE)
+_MISMATCH_HINT = (
+    "; a column of SQLite has the type of its first 65,536 values: cast it in [source] query, and "
+    "where it begins with missing values, ORDER BY column IS NULL"
+)
+
+
 @dataclass(frozen=True)
 class Database:
     """A database that a job file names by an address or by an ADBC connection profile.
@@ -177,6 +184,21 @@ def masking(database: Database) -> Iterator[None]:
         raise raised from None
 
 
+def batches_from(database: Database, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an open result; what fails on the way becomes a `DatabaseError`.
+
+    Arrow raises that as an OSError, which is told apart here from those of files that are written.
+    """
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except OSError as error:
+            raise _masked_error(database, _words(error)) from None
+        yield batch
+
+
 def file_of(uri: str) -> str:
     """The path in duckdb:///relative and duckdb:////absolute; after two slashes it counts too."""
     path = uri.partition("://")[2]
@@ -254,6 +276,8 @@ def _masked_error(database: Database, words: str) -> DatabaseError:
         words = re.sub("|".join(map(re.escape, secrets)), MASK, words)
     if _LOCKED.search(words):
         words += _LOCKED_HINT
+    if _MISMATCH.search(words):
+        words += _MISMATCH_HINT
     return DatabaseError(f"{database.describe()}: {words}")
 
 

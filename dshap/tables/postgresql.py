@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from dshap.core.errors import DatabaseError
-from dshap.tables.databases import Database
+from dshap.tables.databases import Database, batches_from
 from dshap.tables.streams import Piece, RowStream
 
 READER_PAGES = 1_000
@@ -72,7 +72,7 @@ def open_table_of_postgresql(
                 reader = _reader(database, snapshot, table)
                 connections.append(stack.enter_context(reader))
         pieces: list[Piece] = [
-            partial(_batches, each, f"SELECT {select or 1} FROM {table}{where}")
+            partial(_batches, database, each, f"SELECT {select or 1} FROM {table}{where}")
             for each, where in zip(connections, page_ranges(n_pages, len(connections)), strict=True)
         ]
         yield RowStream(schema, pieces, n_rows, {"readers": len(pieces)})
@@ -174,11 +174,11 @@ def _reader(database: Database, snapshot: str, table: str) -> Iterator[Any]:
 
 
 @contextmanager
-def _batches(connection: Any, statement: str) -> Iterator[Any]:
+def _batches(database: Database, connection: Any, statement: str) -> Iterator[Any]:
     """Open the batches of a statement: one stream a connection."""
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        yield cursor.fetch_record_batch()
+        yield batches_from(database, cursor.fetch_record_batch())
 
 
 def _value(cursor: Any, statement: str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dshap.core.errors import InputError
-from dshap.tables.databases import Database
+from dshap.tables.databases import Database, batches_from
 from dshap.tables.postgresql import open_table_of_postgresql, quoted_name
 from dshap.tables.streams import RowStream, in_one_piece
 
@@ -124,7 +124,9 @@ def open_query(
                 cursor.adbc_statement.set_options(**options)
             cursor.execute(statement, values or None)
             reader = cursor.fetch_record_batch()
-            yield RowStream(reader.schema, in_one_piece(reader), n_rows, {"readers": 1})
+            yield RowStream(
+                reader.schema, in_one_piece(batches_from(database, reader)), n_rows, {"readers": 1}
+            )
 
 
 def _count(cursor: Any, query: Query, kind: str) -> int | None:

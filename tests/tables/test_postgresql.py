@@ -223,6 +223,18 @@ def test_a_table_that_is_not_there_is_named_by_the_database(database):
     assert raised.value.sqlstate == "42P01"
 
 
+def test_a_row_that_fails_on_the_way_is_told_by_the_database_and_leaves_nothing(database, tmp_path):
+    query = Query(query="SELECT 1 / (900000 - i) AS x FROM generate_series(1, 1000000) AS r(i)")
+    with pytest.raises(DatabaseError, match=r"dshap:\*\*\*@.*division by zero"):
+        spool_database(database, query, tmp_path / "parts", DAY, SpoolRules(), print)
+    assert not (tmp_path / "parts").exists()
+    run(database, "CREATE VIEW mart.wrong AS SELECT 1 / (39000 - id) AS x FROM mart.customers")
+    with pytest.raises(DatabaseError, match="division by zero"):
+        spool_database(
+            database, Query(table="mart.wrong"), tmp_path / "parts", DAY, SpoolRules(), print
+        )
+
+
 def test_a_query_streams_with_the_day_in_it(database):
     query = Query(query="SELECT id, {as_of} AS day FROM mart.customers, generate_series(1, 40)")
     with open_query(database, query, DAY) as stream:

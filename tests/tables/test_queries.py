@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import sqlite3
 
 import pytest
 
-from dshap.core.errors import InputError
+from dshap.core.errors import DatabaseError, InputError
 from dshap.tables.databases import Database
 from dshap.tables.queries import Query, open_query, quoted
 from tests.databases import batches_of
@@ -47,6 +49,25 @@ def test_what_is_read_is_named_once():
             Query(**given)
     with pytest.raises(InputError, match=r"\{as_of\} stands in quotes, and is a DATE already"):
         Query(query="SELECT * FROM t WHERE a <= '{as_of}'")
+
+
+@pytest.mark.parametrize("later", [1.5, "word"])
+def test_a_column_of_sqlite_with_values_of_another_kind_is_told(tmp_path, later):
+    """The driver gives a column the type of its first batch."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(1,)] * 70_000 + [(later,)])
+        connection.commit()
+    database = Database(f"sqlite:///{tmp_path}/shop.db")
+    message = r"expected INT64 but got .*: cast it in \[source\] query"
+    with (
+        open_query(database, Query(table="t"), DAY) as stream,
+        pytest.raises(DatabaseError, match=message),
+    ):
+        batches_of(stream)
+    cast = Query(query="SELECT CAST(a AS REAL) AS a FROM t")
+    with open_query(database, cast, DAY) as stream:
+        assert sum(batch.num_rows for batch in batches_of(stream)) == 70_001
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
