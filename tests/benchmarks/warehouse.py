@@ -131,8 +131,7 @@ def main() -> None:
                 f"{each.again:>10.2f}{each.share:>8.2f}"
             )
             found.append(asdict(each) | {"share": each.share})
-    if given.json:
-        write_json(given.json, found)
+    write_json(given.json, {"loads": found})
 
 
 if __name__ == "__main__":
