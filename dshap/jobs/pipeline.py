@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import DshapError, SinkError, StaleSourceError
-from dshap.cube import current_of, is_finished, read_job, read_run, remove_run
+from dshap.cube import current_of, is_finished, mark_finished, read_job, read_run, remove_run
 from dshap.cube import runs_of as cubes_of
 from dshap.engine import Progress
 from dshap.jobs.checks import judge, refuse_unknown_runs
@@ -162,7 +162,7 @@ class Pipeline:
         others = [check for check in self.job.check if not check.blocks_sinks]
         facts = replace(facts, checks=(*first, *judge(others, facts, self.store)))
         if self.reads_once:
-            self._tidy(run, facts)
+            self._tidy(facts)
         result = replace(done.result, stages=tuple(self.progress.stages))
         return self._over(facts, result)
 
@@ -269,8 +269,11 @@ class Pipeline:
         run = read_run(cube) or {}
         return SingleRun(made_by(self.store, explain, done.run_id), str(run["method"]))
 
-    def _tidy(self, run: RunFolders, facts: RunFacts) -> None:
-        """Remove the rows and cubes of runs beyond `keep_runs`, once every sink is loaded."""
+    def _tidy(self, facts: RunFacts) -> None:
+        """List what the store holds beside its cubes; once every sink is loaded, remove the rows and
+        cubes of runs beyond `keep_runs`."""
+        if self.job.is_incremental and read_job(self.store) is not None:
+            mark_finished(self.store, [])
         if any(each.status == "error" for each in facts.sinks):
             return
         keep = self.job.job.keep_runs
