@@ -131,6 +131,7 @@ def results_of(result: Result) -> list[str]:
     return lines[1:table]
 
 
+@pytest.mark.slow
 def test_run_show_status_verify_and_a_second_run(folder):
     first = run_job(folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=())
     assert first.exit_code == 0, first.output
@@ -163,6 +164,7 @@ def test_run_show_status_verify_and_a_second_run(folder):
     assert dshap_("show", "out.zarr/interventional").exit_code == 0  # a cube alone
 
 
+@pytest.mark.slow
 def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
     result = run_job(folder, options=("--json", "-q"))
     content = json.loads(result.stdout)
@@ -224,6 +226,7 @@ def test_a_plan_says_what_the_table_lacks(folder):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_table_of_stages(folder):
     """At the end of what is shown, and the same numbers in JSON."""
     changes = ("explain.0.quality_rows", 20), ("model.holdout", 0.3)
@@ -266,6 +269,7 @@ def test_the_table_of_stages(folder):
     )
 
 
+@pytest.mark.slow
 def test_settings(folder):
     """--set changes the job as if the file said so; the file stays."""
     path = write_job(folder, JOB)
@@ -317,6 +321,7 @@ def test_the_synthetic_workflow_is_planned(folder):
     assert untouched_names == ["my_models.py", "table.parquet"]
 
 
+@pytest.mark.slow
 def test_a_classifier_and_any_function_by_regression(folder):
     table = small_table()
     table["y"] = (table.y > 50.0).astype(int)
@@ -368,6 +373,7 @@ def test_a_sample_for_quality_that_is_too_large(folder, monkeypatch):
     untouched(folder)
 
 
+@pytest.mark.slow
 def test_explanations_can_be_added_to_a_store(folder):
     assert run_job(folder).exit_code == 0
     before = tree(folder / "out.zarr")
@@ -410,6 +416,7 @@ def test_bad_input(folder, changes, said):
     untouched(folder)
 
 
+@pytest.mark.slow
 def test_a_picture_without_matplotlib_is_refused_before_the_fit(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     refused(run_job(folder, ("report", {"picture": "a.png"})), 2, 'pip install "dshap[report]"')
@@ -430,6 +437,7 @@ def warned(result: Result, status: int, *said: str) -> None:
     assert result.output.index("cube: ") < result.output.index("dshap: warning")
 
 
+@pytest.mark.slow
 def test_a_report_that_fails_hides_no_results(folder, monkeypatch):
     picture = str(folder / "a.png")
     for _ in range(2):  # the second time the job is finished
@@ -489,6 +497,7 @@ def test_json_has_no_nan_and_no_infinity(folder):
         strict_json(dshap_(command, "out.zarr", "--json").stdout)
 
 
+@pytest.mark.slow
 def test_bad_rows(folder):
     table = small_table()
     table.loc[[3, 4, 9], "temp"], table.loc[9, "hum"] = np.nan, np.inf
@@ -530,6 +539,7 @@ def test_no_new_rows_are_no_mistake(folder):
     assert not (folder / "out.zarr").exists()
 
 
+@pytest.mark.slow
 def test_a_constant_column_has_attribution_zero(folder):
     table = small_table()
     table["hum"] = 4.0
@@ -541,6 +551,7 @@ def test_a_constant_column_has_attribution_zero(folder):
         ).all()
 
 
+@pytest.mark.slow
 def test_a_store_with_another_run_is_left_alone(folder):
     assert run_job(folder).exit_code == 0
     before = tree(folder / "out.zarr")
@@ -583,6 +594,7 @@ def test_a_job_that_does_not_fit(folder):
     assert not (folder / "out.zarr").exists()
 
 
+@pytest.mark.slow
 def test_a_job_that_is_running(folder):
     with Workspace(folder / "out.zarr"):
         refused(run_job(folder), 6, "locked by a running job")
@@ -593,6 +605,7 @@ def test_a_job_that_is_running(folder):
         assert dshap_("show", "out.zarr").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_failing_predict_function_names_block_and_key(folder):
     table = small_table()
     table.loc[150, "temp"] = 99.0
@@ -622,6 +635,7 @@ def test_several_outputs_are_shown_side_by_side(folder):
     )
 
 
+@pytest.mark.slow
 def test_changed_values_are_found(folder):
     assert run_job(folder).exit_code == 0
     (folder / "out.zarr" / "observational" / "prediction" / "c" / "0" / "0").unlink()
@@ -632,6 +646,7 @@ def test_changed_values_are_found(folder):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_job", [False, True])
 def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     """A value, a name, the model, a cube's metadata: named, status 7; then the same run, or --job,
@@ -669,6 +684,7 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     assert dshap_("verify", "out.zarr", "--repair").exit_code == 0 and tree(store) == before
 
 
+@pytest.mark.slow
 def test_a_repair_needs_the_job_of_the_store_and_its_lock(folder):
     assert run_job(folder, ("job.store", "other.zarr")).exit_code == 0
     assert run_job(folder, ("job.store", "out.zarr")).exit_code == 0
@@ -685,6 +701,7 @@ def test_a_repair_needs_the_job_of_the_store_and_its_lock(folder):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["status", "show", "verify"])
 def test_a_store_of_another_hand(folder, command):
     assert run_job(folder).exit_code == 0
@@ -852,6 +869,7 @@ def test_a_model_that_workers_of_others_lack_is_named(folder, request):
     refused(dshap_("run", write_job(jobs, job)), 2, *said)
 
 
+@pytest.mark.slow
 def test_rows_are_a_data_frame_away(folder):
     """The store opens as plain xarray, without this library."""
     import xarray as xr
@@ -898,6 +916,7 @@ COMMANDS = "\\u001b[2J\\u0007\\u202e"
 """Of a terminal, as TOML writes them: clear it, ring its bell, turn the order of letters."""
 
 
+@pytest.mark.slow
 def test_no_name_of_anybody_moves_the_cursor(folder):
     """Columns, keys, categories, outputs, the job and its units."""
     odd = json.loads(f'"{COMMANDS}"')
@@ -920,6 +939,7 @@ def test_no_name_of_anybody_moves_the_cursor(folder):
     assert r"hr\x1b[2J\x07\u202e" in results[0].stdout and (folder / "ranking.png").exists()
 
 
+@pytest.mark.slow
 def test_verify_of_a_store_without_its_state(folder):
     """There is nothing to check it against: exit status 11, where nothing was said and the status
     was 0."""

@@ -137,6 +137,7 @@ def test_few_coalitions_are_no_worse_than_orders(game, d, budget):
     assert off[0] < 1.05 * off[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("d", [23, 24, 47, 48, 64, 65])
 @pytest.mark.parametrize("game", GAMES)

@@ -193,6 +193,7 @@ def test_samples_of_lime(draw):
         assert sizes.argmax() == 5
 
 
+@pytest.mark.slow
 def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path):
     pytest.importorskip("matplotlib")
     methods = image_methods(study, SHAPE)
@@ -221,6 +222,7 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
         assert_allclose(cubes[name].attribution, cubes["exact"].attribution, atol=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(12, 12, 1), (28, 28, 1), (16, 8, 3)])
 def test_no_method_of_images_takes_more_than_its_budget(size):
     n_columns = int(np.prod(size))
@@ -461,6 +463,7 @@ def test_logits_stand_where_their_texts_do():
         assert_allclose(found, network(torch.as_tensor(rows)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_methods_share_their_values(study, tmp_path):
     """No mix of a row is computed twice, and attributions are those of values that are not kept."""
     kept, alone = value_of(study, study.players, KeptMarginal), value_of(study, study.players)

@@ -159,6 +159,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in OF_LIBRARIES
 
 
+@pytest.mark.slow
 def test_no_test_reaches_into_a_private_name():
     found = {
         path.relative_to(TESTS).as_posix(): list(reached(path.read_text()))

@@ -364,6 +364,7 @@ def test_a_mistake_is_one_line(where, option, wrong, empty_folder, monkeypatch):
     assert not any(empty_folder.iterdir())  # nothing is left where a store was to be
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", sorted(PLACES))
 def test_the_arguments_that_are_no_mistake_are_taken(where, tmp_path, monkeypatch):
     """Else a function that refuses everything would pass."""
@@ -504,8 +505,8 @@ WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
-        "unknown command 'rnu'; did you mean 'run'? Allowed: job, plan, run, schema, show, status, "
-        "verify.",
+        "unknown command 'rnu'; did you mean 'run'? Allowed: job, plan, run, runs, schema, show, "
+        "status, verify.",
     ),
     "an option before the command": Typed(
         "-q run job.toml",
@@ -516,7 +517,7 @@ ON_THE_COMMAND_LINE = {
     "no such option": Typed(
         "show out.zarr --jason",
         "show: unknown option '--jason'; did you mean '--json'? Allowed: --help, --json, --quiet, "
-        "--verbose.",
+        "--run, --verbose.",
     ),
     "no job": Typed("run", f"run: missing argument 'JOB.toml'; {WRITE_RUN}"),
     "two jobs": Typed("run a.toml b.toml", f"run: got unexpected extra argument (b.toml); {WRITE_RUN}"),

@@ -90,6 +90,7 @@ def test_one_player_by_permutation():
         assert n_replicates == 0 or (cube.std_error == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [np.ones((5, 3)), np.ones((1, 3))])
 def test_data_of_no_spread_have_no_conditional_normal(rows):
     others = np.random.default_rng(0).normal(size=(2, 3))

@@ -86,6 +86,7 @@ def test_every_exit_status_of_a_run_has_a_line():
 # cron
 
 
+@pytest.mark.slow
 def test_the_line_of_cron_is_run_by_sh(folder):
     """With the environment that cron gives, and the assignments of the table as cron reads them."""
     named, line = cron_table(here((SCHEDULES / "crontab").read_text(), folder))

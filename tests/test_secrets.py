@@ -176,6 +176,7 @@ def test_a_password_that_is_written_is_found(folder, caplog):
         sweep.look()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLACES)
 def test_nights_that_end_well(folder, sweep, kind, request):
     address = address_of(kind, request)
@@ -190,6 +191,7 @@ def test_nights_that_end_well(folder, sweep, kind, request):
         assert sweep.run(command, "build/shop", "--json").exit_code == 0, command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLACES)
 @pytest.mark.parametrize(
     ("changes", "status"),
@@ -270,6 +272,7 @@ def test_a_sink_whose_server_went_away(folder, sweep, request):
     assert list(folder.glob("build/shop/runs/*/run_results.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLACES)
 def test_a_night_that_is_interrupted_and_finished(folder, sweep, kind, request, monkeypatch):
     address = address_of(kind, request)

@@ -50,6 +50,7 @@ def test_one_changed_import(predict, tables):
     np.testing.assert_array_equal(ours.data, rows)
 
 
+@pytest.mark.slow
 def test_shap_maskers_and_links_are_taken(tables):
     """shap links the expectation too where it is told not to linearize; its logit is known by its
     name."""
@@ -119,6 +120,7 @@ def ensembles(rows, y):
     yield ensemble.RandomForestRegressor(5, random_state=0).fit(rows, y)
 
 
+@pytest.mark.slow
 def test_a_tree_ensemble_needs_no_masker(tables):
     """shap's own TreeExplainer without data: the same numbers in the same shapes, by both calls."""
     rows = tables[0]

@@ -30,6 +30,7 @@ class Counted:
         return x[:, 0] * x[:, 1]
 
 
+@pytest.mark.slow
 def test_a_run_whose_blocks_all_fail_alike_stops(rows, tmp_path):
     """It went through all 782 blocks."""
     model, store = Counted(), tmp_path / "cube.zarr"

@@ -55,6 +55,7 @@ ARROW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ARROW.values(), ids=ARROW)
 def test_what_speaks_arrow_is_rows(made, value, frame):
     """Columns by name, in the order of the model; a key too."""
@@ -64,6 +65,7 @@ def test_what_speaks_arrow_is_rows(made, value, frame):
     assert_array_equal(cube["n"].values, frame.n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ARROW.values(), ids=ARROW)
 def test_what_speaks_arrow_is_a_background(made, value, frame):
     """By the names of its columns, in the order of the rows' model; weights go with its rows."""
@@ -89,6 +91,7 @@ def test_a_background_that_speaks_nothing_but_arrow_says_what_to_do(value, frame
         Marginal(product, Capsule())
 
 
+@pytest.mark.slow
 def test_a_list_of_paths_is_rows_in_its_order(value, frame, tmp_path):
     frame.iloc[40:].to_parquet(tmp_path / "1.parquet")
     (tmp_path / "sub").mkdir()

@@ -193,6 +193,7 @@ class Texts(dshap.Attributor):
         return self.attribution(rows, phi, self.model(np.full((1, LONGEST), np.nan))[0])
 
 
+@pytest.mark.slow
 def test_each_length_has_its_design():
     rng = np.random.default_rng(3)
     length = rng.integers(1, LONGEST + 1, 12)
@@ -261,6 +262,7 @@ def basis_game(landmarks, background) -> Attributor:
     return attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles])
 
 
+@pytest.mark.slow
 def test_attributions_of_basis_functions_are_summed_in_a_pass():
     landmarks, background, player = X[:4], X[10:20], 1
     one = SquaredAttributions(basis_game(landmarks, background), player)

@@ -121,6 +121,7 @@ def test_a_noisy_model(rows, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_row_of_a_pilot_does_not_decide(tmp_path):
     """Whether it raises or gives NaN: the design chooses by the other rows."""
     wide = np.random.default_rng(3).normal(size=(40, 12))

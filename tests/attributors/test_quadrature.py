@@ -81,6 +81,7 @@ def test_twelve_players_are_all_their_coalitions(name, rng):
     assert json.loads(cube.attrs["closed_form"])["background_rows"] == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_tolerance_is_kept_with_fewer_nodes(name, rng):
     model, rows, background = (
@@ -154,6 +155,7 @@ def test_the_stated_error_against_other_code(d, spread, name):
     assert np.abs(gap).max() <= d * stated["node_error"][0] + rounding
 
 
+@pytest.mark.slow
 def test_one_row_far_outside_is_seen_among_many(rng):
     """600 rows that four nodes do for, and one that they do not; 2 + 2 rows of each tile of 256 are
     compared."""
@@ -194,6 +196,7 @@ def test_errors_of_opposite_sign_do_not_hide(rng):
     assert error <= stated["node_error"][0] <= max(10.0 * error, 1e-14)
 
 
+@pytest.mark.slow
 def test_nodes_follow_tiles_not_workers(rng, tmp_path):
     """A tile's nodes and bits depend on its own rows alone: the same by any worker, in micro-blocks
     of any size."""
@@ -260,6 +263,7 @@ def mean_values(model, columns, rows, over):
     return model.predict(mixed).reshape(len(rows), len(over), -1).mean(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_stated_error_of_the_values_is_that_of_fresh_trials(name, rng):
     """v_S(x) of every trial by calls of the model, over the kept rows and over all, of which 150
@@ -288,6 +292,7 @@ def test_the_stated_error_of_the_values_is_that_of_fresh_trials(name, rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [6, 14, 40])
 def test_the_stated_error_of_the_values_is_that_of_other_pairs(d):
     """2,000 pairs that nothing was chosen by, drawn by other code: within 1.15 times.
@@ -321,6 +326,7 @@ def test_the_stated_error_of_the_values_is_that_of_other_pairs(d):
     assert 1 / 1.15 < stated / fresh < 1.15
 
 
+@pytest.mark.slow
 def test_groups_and_constant_columns(rng):
     model, rows, background = kernel_model(rng, 5), rng.normal(size=(6, 5)), rng.normal(size=(9, 5))
     rows[:, 4] = background[:, 4] = 0.3

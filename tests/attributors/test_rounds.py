@@ -55,6 +55,7 @@ AT_ONCE = t.ppf(1 - 0.025 / D, 19) / t.ppf(0.975, 19)
 """Rows end where the intervals of all players at once are as narrow as tol asks of one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"instance_tile": 16, "coalition_tile": 30, "micro_rows": 5}], ids=str
 )
@@ -88,6 +89,7 @@ def test_every_row_is_that_of_the_design_it_stopped_at(rows, design, tol, option
         before = reached
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:interactions of kriging have no standard errors")
 def test_interactions_of_every_row_are_those_of_the_design_it_stopped_at(rows):
     design, budgets = kriging(D, 100, decay=0.1, seed=1), (100, 200, 400, 800)
@@ -121,6 +123,7 @@ def test_no_coalition_is_evaluated_twice(rows):
     assert sum(seen) <= int((cube.n_coalitions - 2).sum()) + n_pilot * 480 + 3 * 64 + 48 + of_range
 
 
+@pytest.mark.slow
 def test_the_pilot_forecasts_and_says_so(rows, tmp_path, capsys):
     """The forecast is coalitions · (error · AT_ONCE/tol)², the median over the games of the pilot:
     by hand.  The background's values do not vary: it takes all coalitions, and has no error in
@@ -158,6 +161,7 @@ def test_the_pilot_forecasts_and_says_so(rows, tmp_path, capsys):
     assert shown.endswith(f"expected {wanted:,.0f} coalitions a row")
 
 
+@pytest.mark.slow
 def test_auto_grows_kriging_and_exact_needs_no_rounds(rows):
     cube = dshap.explain(value(rows), rows, tol=0.1, max_coalitions=1_000)
     design = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]

@@ -199,6 +199,7 @@ def test_texts_that_have_not_moved_have_the_errors_of_unmet_coalitions():
     assert_allclose(cube.std_error[1], 4.0 * 3 / 120)
 
 
+@pytest.mark.slow
 def test_rows_keep_their_order_and_their_numbers_in_any_tiles():
     value = Tokens(two_outputs, N_TOKENS)
     whole = explained(value, design="exact")
@@ -279,6 +280,7 @@ def stopped_after(n_tiles, monkeypatch, run):
             run()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path, monkeypatch):
     store, value = tmp_path / "cube.zarr", Tokens(two_outputs, [f"w{j}" for j in range(N_TOKENS)])
     stopped_after(3, monkeypatch, lambda: explained(value, store=store, instance_tile=2))
@@ -288,6 +290,7 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch):
     assert verify_cube(store) == []
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:std_error is NaN")
 @pytest.mark.parametrize("options", [{}, {"n_permutations": 4, "seed": 2}])

@@ -63,6 +63,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_every_sampled_design_has_the_floor(name):
     """3/m of m coalitions, 3/P of P pairs of orders; rows that moved have the errors that they
@@ -78,6 +79,7 @@ def test_every_sampled_design_has_the_floor(name):
     assert (error[~is_still].max(axis=1) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", [None, 0.1])
 def test_the_floor_does_not_follow_from_tiles(tol):
     """The range is that of all rows: those of a block, of a task or of a span know no less of

@@ -168,6 +168,7 @@ def test_kernels_of_a_product_may_be_given_one_after_the_other():
     assert len(Product(each for each in (RBF(1.0), RBF(2.0))).kernels) == 2
 
 
+@pytest.mark.slow
 def test_what_was_given_is_shown_short_and_on_one_line(table):
     assert shown(table) == "a DataFrame of shape (60, 3)"
     assert shown(np.zeros((40, 3))) == "a ndarray of shape (40, 3)"
@@ -218,6 +219,7 @@ SCALES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 def test_all_forms_of_a_length_scale_are_the_same_kernel_everywhere(scale, table, tmp_path):
     """The documented RBF(np.array([1., 2.])) failed in ConditionalRegression and

@@ -94,6 +94,7 @@ def test_a_first_run_that_is_not_over_has_no_pointer(tmp_path):
     assert "1 of 3 blocks done" in output_of("status", tmp_path / "s")[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"20990101T000000Z\n", b"", b"../../elsewhere", b"\xff\xfe"])
 def test_a_pointer_that_leads_nowhere_is_damage(store, content):
     reasons = store / "reasons"

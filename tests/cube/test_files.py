@@ -62,6 +62,7 @@ def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment)
     }
 
 
+@pytest.mark.slow
 def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
     code = f"""
         import os, signal

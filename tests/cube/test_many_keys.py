@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pytest
 
 from dshap.core.blocks import Attribution, RowBlock
 from dshap.cube import CubeLayout, CubeWriter, create_cube
@@ -32,6 +33,7 @@ MEASURE = """
 """
 
 
+@pytest.mark.slow
 def test_opening_two_million_string_keys_costs_little(tmp_path):
     path = tmp_path / "cube.zarr"
     layout = CubeLayout(

@@ -100,6 +100,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", DAMAGES)
 def test_what_is_damaged_is_named_alone(tmp_path, file):
     _, writer = make_cube(tmp_path / "cube.zarr", tiles=[0, 1, 2], columns={"a": "float64"})
@@ -290,6 +291,7 @@ def test_a_resumed_run_computes_a_damaged_state_again_and_says_so(tmp_path, caps
         assert {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     "file", ["attribution/c/1/0/0", "blocks/count/c/1", "status/c/1", "base_value/c/0"]
@@ -420,6 +422,7 @@ def test_a_store_of_an_earlier_version_is_read_and_left_alone(tmp_path):
     assert bytes_of(writer.path) == before
 
 
+@pytest.mark.slow
 def test_pairs_of_alterations_are_mended_by_one_repair_and_one_run(tmp_path):
     """6 of the pairs of `tests/benchmarks/alterations.py`."""
     said: list[str] = []
@@ -451,6 +454,7 @@ def finished(tmp_path_factory):
     return store, {name: own[0] for name, own in bytes_of(store).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("pair", PAIRS)
@@ -479,6 +483,7 @@ def test_a_prepared_store_with_two_damages_is_prepared_again(tmp_path, how):
     assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("kind", ["a folder", "a link to nothing"])
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_folders_are_fresh(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_killed_holder_frees_it_and_its_content_is_cleared(tmp_path):
     """SIGKILL of the process that holds the lock, which another process sees as locked until
     then."""
@@ -257,6 +258,6 @@ def test_names_of_a_store_are_refused_inside_it(tmp_path, name):
     explain_into(tmp_path / name)  # elsewhere they are names like any other
     create_store(tmp_path / "job.zarr", {"name": "job"})
     before = bytes_of(tmp_path / "job.zarr")
-    with pytest.raises(InputError, match=r"'rows', 'state' and 'zarr\.json' belong to the store"):
+    with pytest.raises(InputError, match=r"'runs', 'state' and 'zarr\.json' belong to the store"):
         explain_into(tmp_path / "job.zarr" / name)
     assert bytes_of(tmp_path / "job.zarr") == before

@@ -138,6 +138,7 @@ def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
         assert {entry for entry in after if entry[0] < 120} == kept
 
 
+@pytest.mark.slow
 def test_the_error_of_a_mean_over_rows_of_different_rounds():
     """One game whose row stopped at 100 coalitions, another at 200 of the same design, 150 seeds:
     the error of their mean is what its replicates say, within a fifth (dealt anew at each round

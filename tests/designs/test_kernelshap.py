@@ -168,6 +168,7 @@ def test_mean_over_seeds_is_the_shapley_value(sampling, paired):
     assert (np.abs(phi.mean(axis=0) - truth) < 0.03 * np.ptp(truth, axis=0) + 4 * noise).all()
 
 
+@pytest.mark.slow
 @every_kind
 def test_error_falls_with_the_budget(sampling, paired):
     """Root of the mean square over 40 seeds; four times the coalitions, at least 1.5 times less
@@ -186,6 +187,7 @@ def test_error_falls_with_the_budget(sampling, paired):
     assert errors[0] > 1.5 * errors[1] > 2.25 * errors[2]
 
 
+@pytest.mark.slow
 @every_kind
 def test_grown_designs_stay_consistent(sampling, paired):
     """As the mean over seeds above, through two growths: 200 seeds, 5 % for the bias."""
@@ -251,6 +253,7 @@ def _summary(design):
     return block.masks.tobytes(), block.score.tobytes(), phi.tobytes()
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_design():
     """A fresh interpreter, so nothing is shared but the pickled parameters."""
     made = [

@@ -84,6 +84,7 @@ def test_leverage_by_hand(d, n, counts, expected, paired):
     np.testing.assert_allclose(weight, np.array(expected)[sizes - 1], rtol=1e-14)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(3, 40), st.booleans(), st.integers(0, 3), st.data())
 def test_leverage_counts_and_weights(d, paired, seed, data):
@@ -112,6 +113,7 @@ def _water_level(d, budget):
     return high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paired", [True, False])
 def test_leverage_counts_round_without_bias(paired):
     """Mean count of each size over 400 seeds; a rounding has variance below 1/4 (1 in the paired
@@ -137,6 +139,7 @@ def test_enumerated_sizes_weigh_exactly_the_kernel(sampling, paired):
         np.testing.assert_allclose(weight[sizes == s], kernel_weight(10, s), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paired", [True, False])
 @settings(max_examples=40, deadline=None)
 @given(st.integers(4, 30), st.integers(0, 3), st.booleans(), st.data())
@@ -158,6 +161,7 @@ def test_kernel_weights_are_counts_over_expected_counts(paired, d, seed, is_grow
     np.testing.assert_allclose(counts, np.round(counts), rtol=1e-9)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("n", [40, 130])
 def test_mean_normal_matrix_is_that_of_all_coalitions(sampling, paired, n):

@@ -64,6 +64,7 @@ def explained(value, table, tmp_path, client):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_cluster", [False, pytest.param(True, marks=pytest.mark.cluster)])
 @pytest.mark.parametrize(
     ("replaced", "when"),

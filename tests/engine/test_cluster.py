@@ -159,6 +159,7 @@ def test_nobody_else_can_connect_to_a_local_cluster(client):
     assert "no scheduler answers" in refused_by_connect(plain)
 
 
+@pytest.mark.slow
 def test_an_open_cluster_is_asked_for(open_client):
     """The same stranger gets in where `is_open` was given: the test above can fail."""
     address = open_client.scheduler.address
@@ -166,6 +167,7 @@ def test_an_open_cluster_is_asked_for(open_client):
     shut_down(connect(address, 60))
 
 
+@pytest.mark.slow
 def test_no_process_of_a_local_cluster_serves_anything_beside_its_tasks():
     """All that listens is known to dask as an address of scheduler, worker or nanny: no dashboard
     where bokeh is installed, no HTTP server, of workers that come later neither."""

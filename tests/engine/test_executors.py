@@ -66,6 +66,7 @@ def assert_same_bits(one, other):
         assert values.tobytes() == arrays(other)[name].tobytes(), name
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", ["interventional", "observational", "marginal"])
 @pytest.mark.parametrize("groups", [None, 4])
@@ -81,6 +82,7 @@ def test_loop_and_dask_give_the_same_bits(client, frame, model, kind, groups):
     assert_same_bits(loop, spread)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_number_of_workers_changes_nothing(frame, model, tmp_path, client, open_client):
     """None, one, two."""
@@ -126,6 +128,7 @@ def inputs(frame, folder: Path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("where", ["loop", "dask"])
 def test_any_chunking_of_the_input_gives_the_same_bits(frame, model, tmp_path, client, where):
@@ -147,6 +150,7 @@ def test_any_chunking_of_the_input_gives_the_same_bits(frame, model, tmp_path, c
         assert_same_bits(cubes[0], cube)
 
 
+@pytest.mark.slow
 def test_other_tiles_agree_to_rounding(frame, model):
     """1e-10 of the target's standard deviation for a given model."""
     value = value_of("observational", model, frame[NAMES])
@@ -200,6 +204,7 @@ class SlowPredict:
         return x.sum(axis=1) + x[:, 0] * x[:, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_few_rows_and_many_slow_coalitions_keep_both_workers_busy(client, tmp_path):
     """2 rows, 1,024 coalitions: coalition groups are tasks, and neither worker makes fewer than a
@@ -227,6 +232,7 @@ def test_building_the_work_computes_nothing(frame, model, tmp_path):
     assert (done.status == 1).all() and not np.isnan(done.attribution).any()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("n", "n_additions"), [(1, 0), (5, 1), (6, 2), (28, 7), (33, 8), (34, 9), (66, 17), (130, 35)]

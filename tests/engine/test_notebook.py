@@ -75,6 +75,7 @@ def test_this_process_is_no_notebook(monkeypatch):
     assert is_notebook()
 
 
+@pytest.mark.slow
 def test_the_stored_output_of_a_run_is_one_line():
     nbformat, nbclient = (pytest.importorskip(module) for module in ("nbformat", "nbclient"))
     cells = [nbformat.v4.new_code_cell(code) for code in (SLOW_RUN, ASKED_NOT_TO)]

@@ -50,6 +50,7 @@ def plain(value, rows):
     return cube, design, few(mixed.reshape(-1, D)).reshape(len(rows), -1, 2)
 
 
+@pytest.mark.slow
 def test_the_attributions_are_those_of_all_values(plain, value, rows):
     """As by hand, better by far than without terms, adding up; the choice stands in the cube."""
     cube, design, values = plain
@@ -70,6 +71,7 @@ def test_the_attributions_are_those_of_all_values(plain, value, rows):
     assert float((error <= 2.093 * cube.std_error).mean()) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -98,6 +100,7 @@ def test_however_the_work_is_cut(plain, value, rows, tmp_path, options):
         )
 
 
+@pytest.mark.slow
 def test_in_rounds_the_last_has_terms(plain, value, rows):
     """Rows that tol sends to the last round have the estimates of the whole list, the others those
     of a plain stage."""
@@ -111,6 +114,7 @@ def test_in_rounds_the_last_has_terms(plain, value, rows):
     )
 
 
+@pytest.mark.slow
 def test_a_failing_row_is_its_own_block_s_matter(rows):
     def fails(x):
         if (np.abs(x - rows[79]).max(axis=1) < 1e-12).any():
@@ -123,6 +127,7 @@ def test_a_failing_row_is_its_own_block_s_matter(rows):
         )
 
 
+@pytest.mark.slow
 def test_values_that_are_not_finite_are_the_model_s(rows):
     """With the reason."""
 
@@ -137,6 +142,7 @@ def test_values_that_are_not_finite_are_the_model_s(rows):
         )
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_same_choice(value, rows, tmp_path):
     """Blocks that are left out and done later are those of one run."""
     store, calls = tmp_path / "cube.zarr", []
@@ -155,6 +161,7 @@ def test_an_interrupted_run_goes_on_with_the_same_choice(value, rows, tmp_path):
     np.testing.assert_allclose(found.attribution, again.attribution, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_may_have_processes_of_their_own(tmp_path):
     """Rows that differ from the background in a few columns, each in others: as by hand, however
     the work is cut, and nearer to the truth than with one process for all."""

@@ -166,6 +166,7 @@ def test_a_model_of_fourier_features(folder, name):
     assert run_job(job, SilentProgress()).was_complete  # the model is known again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["is_high", "level"])
 def test_a_classifier(folder, target):
     """Two classes have one output, the log-odds of the second, named after it; more have one

@@ -56,6 +56,7 @@ def job_of(*changes: tuple[str, Any], explain: tuple[dict[str, Any], ...] = (TRE
     return parse_job(changed(*given, job=JOB))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [None, ["temp", "kind", "hum"]])
 def test_a_job_of_trees(features, table, tmp_path):
     """Columns and categories are the model's, whatever order the job names them in; run again,

@@ -69,6 +69,7 @@ def run(job: Any) -> dict[str, Any]:
     return {name: dshap.open_cube(path).load() for name, path in result.paths.items()}
 
 
+@pytest.mark.slow
 def test_a_file_of_xgboost_by_trees_and_as_a_black_box(rows):
     """One job takes both; classes have names; trees may have a background."""
     xgboost = pytest.importorskip("xgboost")
@@ -122,6 +123,7 @@ def test_a_file_of_onnx(rows):
     )
 
 
+@pytest.mark.slow
 def test_a_file_of_skops(rows):
     skops = pytest.importorskip("skops.io", reason="skops is not installed")
     model = LogisticRegression().fit(rows[NAMES], rows.y > rows.y.median())
@@ -135,6 +137,7 @@ def test_a_file_of_skops(rows):
     np.testing.assert_allclose(found.prediction[:, 0], model.decision_function(rows[NAMES]))
 
 
+@pytest.mark.slow
 def test_text_categories_and_booleans_reach_the_model(rows):
     """The pipeline gets data frames of the table's own types, with the categories that no row of
     the background holds."""
@@ -172,6 +175,7 @@ def test_text_categories_and_booleans_reach_the_model(rows):
         plan_job(job_of(pickled(model), copula, job__store="c.zarr"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_trees_of_categories_take_text_as_a_black_box_too(library, rows):
     """The file keeps the categories: columns of text become these for every call."""

@@ -145,6 +145,7 @@ def test_three_nights(shop):
     assert [run.is_over for run in runs_in_store(shop.folder / "store")] == [True] * 3
 
 
+@pytest.mark.slow
 def test_only_changed_rows_reach_the_model(shop, monkeypatch):
     """The rows that are predicted on the second night are those that changed."""
     shop.night()
@@ -165,6 +166,7 @@ def test_only_changed_rows_reach_the_model(shop, monkeypatch):
     shop.check()
 
 
+@pytest.mark.slow
 def test_another_model_explains_all_rows_anew(shop):
     shop.night()
     table = rows_of(300, seed=8)
@@ -177,6 +179,7 @@ def test_another_model_explains_all_rows_anew(shop):
     shop.check()
 
 
+@pytest.mark.slow
 def test_what_was_learned_gets_old(shop):
     """`every` is over at once with a second's age."""
     shop.night()
@@ -185,6 +188,7 @@ def test_what_was_learned_gets_old(shop):
     assert shop.night(prepare={"every": "30d"}).facts.explanations[0].prepared["reused"]
 
 
+@pytest.mark.slow
 def test_the_method_of_a_learned_background_stays(shop):
     """Values over a chosen background are those of the first night's background for ever."""
     explain = [{"name": "reasons", "value": "marginal", "background": 20}]
@@ -204,6 +208,7 @@ def test_the_method_of_a_learned_background_stays(shop):
     assert np.array_equal(first["base_value"], late["base_value"])
 
 
+@pytest.mark.slow
 def test_old_runs_go(shop):
     """`keep_runs` cubes stay, and the record of every run."""
     store = shop.folder / "store"
@@ -226,6 +231,7 @@ def loaded(shop, table="reasons"):
     return {key: (status, run) for key, status, run in lines}
 
 
+@pytest.mark.slow
 def test_a_sink_that_was_down_misses_nothing(shop):
     """Two nights without the sink, one of which takes keys away; then one with it."""
     sink = {"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}
@@ -250,6 +256,7 @@ def test_a_sink_that_was_down_misses_nothing(shop):
     assert sum(run == first for _, run in lines.values()) == 150 - 4
 
 
+@pytest.mark.slow
 def test_a_check_that_blocks_the_sinks(shop):
     sink = [{"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}]
     check = [{"kind": "row_count", "error": 1000, "blocks_sinks": True}]
@@ -278,6 +285,7 @@ def test_a_stale_source_does_nothing(shop):
     assert counts(shop.night()) == (150, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_refused_night_leaves_the_one_before(shop):
     """A repeated key: one line, nothing half-written, and the next night goes on."""
     shop.night()
@@ -302,6 +310,7 @@ def test_a_first_night_that_is_refused_leaves_nothing(shop):
     assert not (shop.folder / "store").exists()
 
 
+@pytest.mark.slow
 def test_stores_of_one_cube_and_of_nights_are_not_mixed(shop):
     shop.night()
     with pytest.raises(StoreMismatchError, match="a cube for each night"):
@@ -312,6 +321,7 @@ def test_stores_of_one_cube_and_of_nights_are_not_mixed(shop):
         shop.night(job=other)
 
 
+@pytest.mark.slow
 def test_rows_that_failed_are_tried_again(shop, tmp_path, monkeypatch):
     """Night after night, and no other row."""
     (tmp_path / "my_nightly_model.py").write_text(

@@ -76,10 +76,15 @@ def test_every_path_of_the_schema_is_known():
     assert known == {
         ("job", "store"),
         ("source", "path"),
+        ("source", "uri"),
+        ("source", "connection"),
         ("model", "path"),
         ("cluster", "file"),
         ("explain", "vocabulary"),
         ("report", "picture"),
+        ("sink", "uri"),
+        ("sink", "connection"),
+        ("sink", "path"),
     }
 
 

@@ -53,6 +53,7 @@ def run(folder: Path, *changes, options: tuple[str, ...] = ()) -> Result:
     return CliRunner().invoke(cli, ["run", str(path), *options])
 
 
+@pytest.mark.slow
 def test_the_record_of_a_job(folder):
     assert run(folder, *BLACK_BOX, options=("--as-of", "2026-11-27")).exit_code == 0
     (record,) = read_records(folder / "out.zarr")
@@ -75,6 +76,7 @@ def test_the_record_of_a_job(folder):
     assert len(parser.parse_run_results_v6(dict(record.content)).results) == 1
 
 
+@pytest.mark.slow
 def test_a_second_run_knows_the_first_and_has_nothing_to_do(folder):
     run(folder, *BLACK_BOX)
     again = run(folder, *BLACK_BOX, options=("--skip-code", "99", "--json"))
@@ -109,6 +111,7 @@ def checks(*tables: dict) -> tuple:
     return ("check", list(tables))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bounds", "status", "said"),
     [
@@ -134,6 +137,7 @@ def test_a_check_of_failed_rows_decides_in_the_place_of_their_exit_status(
     assert ("warning: check failed_rows" in result.stderr) == (said == "warn")
 
 
+@pytest.mark.slow
 def test_failed_rows_without_a_check_and_a_check_beside_them(folder):
     hot(folder, 3)
     assert run(folder, *BLACK_BOX).exit_code == 5

@@ -107,6 +107,7 @@ def of_the_table(reads: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [span for span in reads if span != (0, PROBE_ROWS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OF_ALL_KINDS)
 def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, kind):
     """Nor does it start a cluster, also one whose memory is not known before."""
@@ -172,6 +173,7 @@ def test_a_player_that_is_no_column_is_refused(folder):
         run(("model.shapley", {"player": "tmp", "strength": 1.0}), ("explain", [ALL_ROWS]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["chain", {"grid": [1, 3]}])
 def test_a_job_has_designs_of_graphs(folder, graph):
     """The numbers of `explain`; a job of another graph is another job."""
@@ -244,6 +246,7 @@ CHANGED_FILES: dict[str, Callable[[], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGED_FILES)
 def test_changed_data_are_noticed(folder, change):
     run()
@@ -266,6 +269,7 @@ def test_files_of_another_time_are_read_again(folder, reads):
     assert run().was_complete and not of_the_table(reads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -316,6 +320,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_census_is_named_and_taken_again(folder, reads, damage):
     run()

@@ -42,6 +42,7 @@ def peaks() -> list[int | None]:
     return [*found, peak_bytes()]
 
 
+@pytest.mark.slow
 def test_a_peak_is_that_of_its_stage(has_peaks):
     """In a process of its own: threads of earlier tests may let go of as much as is held."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -69,6 +69,7 @@ def explained(**given: Any) -> Any:
     return dshap.explain(value, TEXTS, design=design, instance_tile=3, progress=False)
 
 
+@pytest.mark.slow
 def test_a_job_of_texts():
     """As `explain`; run again, nothing is left, and the store is whole."""
     result = ran()
@@ -80,6 +81,7 @@ def test_a_job_of_texts():
     assert verify_cube(result.paths["a"]) == [] and ran().was_complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [{}, {"graph": "chain"}])
 def test_a_design_of_neighbours_has_the_chain_of_each_text(graph):
     """Without a graph too; the job is the same one, and nothing is left."""
@@ -114,6 +116,7 @@ def test_texts_of_strings():
     assert_array_equal(cube.attribution, explained().attribution)
 
 
+@pytest.mark.slow
 def test_a_background_is_a_sample_of_the_texts():
     cube = dshap.open_cube(ran(explain={"background": 3}).paths["a"])
     sample = [TEXTS[row] for row in sample_positions(8, 3, 3)]

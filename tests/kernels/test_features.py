@@ -10,6 +10,7 @@ FAMILIES = ("rbf", "laplacian", "matern32", "matern52")
 MIXED = (("laplacian", "matern32", "matern52"), ("rbf", "rbf", "matern32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("families", [*((family,) * 3 for family in FAMILIES), *MIXED])
 def test_cosines_have_the_kernel_as_their_mean(families):
     """k_S(x, z) = E cos ω_S·(x_S − z_S), on single columns and on several, length-scales included.

@@ -267,6 +267,7 @@ def node_errors(game, x, d):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [32, 64])
 def test_four_nodes_are_enough_for_an_rbf_model(fitted, d):
     # measured at d = 32: 3e-5, 3e-8, 2e-11 with 2, 3, 4 nodes; a third of the length-scale needs 5
@@ -362,6 +363,7 @@ def test_node_count_falls_back_to_exact(rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 13, 14, 40, 64, 100, 300, 1_000])
 def test_reference_nodes_are_nearly_exact_whatever_the_factors(d):
     """In [0, 1]; from one node on, and never more than the exact number."""

@@ -16,6 +16,7 @@ def plain_term_sums(factors, columns, weights):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [1, 2, 5, 12, 13, 20])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 130])
 @pytest.mark.parametrize("dtype", [float, complex])

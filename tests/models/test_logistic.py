@@ -147,6 +147,7 @@ def test_a_loose_tolerance_takes_no_long_step_unseen():
     assert first.ending is None
 
 
+@pytest.mark.slow
 def test_a_start_from_a_separable_sample_is_left_for_none():
     """300 rows and 250 landmarks fit anything; noisy classes of 20,000 rows then start from their
     shares instead."""
@@ -205,6 +206,7 @@ def test_labels_of_any_kind(labels, classes):
     np.testing.assert_array_equal(model.decision_function(x), plain.decision_function(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3])
 @settings(max_examples=15, deadline=None)
 @given(chunks=chunks(400))

@@ -161,6 +161,7 @@ def test_a_large_mean_of_the_target_costs_no_digits():
     np.testing.assert_allclose(low.predict(x), high.predict(x) - 1e6, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedding", both_embeddings(20))
 @pytest.mark.parametrize("penalty", [1e-4, "validate"])
 @settings(max_examples=15, deadline=None)

@@ -568,6 +568,7 @@ OTHERWISE = {
 """Checks of scikit-learn that kernel models do not pass, with or without a penalty, and why."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KernelRidge, KernelLogistic])
 def test_penalised_models_are_estimators_of_scikit_learn(kind):
     """Its other checks, some forty, pass."""

@@ -109,6 +109,7 @@ def test_a_group_of_columns_is_one_player(background, rows):
     np.testing.assert_allclose(cube.attribution[3, :, 0], wanted, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_every_table_gives_the_same(background, rows, tmp_path):
     """A frame, Parquet with text or dictionaries, a Dask dataframe; columns in another order,
     others beside them."""
@@ -127,6 +128,7 @@ def test_every_table_gives_the_same(background, rows, tmp_path):
         np.testing.assert_array_equal(dshap.explain(value, given).attribution, wanted)
 
 
+@pytest.mark.slow
 def test_on_a_cluster(background, rows, client):
     value = Marginal(
         lambda frame: frame["job"].map({"cook": 1.0, "vet": 5.0}).fillna(0) * frame["age"],
@@ -225,6 +227,7 @@ def test_fractions_of_a_nullable_column_of_whole_numbers():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Gaussian, Copula])
 def test_draws_are_handed_in_the_form_of_the_data(kind):
     """A function of columns by name gets data frames, one of places arrays: the same numbers."""
@@ -263,6 +266,7 @@ def test_numbers_of_nullable_dtypes_keep_them():
     np.testing.assert_allclose(cube.prediction[:, 0], counted(table))
 
 
+@pytest.mark.slow
 def test_estimators_that_were_fitted_on_frames_get_them_from_any_background(background, tmp_path):
     compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
     from sklearn.linear_model import LinearRegression
@@ -423,6 +427,7 @@ def by_places(rows):
     return rows[:, 0] * (1 + rows[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("predict", "options", "is_framed", "said"),
     [
@@ -450,6 +455,7 @@ def test_a_frame_of_numbers_is_tried_then_an_array(predict, options, is_framed, 
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_frame", [True, False])
 def test_a_function_around_an_estimator_gets_what_it_was_fitted_on(on_frame):
     """scikit-learn warns of names that it was not fitted on, and of none where it was."""

@@ -177,6 +177,7 @@ def test_against_brute_force(rows, background):
     assert cube.feature.values.tolist() == ["when", "day", "temp"]
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_takes_month_and_hour_from_a_time(rows, background):
     """A ColumnTransformer of FunctionTransformers, and text and whole numbers beside the times."""
     compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
@@ -203,6 +204,7 @@ def test_a_pipeline_that_takes_month_and_hour_from_a_time(rows, background):
         np.testing.assert_allclose(cube.attribution[i, :, 0], wanted, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_every_table_gives_the_same(rows, background, tmp_path):
     """Parquet of every unit, of another zone, in another order; Arrow; Dask; dates as Arrow has
     them."""
@@ -240,6 +242,7 @@ def test_rows_and_background_of_dask(rows, background):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_on_a_cluster(rows, background, client):
     """Rows of this process's memory are spooled, with their zones and days."""
 
@@ -285,6 +288,7 @@ def test_a_path_tells_no_types(background, tmp_path):
     ).all()
 
 
+@pytest.mark.slow
 def test_a_chosen_background(rows, background):
     names = list(rows)
     chosen = dshap.choose_background(rows, 6, features=names)
@@ -324,6 +328,7 @@ def predict(frame):
 """
 
 
+@pytest.mark.slow
 def test_a_job_gives_the_bits_of_a_frame(rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

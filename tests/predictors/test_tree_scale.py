@@ -127,6 +127,7 @@ def test_modes_of_lightgbm(name, y, options, names):
     )
 
 
+@pytest.mark.slow
 def test_forests_of_lightgbm_are_means():
     """Of the trees up to the best one, in a booster, one read again, and with a background too."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
@@ -179,6 +180,7 @@ def test_xgboost(booster, kind):
     )
 
 
+@pytest.mark.slow
 def test_modes_of_xgboost():
     """Margins and weights of a fit, and boosters that predict probabilities, or classes."""
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")

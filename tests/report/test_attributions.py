@@ -81,6 +81,7 @@ def of_names(names):
     return [Ranking(name, 10, numbers, numbers) for name in names]
 
 
+@pytest.mark.slow
 def test_names_of_all_kinds_are_drawn_as_they_are_written(tmp_path):
     """Warnings are errors: an explanation whose name begins with an underscore stands in the legend
     too."""
@@ -103,6 +104,7 @@ def test_the_legend_names_every_explanation():
     )
 
 
+@pytest.mark.slow
 def test_lines_are_no_wider_than_names_of_an_ordinary_length():
     lines = ranking_lines(of_names(ODD_NAMES[:5]), "x" * 9_000)
     assert max(map(len, lines)) < 500 and len(lines) == 3 + 5
@@ -196,6 +198,7 @@ def test_a_pending_row(tmp_path):
     assert rankings({"c": tmp_path / "c"}) == []
 
 
+@pytest.mark.slow
 def test_picture(tmp_path):
     path = ranking_picture(RANKINGS, tmp_path / "deep" / "a.png", "title", "m")
     assert path.read_bytes()[:4] == b"\x89PNG"

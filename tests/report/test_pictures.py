@@ -128,6 +128,7 @@ def test_heat_maps_as_png_and_html(tmp_path):
     assert base64.b64decode(re.findall(r"base64,([^\"]+)\"", text)[0])[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD_NAMES)
 @pytest.mark.parametrize("end", ["a.png", "a.html"])
 def test_names_of_all_kinds_are_drawn_as_they_are_written(tmp_path, name, end):

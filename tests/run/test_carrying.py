@@ -216,6 +216,7 @@ def assert_same(found, wanted, tolerance=0.0):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_cube_is_that_of_a_run_that_explains_all_rows(name, tmp_path):
     case = CASES[name]
@@ -253,6 +254,7 @@ def assert_ranking_is_bounded(path, anew, case):
     assert (found.residual.values <= np.maximum(1.01 * wanted.residual.values, 1e-12)).all()
 
 
+@pytest.mark.slow
 def test_a_third_night_carries_from_a_second(tmp_path):
     """What was carried once can be carried again; a chain of nights has the bits of the first."""
     value = marginal()
@@ -296,6 +298,7 @@ def test_a_tile_without_a_row_to_explain_needs_no_model(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_skipped_rows_are_carried_and_failed_ones_are_not(tmp_path):
     x = X.copy()
     x[3] = np.nan
@@ -325,6 +328,7 @@ def fails_for_new(x):
     return product(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 3])
 def test_carried_rows_outlive_a_tile_whose_other_rows_all_fail(groups, tmp_path):
     """More than 32 rows of a tile, so that the model itself is blamed; with several parts too."""
@@ -349,6 +353,7 @@ class Killed(BaseException):
     """A process that is gone: nothing of the program handles it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "n_calls"), [("_store", 14), ("_put_receipt", 2)], ids=["a shard", "a receipt"]
 )
@@ -382,6 +387,7 @@ def test_a_night_that_was_killed_is_resumed(method, n_calls, tmp_path, monkeypat
     assert verify_cube(tmp_path / "new") == []
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", ["marginal, exact", "kernelshap, several parts"])
 def test_the_same_bits_on_a_cluster(name, client, tmp_path):

@@ -119,6 +119,7 @@ DESIGNS: dict[str, Design | str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", "kriging", "permutation"])
 @pytest.mark.parametrize("n_background", [1, 4])
 def test_intervals_hold_the_values_of_the_mean_model(rows, name, n_background):
@@ -138,6 +139,7 @@ def test_intervals_hold_the_values_of_the_mean_model(rows, name, n_background):
     assert 0.92 < np.mean(inside) < 0.998 and np.mean(half) < 0.9
 
 
+@pytest.mark.slow
 def test_the_error_is_that_of_repeated_runs(rows):
     """Exact design, one row of background: std_error beside the deviation of 60 runs, within 10
     %."""
@@ -153,6 +155,7 @@ def test_the_error_is_that_of_repeated_runs(rows):
     )
 
 
+@pytest.mark.slow
 def test_means_over_rows_have_their_error(rows, tmp_path):
     """The base value's noise moves all rows at once: the summary of the cube knows."""
     held = []
@@ -173,6 +176,7 @@ def test_means_over_rows_have_their_error(rows, tmp_path):
     assert 0.9 < np.mean(held) <= 0.995
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"coalition_groups": 2, "coalition_tile": 10}, {"interactions": True}], ids=str
 )

@@ -106,6 +106,7 @@ def brute_force(worth):
 # what is right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "design", [exact(D), kernelshap(D, 12, seed=3)], ids=["exact", "kernelshap"]
 )
@@ -143,6 +144,7 @@ def wide():
     return np.random.default_rng(8).normal(size=(70, 8)) * 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"coalition_groups": 3, "coalition_tile": 10, "instance_tile": 32}], ids=str
 )
@@ -184,6 +186,7 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     assert verify_cube(store) == []
 
 
+@pytest.mark.slow
 def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
     """From the values of one row in sixteen, evenly spaced: the same as by hand; noted in the cube
     and used in it."""
@@ -221,6 +224,7 @@ def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
     assert bytes_of(store) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takes", [0, 1])
 def test_a_scouted_list_may_be_drawn_anew(takes, tmp_path):
     """130 coalitions of 30 columns.  Interactions of three, learned from data: size 1 is whole; the
@@ -272,6 +276,7 @@ def test_a_pilot_leaves_out_rows_that_the_model_fails_on(wide):
         dshap.explain(Marginal(fails, wide[1:3]), wide, design=kriging(8, 60), instance_tile=32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_pilot"), [(2, 2), (3, 3), (31, 3), (48, 3), (64, 4)])
 def test_few_rows_have_a_pilot_of_three(wide, n, n_pilot):
     """Their values once more, of the first part of the list twice; of 64 rows four, one in sixteen.
@@ -599,6 +604,7 @@ def test_keep_rows_stores_the_explained_columns_as_they_were(frame, tmp_path):
         np.testing.assert_array_equal(rows[name][...], table[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["temp/°C", "..", "instance"])
 def test_kept_columns_may_have_any_name(frame, tmp_path, name):
     """A path inside the store, the folder above, the dimension: each an ordinary name in a
@@ -640,6 +646,7 @@ def test_missing_refuse_counts_by_column(frame, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VALUES)
 def test_missing_skip_keeps_places_and_keys(frame, name):
     table = holed(frame)
@@ -654,6 +661,7 @@ def test_missing_skip_keeps_places_and_keys(frame, name):
     )
 
 
+@pytest.mark.slow
 def test_missing_pass_reaches_a_black_box(frame):
     """A model with a rule of its own for NaN."""
 
@@ -970,6 +978,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", SAID)
 def test_a_failing_row_is_named_and_a_healed_model_finishes_it(frame, tmp_path, how):
     """Where whole calls are NaN, all rows of the block are; else the row fails alone."""

@@ -36,6 +36,7 @@ def models():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", models())
 def test_a_cluster_gives_the_bits_of_fit(name, table, client):
@@ -62,6 +63,7 @@ def test_a_worker_says_what_is_wrong_with_the_classes(table, client):
         dshap.fit(KernelLogistic(RBF(1.0), Nystrom(5), sample_size=500), x, number, client=client)
 
 
+@pytest.mark.slow
 def test_sums_that_no_worker_can_hold_are_refused_at_once(table, tmp_path):
     """25 classes of 600 features: 300 blocks of 601², 0.8 GiB in a sum, and a system of 14,424
     rows."""

@@ -171,6 +171,7 @@ def nights():
     return first, second, constant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_two_tables_have_one_method_and_a_row_of_both_the_same_attributions(name, tmp_path):
     case = CASES[name]
@@ -199,6 +200,7 @@ def test_two_tables_have_one_method_and_a_row_of_both_the_same_attributions(name
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marginal, kriging", "regression, kriging", "trees", "rounds"])
 def test_a_night_carries_rows_of_the_night_before(name, tmp_path):
     case = CASES[name]
@@ -302,6 +304,7 @@ def test_opening_reads_no_row_of_the_data(tmp_path):
     explain(case, opened, X[:20], tmp_path / "cube")
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_learned_again(tmp_path):
     case = CASES["regression, kriging"]
     fixed = fix(case, tmp_path)
@@ -320,6 +323,7 @@ def test_what_is_damaged_is_learned_again(tmp_path):
         fix(case, tmp_path, method=fixed.digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["with_pilots", "learn_states", "mark_prepared"])
 def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
     case = CASES["regression, kriging"]

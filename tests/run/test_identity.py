@@ -48,6 +48,7 @@ def run_of(store, value, rows=X[40:], design=None, **options):
     return read_run(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [marginal, learned])
 @pytest.mark.parametrize(
     ("rows", "options"),
@@ -65,6 +66,7 @@ def test_other_rows_have_the_same_method(make, rows, options, tmp_path):
     assert today["method"] == tomorrow["method"] and today["digest"] != tomorrow["digest"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "design", "options"),
     [
@@ -85,6 +87,7 @@ def test_another_method_has_another_digest(value, design, options, tmp_path):
     assert run_of(tmp_path / "b", value, design=design, **options)["method"] != before["method"]
 
 
+@pytest.mark.slow
 def test_other_data_to_learn_from_are_another_method(tmp_path):
     first = run_of(tmp_path / "a", learned())
     other = run_of(tmp_path / "b", learned(X[:41]))

@@ -67,6 +67,7 @@ VALUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VALUES)
 def test_new_rows_from_prepared_states_are_those_of_one_run(name, model, data, rows, tmp_path):
     value = VALUES[name](model, data)
@@ -100,6 +101,7 @@ AT_ONCE = {
 """name -> the value function of a model and data, and the design that states are prepared for."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_an_attributor_gives_the_bits_that_explain_writes(name, model, data, rows, tmp_path):
     make, design = AT_ONCE[name]
@@ -118,6 +120,7 @@ def test_an_attributor_gives_the_bits_that_explain_writes(name, model, data, row
     assert sorted((tmp_path / "p").rglob("*")) == files, "nothing is written"
 
 
+@pytest.mark.slow
 def test_the_design_of_an_attributor_chooses_by_the_data(data, tmp_path):
     """Kriging of nine players: no row depends on the others of its call, and the choices are those
     that `explain` makes for the first rows of the data."""

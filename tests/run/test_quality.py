@@ -43,6 +43,7 @@ def sampled(design, game):
     return np.array([mean_by_sizes(found, own), found.mean(axis=0)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

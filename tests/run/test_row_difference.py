@@ -32,6 +32,7 @@ PARTS = "100 keys new (first 5000, 5001, 5002), 5 keys changed (first 30, 37, 39
 UNSURE = " (what moves no prediction is told only where keep_rows=True has kept the rows)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_joined_in_parts", [False, True])
 @pytest.mark.parametrize("keep_rows", [False, True])
 def test_keys_that_are_new_changed_and_gone(
@@ -47,6 +48,7 @@ def test_keys_that_are_new_changed_and_gone(
     assert re.match(f"rows: {counts}", refusal(shuffled, tmp_path / "c.zarr", keep_rows=keep_rows))
 
 
+@pytest.mark.slow
 def test_what_moves_no_prediction_is_known_from_kept_rows_alone(keyed_table, tmp_path):
     nudged = keyed_table.assign(
         a=np.where(keyed_table.index == 7, np.nextafter(keyed_table.a, 9.0), keyed_table.a)

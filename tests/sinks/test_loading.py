@@ -44,7 +44,13 @@ def server() -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture(params=["duckdb", "sqlite", "postgresql"])
+@pytest.fixture(
+    params=[
+        "duckdb",
+        pytest.param("sqlite", marks=pytest.mark.slow),
+        pytest.param("postgresql", marks=pytest.mark.slow),
+    ]
+)
 def database(request, tmp_path) -> Database:
     """An empty database."""
     if request.param != "postgresql":

@@ -20,6 +20,7 @@ DATABASE = Database("duckdb:///w.duckdb")
 TAIL = ["prediction", "base_value", "status", "_dshap_run_id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["wide", "long", "top_k"])
 @pytest.mark.parametrize("outputs", [("y",), ("no", "yes")])
 @pytest.mark.parametrize("batch_lines", [1, 5, 1_000])
@@ -85,6 +86,7 @@ def test_values_as_text_and_as_numbers(values, texts, numbers):
     assert value_numbers(values).to_pylist() == numbers
 
 
+@pytest.mark.slow
 def test_standard_errors_players_of_several_columns_and_the_explained_class(
     tmp_path, in_this_process
 ):

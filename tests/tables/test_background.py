@@ -96,6 +96,7 @@ def test_chosen_rows_stand_for_the_table_better_than_random_ones(
     assert chosen.discrepancy < 0.75 * chosen.discrepancy_of_random
 
 
+@pytest.mark.slow
 def test_stated_discrepancy_is_the_kernels(table, two_spans, discrepancy_of):
     """256 frequencies: within a few hundredths of the exact one, over all rows, of one span and of
     two."""
@@ -116,6 +117,7 @@ def wide(request):
     return rows, RBF("median").bind(request.param, rows).matrix(rows, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_stated_discrepancy_is_not_that_of_the_features_chosen_by(method, wide):
     """Within 1.15 times the exact one, by the kernel over all rows; in the features of herding it
@@ -132,6 +134,7 @@ def test_stated_discrepancy_is_not_that_of_the_features_chosen_by(method, wide):
     assert 1 / 1.15 < background.discrepancy / exact < 1.15
 
 
+@pytest.mark.slow
 def test_shares_are_counted_over_all_rows_not_over_the_candidates(two_spans):
     """k-means: every row goes to its nearest representative, columns over the candidates' standard
     deviations."""
@@ -147,6 +150,7 @@ def test_shares_are_counted_over_all_rows_not_over_the_candidates(two_spans):
     )
 
 
+@pytest.mark.slow
 def test_strata_hold_equal_shares(two_spans):
     """Halving by candidates: 32 cells of 1/32, a binary column's cells apart."""
     background = dshap.choose_background(two_spans[["lump", "skewed"]], 32, method="stratified")
@@ -154,6 +158,7 @@ def test_strata_hold_equal_shares(two_spans):
     np.testing.assert_allclose(background.weights, 1 / 32, rtol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_rows_whatever_the_chunks(method, table, two_spans, tmp_path):
     table = two_spans if method == "thinning" else table
@@ -273,6 +278,7 @@ def streamed(tmp_path_factory):
     return frame, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"row_span": 130}, {"coalition_tile": 2, "coalition_groups": 2}]
 )

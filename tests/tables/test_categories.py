@@ -62,6 +62,7 @@ def test_the_refusal_counts_rows_and_names_column_and_values(table, missing):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_file", [False, True])
 def test_their_rows_are_skipped_and_the_others_are_what_they_are_without(table, tmp_path, is_file):
     rows = with_unseen(table)
@@ -78,6 +79,7 @@ def test_their_rows_are_skipped_and_the_others_are_what_they_are_without(table, 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["refuse", "skip", "pass"])
 def test_a_model_that_takes_them_gets_them(table, missing):
     cube = dshap.explain(

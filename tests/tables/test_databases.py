@@ -169,6 +169,7 @@ def test_an_address_of_an_unknown_kind_is_named_by_its_scheme_alone():
         Database("duckdb:///a", "warehouse")
 
 
+@pytest.mark.slow
 def test_an_unreachable_database_says_how_long_it_was_tried():
     with socket.socket() as silent:  # takes connections and never answers
         silent.bind(("127.0.0.1", 0))

@@ -412,6 +412,7 @@ def test_pickle_is_small_and_works_in_a_fresh_process(folder, tmp_path):
     assert float.fromhex(done.stdout.strip()) == source.read(300, 400).x.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group_rows", "key_length"), [(10_000, 10), (65_536, 10), (300_000, 10), (300_000, 64)]
 )
@@ -449,6 +450,7 @@ def test_read_bytes_covers_what_arrow_holds(tmp_path, group_rows, key_length):
     assert group_rows < n_rows or source.read_bytes(65_536) <= 2 * measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [N_ROWS, 40_000])
 def test_read_bytes_follow_from_shapes_alone(tmp_path, n_rows):
     """One file, many files, tiny row groups, memory: one table, one plan."""

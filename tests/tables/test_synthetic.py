@@ -172,6 +172,7 @@ def test_the_margins_of_lifters(rows):
     assert (x["squat_kg"] % 2.5 == 0).all() and (rows.target % 2.5 == 0).all()
 
 
+@pytest.mark.slow
 def test_a_kernel_model_tells_a_little_more_than_a_linear_one(rows):
     """R² of about 0.89 and 0.90, on rows that neither saw."""
     train, test = slice(0, 16_000), slice(16_000, N)

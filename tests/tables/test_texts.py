@@ -222,6 +222,7 @@ def test_files_are_read_by_the_block(files, site):
     )
 
 
+@pytest.mark.slow
 def test_workers_read_files_themselves(tmp_path, client):
     """Strings are cut into tokens there; nothing is spooled."""
     pd.DataFrame({"text": STRINGS, "id": [7, 8, 9, 10]}).to_parquet(tmp_path / "texts.parquet")

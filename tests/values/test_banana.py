@@ -25,6 +25,7 @@ from workflows.rkhs_shap.truth import (
 ASKED_METHODS = [name for name, method in METHODS.items() if method.is_asked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [1.0, 0.05])
 def test_kernel_values_reach_the_truth(q):
     """2,000 rows, one seed.  R² seen: 0.9897 and more (interventional at q = 1), 0.9976 and more
@@ -39,6 +40,7 @@ def test_kernel_values_reach_the_truth(q):
         assert r2(truth(x, q), cube.attribution.values[:, :, 0]) > ASKED, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", BENDS.values(), ids=BENDS)
 def test_conditional_means_are_those_of_draws(q):
     """Sums over 12 bins of the other column, against 40,000 draws: the 120 comparisons of all q at

@@ -66,6 +66,7 @@ def truth(z):
     return shapley(worth, D)
 
 
+@pytest.mark.slow
 def test_lognormal_margins_against_exact_values():
     """The copula's error is less than a fifth of that of a normal distribution (measured: 0.077
     against 0.796)."""

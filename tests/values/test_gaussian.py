@@ -152,6 +152,7 @@ def test_any_model_equals_the_mean_over_the_documented_draws(data, players, ridg
         assert_allclose(got[i, j], drawn(rough, row, data, inside, 40, 3, ridge), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "design", [designs.exact(D), designs.kernelshap(D, 2**D)], ids=["exact", "kernelshap"]
 )

@@ -161,6 +161,7 @@ def test_several_outputs_take_one_pass(background, rows):
     assert seen[0] == seen[1]
 
 
+@pytest.mark.slow
 def test_each_output_equals_its_own_run(model, background, rows):
     together = dshap.explain(Marginal(model.predict_proba, background), rows)
     for j, name in enumerate(CLASSES):
@@ -172,6 +173,7 @@ def test_each_output_equals_its_own_run(model, background, rows):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["logit", "log_odds", "expected_log_probability"])
 def test_every_way_through_the_engine(link, model, background, rows, tmp_path):
     """Groups of coalitions, rounds and interactions give what the plain sum gives; the store

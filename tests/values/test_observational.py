@@ -122,6 +122,7 @@ def test_rows_that_share_values_through_the_engine(rng, players, is_constant, mo
     assert_allclose(cube.prediction, model.predict(rows), atol=1e-11)
 
 
+@pytest.mark.slow
 def test_regressions_of_rows_that_share_values(rng, monkeypatch):
     """The features' products are summed by the shorter way: as without it, and predictions are the
     model's own."""
@@ -179,6 +180,7 @@ def test_observational_is_the_dense_formula(smooth):
         assert np.abs(values - dense).max() <= 1e-6 * np.abs(dense).max()
 
 
+@pytest.mark.slow
 def test_observational_with_every_family_and_two_outputs(expansion, table):
     data = table[:120]
     masks, rows = proper_masks(), table[100:104]
@@ -310,6 +312,7 @@ def test_the_penalty_of_the_embedding_is_validated_by_default(rng, is_shared, ce
     assert len(set(state["penalty"].tolist())) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedding", [Nystrom(12), Fourier(24)])
 def test_penalties_are_validated_for_any_pair_of_features(rng, embedding):
     """Models of landmarks and of frequencies, with interventional values beside: additive, sums of
@@ -440,6 +443,7 @@ def test_bad_options(expansion, table):
     assert by_array.players.names == ("p", "x2", "x3", "x4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_shared", [True, False])
 @pytest.mark.parametrize("centred", [True, False])
 def test_both_kinds_of_values_in_one_pass(rng, is_shared, centred):
@@ -539,6 +543,7 @@ def test_fourier_models_and_embeddings_are_their_definition(rng):
         )
 
 
+@pytest.mark.slow
 def test_a_list_of_models_is_their_sum(rng):
     data, rows = rng.normal(size=(60, 4)), rng.normal(size=(5, 4))
     first, second = several_outputs(rng), several_outputs(rng)

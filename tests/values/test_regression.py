@@ -111,6 +111,7 @@ def test_fourier_features_are_ridge_regression_on_cosines_and_sines(data, rng):
         assert_allclose(values[:, j], f.mean(0) + features(rows, present) @ w, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_many_fourier_features_come_close_to_the_kernel(data, rng):
     kernel, rows, masks = RBF(1.5).bind(D), rng.normal(size=(10, D)), masks_of()
     value = ConditionalRegression(one_output, data, kernel, Fourier(2_000), 1e-2)
@@ -285,6 +286,7 @@ def test_it_travels(data):
     assert_array_equal(value.evaluate(state, data[:3]).shape, (3, len(masks), 1))
 
 
+@pytest.mark.slow
 def test_float32_sums_err_by_what_is_stated(rng):
     """The error that was measured on a sample holds for the whole; ill-conditioned sums are
     refused."""

@@ -145,6 +145,7 @@ def test_every_table_gives_the_librarys_contributions(kind, library, table, rows
     assert cube.feature.values.tolist() == NAMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_missing_values_and_classes(library, table, rows, tmp_path):
     """Three classes, fitted with holes and without, explained with holes; the store verifies and
@@ -174,6 +175,7 @@ def test_on_a_cluster(library, table, rows, client, tmp_path):
     check(Trees(model), parquet(rows, tmp_path), contributions(rows), margins(rows), client=client)
 
 
+@pytest.mark.slow
 def test_a_category_that_lightgbm_does_not_know_is_missing(table, rows):
     """As in its own predictions; ordered categories, which are numbers to it, too."""
     ordered = table.assign(job=table["job"].cat.as_ordered())
@@ -252,6 +254,7 @@ def test_codes_that_lightgbm_was_fitted_on(table, rows):
         )
 
 
+@pytest.mark.slow
 def test_codes_that_xgboost_was_fitted_on(table, rows):
     """Without names: arrays of codes. With names: their lists must be given, since frames may have
     had categories."""

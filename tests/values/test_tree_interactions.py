@@ -206,6 +206,7 @@ def test_models_that_the_library_does_not_explain(library, table):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 13, 40, 300])
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_widths(library, d):
@@ -278,6 +279,7 @@ def test_xgboost_against_brute_force(n_classes, table):
     check(cube, {(i, k): game(i, k) for i in (0, 7, 19) for k in range(n_classes)}, 2e-5)
 
 
+@pytest.mark.slow
 def test_xgboost_on_categories(table, tmp_path):
     """Its own numbers on the frame, whatever order the categories have; main effects are what is
     left of phi."""
@@ -337,6 +339,7 @@ def test_sklearn_against_brute_force(table):
     check(cube, {(i, 0): game(i) for i in range(0, 30, 6)}, 1e-9)
 
 
+@pytest.mark.slow
 def test_on_a_cluster(table, client):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     pytest.importorskip("shap", reason="shap is not installed")

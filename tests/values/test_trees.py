@@ -70,6 +70,7 @@ def sklearn_models(x, y, labels):
 LIBRARIES = {"xgboost": xgboost_models, "lightgbm": lightgbm_models, "sklearn": sklearn_models}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_margins_base_and_sum(library, table, tmp_path):
     """The model's own margins; every row adds up; the store verifies and is resumed."""
@@ -112,6 +113,7 @@ def test_one_tree_against_brute_force(table):
         np.testing.assert_allclose(cube.attribution[i, :, 0], wanted, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_background_gives_the_values_of_marginal(library, table):
     """Interventional values by TreeSHAP, and by all 2^5 coalitions of the model's margin."""
@@ -136,6 +138,7 @@ def rounded_models(x, y, labels):
     yield ensemble.HistGradientBoostingRegressor(max_iter=30, max_bins=255).fit(x, y)
 
 
+@pytest.mark.slow
 def test_rows_on_thresholds(table, monkeypatch):
     """shap alone sends them the wrong way: values that are far off, by sums that are nearly
     right."""
@@ -171,6 +174,7 @@ def by_shap_alone(self, rows):
     )
 
 
+@pytest.mark.slow
 def test_missing_values_with_a_background(table):
     pytest.importorskip("shap", reason="shap is not installed")
     x, y, _ = table
@@ -197,6 +201,7 @@ def test_rounds_after_the_best_one_do_not_count(table):
     )
 
 
+@pytest.mark.slow
 def test_columns_go_by_name_and_constant_ones_count(table):
     """A column of one value in the rows to explain still has what the trees give it."""
     pytest.importorskip("shap", reason="shap is not installed")
@@ -208,6 +213,7 @@ def test_columns_go_by_name_and_constant_ones_count(table):
     assert (np.abs(one.attribution[0, :4]) > 0).all()
 
 
+@pytest.mark.slow
 def test_missing_values_go_the_trees_own_way(table):
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     x, y, _ = table
@@ -237,6 +243,7 @@ def test_what_a_library_gets_wrong_is_refused(table):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
 
+@pytest.mark.slow
 def test_names_that_a_library_changed(table):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     x, y, _ = table
@@ -275,6 +282,7 @@ def boosted(library, table, **options):
     return kind(n_jobs=1, **options, **quiet).fit(table[0], table[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "kind"), [("xgboost", "XGBoostTrees"), ("lightgbm", "LightGBMTrees")]
 )
@@ -303,6 +311,7 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
         np.testing.assert_array_equal(found, dshap.explain(value, x).attribution)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
     """Beside a few rows that tell whether the model is steady, and the rows that v(empty) is asked
@@ -327,6 +336,7 @@ def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 @pytest.mark.parametrize(
     ("options", "least", "most"), [({"n_estimators": 5}, 1, 1), ({"n_estimators": 400}, 2, 32)]
@@ -342,6 +352,7 @@ def test_tasks_follow_from_the_size_of_the_trees(library, options, least, most, 
     assert least <= len(plan.instance_spans) <= most
 
 
+@pytest.mark.slow
 def test_on_a_cluster(table, client):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     x, y, _ = table
@@ -396,6 +407,7 @@ def test_a_model_before_its_fit(library, kind, table):
         dshap.explain(getattr(module, kind)(), table[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_explain_takes_the_ensemble_itself(library, table):
     model = next(LIBRARIES[library](*table))[0]

@@ -172,6 +172,7 @@ def test_where_priors_are_averaged(d, m, share):
     assert averaged_share(d, 2 * d) == 2 * averaged_share(d, 4 * d) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "m"), [(80, 162), (100, 202), (150, 302)])
 def test_many_players_are_of_different_relevance(d, m):
     """Airports, whose dear players matter in all coalitions: of 100, alike, they had 1.25 times the

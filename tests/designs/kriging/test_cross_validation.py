@@ -88,6 +88,7 @@ def test_the_mean_over_priors_is_that_of_their_predictions(known):
     )
 
 
+@pytest.mark.slow
 def test_a_part_that_the_players_need_is_not_held_out():
     """Few pairs of seven players, some of whose parts the others cannot be told apart without: a
     pilot gets through."""
@@ -121,6 +122,7 @@ def test_ratios_and_the_games_that_count():
     assert len(tried(many, 64)) == 8 and len(tried(many, 65)) == 3 and len(tried(odd, 9)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "m", "is_by_game"),
     [("votes", 134, False), ("votes", 180, False), ("airports", 270, True)],

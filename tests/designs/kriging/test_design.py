@@ -35,6 +35,7 @@ def test_every_coalition_gives_the_exact_value(d):
     assert design.pilot_coalitions == 0 and (std_errors(design, game(a)) == 0).all()
 
 
+@pytest.mark.slow
 def test_intervals_hold_games_of_the_prior():
     """400 games of the prior: φ ± t·std_error covers 93 to 98 % (the sandwich is a little wide
     where pairs are few)."""

@@ -130,6 +130,7 @@ def test_additive_games_do_not_count(of_words):
     )
 
 
+@pytest.mark.slow
 def test_players_whose_attributions_cancel_do_little_harm():
     """Two players have strong interactions and no attribution, which their relevance does not tell:
     the shared part of a game's own process keeps the error within 1.6 of that with one for all."""

@@ -42,6 +42,7 @@ def test_growing_begins_with_the_same_list():
     assert pickle.loads(pickle.dumps(larger)) == larger
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [0, 1, 2])
 @pytest.mark.parametrize(
     ("d", "budgets"),
@@ -63,6 +64,7 @@ def test_rounds_are_beginnings_of_the_list(d, budgets, later):
         np.testing.assert_array_equal(each.masks, design.masks[: each.n_coalitions])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "m"), [(20, 90), (30, 178), (60, 256), (65, 300), (300, 1_400)])
 def test_a_list_that_size_one_would_be_a_third_of_is_scouted(d, m):
     """The pilot sees a draw of all sizes; where it takes size 1 that is there whole and the rest is
@@ -99,6 +101,7 @@ def test_hardly_more_pairs_than_players_are_scouted_too(d, m):
     assert fixed.pilot_coalitions == 0 and np.count_nonzero(fixed.masks.sum(axis=1) == 1) == d
 
 
+@pytest.mark.slow
 def test_a_list_that_does_not_tell_the_players_apart():
     """Of few players a draw without size 1 may miss a direction: it has no scores, and the pilot
     takes size 1."""

@@ -35,6 +35,7 @@ from tests.designs.design_games import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "m"), [(14, 256), (18, 1_976), (18, 2_048), (38, 2_048)])
 def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_not(d, m):
     """Interactions of three players: size 2 is taken whole where it is not by leverage; votes: no
@@ -118,6 +119,7 @@ def test_a_scout_of_hardly_more_pairs_than_players(kind, d, takes):
     assert found < 0.85 * of_other and found < 0.8 * of_orders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["heavy tails", "products over 15"])
 def test_what_a_scout_learned_is_not_lost(kind):
     """2d + 2 coalitions of 30 players, size 1 whole: the weights of the priors begin with those of
@@ -143,6 +145,7 @@ def test_what_a_scout_learned_is_not_lost(kind):
     assert sum(errors[::2]) < 0.5 * sum(errors[1::2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.01, 0.1, 1.0])
 def test_a_pilot_finds_the_decay(decay):
     """30 games of the prior, 12 players would be slow: 9 players, 200 of 512 coalitions; within a
@@ -154,6 +157,7 @@ def test_a_pilot_finds_the_decay(decay):
     assert design.decay is None and abs(np.log10(found / decay)) < 0.51
 
 
+@pytest.mark.slow
 def test_a_pilot_of_many_coalitions_sees_a_part_of_the_pairs(monkeypatch):
     """700 pairs, of which N and 511 others count: within a step of the grid still."""
     seen = []
@@ -258,6 +262,7 @@ def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     assert errors[1][0] < 0.9 * errors[0][0] and errors[1][0] < 0.6 * errors[1][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_pilot_finds_the_variation(seed):
     """Products over up to 15 of 45 players: 1, which has less error than 3 and none."""

@@ -105,6 +105,7 @@ def test_distinct_coalitions_of_a_chain(d, k):
     assert boundary.n_coalitions - 2 == runs - is_everybody < (2 * k + 1) * d
 
 
+@pytest.mark.slow
 def test_coalitions_that_no_player_needs_are_left_out():
     """On a grid a set may lie in the neighbourhood of a player that is neither in it nor beside
     it."""
@@ -129,6 +130,7 @@ def test_what_is_refused(options, said):
         connected(chain(5), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"coefficients": "boundary"}, {"coefficients": "boundary", "outside": "present"}],

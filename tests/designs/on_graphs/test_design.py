@@ -107,6 +107,7 @@ def test_without_a_graph_it_is_of_chains_of_any_length(make, options, said):
                 make(**options | wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "d"), [
     (lambda graph: connected(graph, None), 250),
     (lambda graph: connected(graph, 40, outside="present"), 420),
@@ -144,6 +145,7 @@ def test_no_graph_is_not_none():
         local()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -304,6 +306,7 @@ def test_sums_without_the_values_are_those_of_the_values(name, expansion, table)
     np.testing.assert_allclose(direct.attribution.values, plain.attribution.values, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", ["local, sampled", "connected, boundary", "connected_regression"])
 def test_two_workers_give_the_same_bits(name, client, rng, tmp_path):

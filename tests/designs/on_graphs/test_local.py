@@ -170,6 +170,7 @@ def test_of_no_limit_the_orders_are_those_of_permutation():
     np.testing.assert_allclose(attribute(design, v).sum(), v[-1] - v[0], atol=SMALL)
 
 
+@pytest.mark.slow
 def test_errors_cover_the_value_of_the_neighbourhood():
     """120 games, φ ± 2.09 std_error: 95 % nominally, 90 to 94 % at 50 pairs (a binomial of some
     1,000 has ± 1 %)."""

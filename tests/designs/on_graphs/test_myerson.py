@@ -62,6 +62,7 @@ def test_complete_graphs_and_games_of_runs_give_shapley_values():
     )
 
 
+@pytest.mark.slow
 def test_a_long_chain_at_its_largest_weights():
     """Additive games: phi_i is the value of i, in 80,200 runs of up to 400 players."""
     design, w = myerson(chain(400)), np.random.default_rng(0).normal(size=400)

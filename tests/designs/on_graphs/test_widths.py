@@ -81,6 +81,7 @@ CASES = [(of, name, k) for of in (*CHAINS, *GRIDS) for name in MAKERS for k in (
 tests/designs/test_local.py has few."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of", "name", "k"), CASES)
 def test_additive_games(of, name, k):
     """Sums of at most 10^5 values of size 20: 1e-9 is rounding."""
@@ -89,6 +90,7 @@ def test_additive_games(of, name, k):
     np.testing.assert_allclose(attributed(MAKERS[name](graph, k), game), w, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", CHAINS)
 def test_additive_games_of_myerson(of):
     w, game = additive(CHAINS[of].n_nodes)
@@ -149,6 +151,7 @@ def test_the_papers_coefficients_on_a_grid(of):
     np.testing.assert_allclose(attributed(connected(GRIDS[of], 1), game), factor * w, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [
     lambda d: connected_regression(chain(d), 3), lambda d: connected_regression(chain(d), 3, weights="kernel"),
     lambda d: myerson(chain(d)), lambda d: local(chain(d), None, n_permutations=4, n_replicates=0),

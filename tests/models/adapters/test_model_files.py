@@ -39,6 +39,7 @@ def classes(n_classes: int) -> tuple[pd.DataFrame, np.ndarray]:
     return x, np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_estimator", [True, False])
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
 def test_xgboost_predicts_what_was_saved(by_estimator, suffix, tmp_path):
@@ -119,6 +120,7 @@ def saved_by_skops(model, path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_skops_reads_what_it_knows_and_what_is_trusted(tmp_path):
     x, y = classes(2)
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
