@@ -258,6 +258,7 @@ class Night:
             prepared=method.prepared,
             carried=carried,
         )
+        work.check_sinks([(explain, explanation)])
         found = work.explained(explain, explanation)
         if is_finished(path):
             set_current(self.store / explain.name, self.run_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.models import ModelFileTable, given_model
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.models import FitReport, KernelModel
@@ -347,6 +348,7 @@ class JobRun:
         prepared = [
             (explain, self._prepared(explain, model, census)) for explain in self.job.explain
         ]
+        self.check_sinks(prepared)
         create_store(self.store, job_description(self.job, fingerprint))
         self.say_damaged(self.table.keep())
         results = tuple(self.explained(explain, explanation) for explain, explanation in prepared)
@@ -357,6 +359,15 @@ class JobRun:
         else:
             report = None
         return JobResult(self.store, results, report, tuple(self.progress.stages))
+
+    def check_sinks(self, planned: Sequence[tuple[ExplainTable, Explanation]]) -> None:
+        """Check the sinks' tables against the cubes that are about to be computed."""
+        cubes = {
+            explain.name: CubeFacts.of_layout(explanation.layout)
+            for explain, explanation in planned
+            if not explanation.is_complete
+        }
+        check_targets_of(self.job.sink, cubes, self.job.explain[0].name, self.job.job.name)
 
     def _start(self) -> None:
         """Start the cluster, unless it runs, as a stage of its own."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import model_validator
 
-from dshap.core.errors import unknown_name
+from dshap.core.errors import DatabaseError, unknown_name
 from dshap.jobs.fields import Count
 from dshap.jobs.kinds import Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
-from dshap.sinks import CubeFacts, check_sink
+from dshap.sinks import CubeFacts, check_sink, check_target
 from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
+from dshap.tables.databases import Database
 
 
 class SinkTable(Table):
@@ -118,6 +119,40 @@ def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
             f"two [[sink]] load into {' '.join(filter(None, twice[0]))}: give each a table of its "
             "own"
         )
+
+
+def check_targets_of(
+    sinks: Sequence[SinkTable], cubes: Mapping[str, CubeFacts], only_explanation: str, job_name: str
+) -> None:
+    """Check the tables that are there, before a cube is computed for them.
+
+    A database that cannot be reached now is left: it may be up when the cube is loaded.
+
+    Parameters
+    ----------
+    sinks : the tables [[sink]] of the job
+    cubes : explanation -> the facts of the cube that is about to be made
+    only_explanation : the explanation that is meant where a sink names none
+    job_name : the name of the job, which the tables belong to
+
+    Raises
+    ------
+    InputError
+        A table has another shape, or another job loads it.
+    """
+    for each in sinks:
+        sink = each.sink(only_explanation)
+        if sink.explain not in cubes or sink.database is None or _is_missing(sink.database):
+            continue
+        try:
+            check_target(sink, cubes[sink.explain], job_name)
+        except DatabaseError:
+            continue
+
+
+def _is_missing(database: Database) -> bool:
+    """Whether the file of a database is not there, so that connecting would make it."""
+    return database.path is not None and not database.path.exists()
 
 
 def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:

@@ -311,6 +311,27 @@ def test_a_first_night_that_is_refused_leaves_nothing(shop):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("incremental", ["digest", "none"])
+def test_a_table_of_another_shape_is_told_before_rows_are_explained(shop, incremental):
+    """Exit status 2, the SQL that would mend it, and nothing half-written."""
+    with duckdb.connect(str(shop.folder / "shop.duckdb")) as connection:
+        connection.execute("create table reasons (id bigint, phi_a text)")
+    sink = {"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}
+    with pytest.raises(InputError, match="reasons"):
+        shop.night(sink=[sink], incremental={"strategy": incremental})
+    assert not (shop.folder / "store" / "reasons").exists()
+    assert not runs_in_store(shop.folder / "store")
+
+
+def test_a_sink_that_is_another_jobs_is_told_before_rows_are_explained(shop):
+    sink = [{"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}]
+    shop.night(sink=sink)
+    other = {"name": "other", "store": str(shop.folder / "other")}
+    with pytest.raises(InputError, match="churn"):
+        shop.night(job=other, sink=sink)
+    assert not runs_in_store(shop.folder / "other")
+
+
 def test_stores_of_one_cube_and_of_nights_are_not_mixed(shop):
     shop.night()
     with pytest.raises(StoreMismatchError, match="a cube for each night"):
