@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dshap.core.errors import StoreMismatchError
+from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
@@ -100,11 +100,11 @@ class Learner:
         about = self._about(explain)
         reason = self._reason_to_learn(about)
         if about is not None and not reason:
-            value = self._value(explain, about.run_id)
             try:
+                value = self._value(explain, about.run_id)
                 prepared = self._fixed(value, n_rows, about.method)
                 return NightMethod(value, prepared, about, True, "")
-            except StoreMismatchError as error:
+            except (StoreMismatchError, InputError) as error:  # another model, option or column
                 reason = f"{error}"
         value = self._value(explain, self._keep_rows())
         prepared = self._fixed(value, n_rows, None)
@@ -112,6 +112,14 @@ class Learner:
         content = json.dumps(asdict(about)).encode()
         Folder(self.room).replace(f"{explain.name}.json", content)
         return NightMethod(value, prepared, about, False, reason)
+
+    def forget_tonight(self) -> None:
+        """Remove what was learned from the rows of a run that is thrown away."""
+        for explain in self.job.explain:
+            about = self._about(explain)
+            if about is not None and about.run_id == self.run.run_id:
+                Folder(self.room).delete(f"{explain.name}.json")
+        self.forget_others()
 
     def forget_others(self) -> None:
         """Remove the rows and states that no explanation uses any more."""

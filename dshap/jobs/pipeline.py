@@ -21,6 +21,7 @@ from dshap.engine import Progress
 from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.facts import explanations_of
 from dshap.jobs.history import NightHistory
+from dshap.jobs.learned import Learner
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import RunAbout, RunFolders, made_by, runs_in_store
 from dshap.jobs.run_record import (
@@ -150,9 +151,9 @@ class Pipeline:
             run.drop_rows()
             nothing = JobResult(self.store, (), None, tuple(self.progress.stages), is_empty=True)
             return self._over(replace(facts, failure=error), nothing)
-        except DshapError:
+        except Exception:
             if not any((self.store / each.name / run.run_id).exists() for each in self.job.explain):
-                run.drop()
+                self._throw_away(run)
             raise
         facts = replace(facts, explanations=self._explanations(run, done))
         blocking = [check for check in self.job.check if check.blocks_sinks]
@@ -165,6 +166,11 @@ class Pipeline:
             self._tidy(facts)
         result = replace(done.result, stages=tuple(self.progress.stages))
         return self._over(facts, result)
+
+    def _throw_away(self, run: RunFolders) -> None:
+        """Remove a run that was refused, with what it learned: the next one reads the source anew."""
+        Learner(self.job, run, self.session, self.progress).forget_tonight()
+        run.drop()
 
     def _as_of(self, run: RunFolders) -> date | None:
         """The date that {as_of} of a query stood for."""

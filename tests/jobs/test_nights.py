@@ -332,6 +332,35 @@ def test_a_sink_that_is_another_jobs_is_told_before_rows_are_explained(shop):
     assert not runs_in_store(shop.folder / "other")
 
 
+def test_a_refused_first_night_leaves_nothing_that_the_next_one_uses(shop):
+    """Times where numbers are wanted, told once the rows are read; then another table and columns."""
+    good = shop.table
+    shop.table = good.assign(a=pd.Timestamp("2020-01-01"))
+    shop.put()
+    with pytest.raises(InputError, match="'a'"):
+        shop.night()
+    assert not list((shop.folder / "store" / "prepared").glob("*.json"))
+    shop.table = good
+    shop.put()
+    assert counts(shop.night()) == (150, 0, 0, 0)
+    shop.check()
+
+
+def test_a_model_of_other_columns_explains_all_rows_anew(shop):
+    shop.night()
+    table = rows_of(300, seed=8).assign(e=lambda rows: rows["a"] ** 2)
+    other = xgboost.XGBRegressor(n_estimators=5, max_depth=2, seed=0)
+    other.fit(table[["a", "e"]], predictions_of(table))
+    other.save_model(shop.model)
+    shop.table = shop.table.assign(e=shop.table["a"] ** 2)
+    shop.put()
+    source = {**shop.tables()["source"], "features": ["a", "e"]}
+    source["contract"] = {"columns": "evolve"}
+    ended = shop.night(source=source)
+    assert not ended.facts.explanations[0].prepared["reused"]
+    assert shop.cube["feature"].to_numpy().tolist() == ["a", "e"]
+
+
 def test_stores_of_one_cube_and_of_nights_are_not_mixed(shop):
     shop.night()
     with pytest.raises(StoreMismatchError, match="a cube for each night"):
