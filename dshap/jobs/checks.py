@@ -7,6 +7,7 @@ number that lies on a bound passes.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -44,7 +45,7 @@ class Measured(NamedTuple):
     """The number in words, or why there is none."""
 
 
-class CheckTable(KindTable):
+class CheckTable(KindTable, ABC):
     """A table [[check]]: it warns or fails where its number lies beyond a bound."""
 
     is_floor: ClassVar[bool] = False
@@ -96,9 +97,9 @@ class CheckTable(KindTable):
         """The word for what is measured, where a kind can measure several things."""
         return str(dict(self).get("metric", ""))
 
+    @abstractmethod
     def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
         """The number of a finished explanation, given earlier runs of the store, newest first."""
-        raise NotImplementedError
 
 
 class AdditivityCheck(CheckTable):

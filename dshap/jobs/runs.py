@@ -12,6 +12,7 @@ from dshap.cube import read_job
 from dshap.jobs.run_record import (
     EarlierRuns,
     ExplanationFacts,
+    KeyCounts,
     RunFacts,
     RunRecord,
     exit_status,
@@ -112,23 +113,34 @@ def closing_lines(facts: RunFacts, store: Path) -> list[str]:
 
 
 def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> str:
-    parts = [f"{facts.rows:,} rows", f"{facts.failed:,} failed", f"{facts.seconds:.1f} s"]
-    keys = facts.keys
-    if keys.new is not None:
-        parts.insert(
-            1,
-            f"{keys.new:,} new, {keys.changed or 0:,} changed, {keys.unchanged or 0:,} as before, "
-            f"{keys.deleted or 0:,} deleted",
-        )
+    """The rows of an explanation, what became of its keys, and what moved in its ranking."""
+    parts = [f"{facts.rows:,} rows"]
+    if facts.keys.new is not None:
+        parts.append(_changes(facts.keys))
+    parts.append(f"{facts.failed:,} failed")
+    parts.append(f"{facts.seconds:.1f} s")
     line = f"{label(facts.name)}: {', '.join(parts)}"
     before = next((each for each in earlier if each.ranking(facts.name)), None)
     if before is None or not facts.ranking:
         return line
+    return f"{line}; {_moves_since(before, facts)}"
+
+
+def _changes(keys: KeyCounts) -> str:
+    """The numbers of keys in words."""
+    return (
+        f"{keys.new or 0:,} new, {keys.changed or 0:,} changed, "
+        f"{keys.unchanged or 0:,} as before, {keys.deleted or 0:,} deleted"
+    )
+
+
+def _moves_since(before: RunRecord, facts: ExplanationFacts) -> str:
+    """The columns whose place in the ranking changed most since an earlier run, in words."""
     moves = moved_most(before.ranking(facts.name), facts.ranking)
     if not moves:
-        return f"{line}; the ranking is that of run {before.run_id}"
+        return f"the ranking is that of run {before.run_id}"
     shown = ", ".join(f"{label(name)} from {old} to {new}" for name, old, new in moves)
-    return f"{line}; moved most in the ranking since run {before.run_id}: {shown}"
+    return f"moved most in the ranking since run {before.run_id}: {shown}"
 
 
 def moved_most(

@@ -149,7 +149,7 @@ def load_table(
             return _already(last, history)
         refuse_shape(load)
         choice = rows_to_load(sink, history, last, is_empty(load))
-        say(f"{sink}: loading {_what(choice)} into {database.describe()}")
+        say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
         result = _written(load, ledger, choice, job)
         commit(load)
         return result
