@@ -90,6 +90,12 @@ class JobRows:
 
     def reader_of(self, value: Any) -> RowReader:
         """The reader of all rows, coded by the categories that a value function knows."""
+        unknown = sorted(categories_of(self.reader).keys() - value.model.categories.keys())
+        if unknown:
+            raise InputError(
+                f"column {unknown[0]!r} of the source holds text or categories, and the model takes "
+                "numbers there: mend its values, or cast it in the query"
+            )
         if not value.model.categories:
             return self.reader
         if not isinstance(self.reader, ParquetSource):

@@ -346,6 +346,19 @@ def test_a_refused_first_night_leaves_nothing_that_the_next_one_uses(shop):
     shop.check()
 
 
+def test_text_where_the_model_takes_numbers_is_refused(shop):
+    """One odd cell makes a column of a CSV file text: its positions among the texts are no values."""
+    file = shop.folder / "shop.csv"
+    cells = ["abc", *map(str, shop.table["a"][1:])]
+    shop.table.assign(a=cells).to_csv(file, index=False)
+    source = {**shop.tables()["source"], "kind": "csv", "path": str(file)}
+    del source["uri"], source["table"]
+    with pytest.raises(InputError, match="column 'a' of the source holds text"):
+        shop.night(source=source)
+    shop.table.to_csv(file, index=False)
+    assert counts(shop.night(source=source)) == (150, 0, 0, 0)
+
+
 def test_a_model_of_other_columns_explains_all_rows_anew(shop):
     shop.night()
     table = rows_of(300, seed=8).assign(e=lambda rows: rows["a"] ** 2)
