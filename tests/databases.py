@@ -10,6 +10,7 @@ import os
 import pwd
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -77,13 +78,22 @@ def running_postgresql() -> Iterator[Server]:
     bin_folder = programs()
     if bin_folder is None:
         pytest.skip("needs PostgreSQL's initdb (apt install postgresql)")
-    # not below pytest's own folder, which another user may not enter
-    folder = Path(tempfile.mkdtemp(prefix="dshap-postgresql-"))
+    folder = Path(tempfile.mkdtemp(prefix="dshap-postgresql-", dir=_place_for_all_users()))
     try:
         with _started(bin_folder, folder) as server:
             yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _place_for_all_users() -> Path:
+    """A folder for temporary files that the user who runs the server may enter too."""
+    for place in map(Path, (tempfile.gettempdir(), "/dev/shm", "/tmp")):
+        if place.is_dir() and all(
+            folder.stat().st_mode & stat.S_IXOTH for folder in (place, *place.parents)
+        ):
+            return place
+    pytest.skip("PostgreSQL needs a folder for temporary files that its own user may enter")
 
 
 @contextlib.contextmanager

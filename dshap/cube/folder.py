@@ -82,8 +82,7 @@ class Folder:
         A file or a link in the place of the folder is removed.
         """
         path = self.path / name
-        if not self.path.is_dir():
-            _remove(self.path)
+        _make_way_for_folder(self.path)
         with _private_file(path, *data) as private:
             try:
                 os.link(private, path)
@@ -96,9 +95,8 @@ class Folder:
         """Remove what stands under a name, and any file where a room above it should be."""
         path = self.path / name
         for parent in reversed(path.parents):
-            is_room = parent.is_relative_to(self.path)
-            if is_room and os.path.lexists(parent) and not parent.is_dir():
-                parent.unlink()
+            if parent.is_relative_to(self.path):
+                _make_way_for_folder(parent)
         _remove(path)
 
     def replace(self, name: str, content: bytes) -> None:
@@ -189,6 +187,19 @@ def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
         yield private
     finally:
         private.unlink(missing_ok=True)
+
+
+def _make_way_for_folder(path: Path) -> None:
+    """Remove a file or link that stands where a folder should be.
+
+    A folder is left, whoever makes it meanwhile: it may hold the files of another thread.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        try:
+            path.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):
+            if not path.is_dir():
+                raise
 
 
 def _remove(path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -54,6 +56,21 @@ def test_a_file_where_a_room_should_be_gives_way(tmp_path):
     (tmp_path / "other").write_text("no folder")
     assert Folder(tmp_path / "other").put_new("a", b"whole")
     assert Folder(tmp_path / "other").list() == ["a"]
+
+
+def test_writers_that_start_together_lose_no_file(tmp_path):
+    n_writers = 16
+    for turn in range(50):
+        folder = Folder(tmp_path / str(turn))
+        start = threading.Barrier(n_writers)
+
+        def write(number, folder=folder, start=start):
+            start.wait()
+            return folder.put_new(f"{number}.json", b"content")
+
+        with ThreadPoolExecutor(n_writers) as writers:
+            assert all(writers.map(write, range(n_writers)))
+        assert len(folder.list()) == n_writers
 
 
 def test_a_store_can_be_made_where_nothing_is(tmp_path):
