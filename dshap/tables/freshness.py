@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -11,6 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dshap.core.errors import InputError, StaleSourceError
+from dshap.tables.streams import refuse_infinite
+
+_HOLDS_TIMES = (
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_null,
+)
+"""Types of columns that may hold times: texts are read as ISO has them."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,21 @@ class Freshness:
     error_after: str | None
     warn_s: float | None
     error_s: float | None
+
+    def check_named(self, names: Collection[str]) -> None:
+        """Raise where the source has no such column."""
+        if self.column not in names:
+            raise InputError(
+                f'[source] freshness: the source has no column "{self.column}"; it has '
+                f"{', '.join(names)}"
+            )
+
+    def check_column(self, schema: pa.Schema) -> None:
+        """Raise where the source has no such column, or one that holds neither times nor texts."""
+        self.check_named(schema.names)
+        kind = schema.field(self.column).type
+        if not any(is_one(kind) for is_one in _HOLDS_TIMES):
+            raise _no_times(self.column, kind)
 
     def judged(self, newest: datetime | None, now: datetime) -> dict[str, Any]:
         """The facts about the age, with the status "pass", "warn" or "error".
@@ -68,24 +94,29 @@ def warning_of(judged: Mapping[str, Any]) -> str:
 
 def newest_in(column: pa.Array, name: str) -> datetime | None:
     """The newest time of a column of times, dates or ISO texts, in UTC where it has no zone."""
-    newest = pc.max(column).as_py()
-    match newest:
+    newest = pc.max(column)
+    if pa.types.is_temporal(newest.type):
+        refuse_infinite(pa.array([newest]), name)
+    match newest.as_py():
         case None:
             return None
-        case datetime():
-            moment = newest
-        case date():
-            moment = datetime.combine(newest, time())
-        case str():
-            moment = _of_text(newest, name)
+        case datetime() as moment:
+            pass
+        case date() as day:
+            moment = datetime.combine(day, time())
+        case str(text):
+            moment = _of_text(text, name)
         case _:
-            raise InputError(
-                f'[source] freshness: column "{name}" is {column.type}: name a column of times or '
-                "dates"
-            )
+            raise _no_times(name, column.type)
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC)
+
+
+def _no_times(column: str, kind: pa.DataType) -> InputError:
+    return InputError(
+        f'[source] freshness: column "{column}" is {kind}: name a column of times or dates'
+    )
 
 
 def _of_text(text: str, name: str) -> datetime:

@@ -8,7 +8,7 @@ pages.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,10 +42,12 @@ def open_table_of_postgresql(
     table: str,
     used: Collection[str] | None,
     keys: Collection[str],
+    judge: Callable[[Any], None] = lambda cursor: None,
 ) -> Iterator[RowStream]:
     """Open the rows of a table, a view or a partitioned table under one exported snapshot.
 
-    `connection` is in a transaction that has read nothing; it must live until all is read.
+    `connection` is in a transaction that has read nothing; it must live until all is read.  `judge`
+    takes a cursor, and raises where the rows are not to be read.
     """
     with connection.cursor() as cursor:
         # the lock comes before the snapshot: a table that is truncated in between reads as empty;
@@ -57,6 +59,7 @@ def open_table_of_postgresql(
             cursor.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         snapshot = _value(cursor, "SELECT pg_export_snapshot()")
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        judge(cursor)
         columns = _columns(cursor, table, keys)
         n_rows = int(_value(cursor, f"SELECT count(*) FROM {table}"))
         n_pages = _pages(cursor, table, kind)
@@ -76,6 +79,23 @@ def open_table_of_postgresql(
             for each, where in zip(connections, page_ranges(n_pages, len(connections)), strict=True)
         ]
         yield RowStream(schema, pieces, n_rows, {"readers": len(pieces)})
+
+
+def lock_for_query(connection: Any, statement: str) -> None:
+    """Lock all tables that a query reads against TRUNCATE, until the transaction ends.
+
+    A snapshot does not hold a TRUNCATE off: a statement that takes its snapshot, and then its locks,
+    reads a table that was truncated in between as empty.  The locks of PostgreSQL's planner, which
+    knows the partitions and what is behind a view, stay until the end of the transaction; so the
+    statement is planned first, and executed under a snapshot of its own (READ COMMITTED, whatever
+    the server's default), which is taken when it holds the locks.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        # the driver wraps statements in COPY otherwise, which does not take EXPLAIN
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+        cursor.execute(f"EXPLAIN {statement}")
+        cursor.fetchall()
 
 
 def _readers(n_pages: int, n_cores: int) -> int:

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from dshap.core.errors import InputError
 from dshap.tables.databases import Database, batches_from
-from dshap.tables.postgresql import open_table_of_postgresql, quoted_name
+from dshap.tables.freshness import Freshness, newest_in
+from dshap.tables.postgresql import lock_for_query, open_table_of_postgresql, quoted_name
 from dshap.tables.streams import RowStream, in_one_piece
 
 AS_OF = "{as_of}"
@@ -55,6 +58,15 @@ class Query:
         sign, n_values = _signs(kind, n_days)
         return self.query.replace(AS_OF, sign), (as_of,) * n_values
 
+    def select(
+        self, what: str, kind: str, as_of: datetime.date, where: str = ""
+    ) -> tuple[str, tuple[Any, ...]]:
+        """The statement that selects something else from the rows, and its bound values."""
+        statement, values = self.bound(kind, as_of)
+        # the line ends before the bracket, as the query may end with a comment
+        rows = f"({statement.rstrip().removesuffix(';')}\n) dshap_rows"
+        return f"SELECT {what} FROM {rows}{where}", values
+
     def describe(self) -> str:
         if self.table:
             return f"table {self.table}"
@@ -81,9 +93,39 @@ def _signs(kind: str, n_days: int) -> tuple[str, int]:
 
 def quoted(table: str, kind: str) -> str:
     """The name of a table as SQL has it, quoted where the rules of the database are known."""
-    if kind not in _SIGNS:
-        return table
-    return ".".join(quoted_name(part) for part in table.split("."))
+    return ".".join(_quoted_where_known(part, kind) for part in table.split("."))
+
+
+def _quoted_where_known(name: str, kind: str) -> str:
+    if kind in _SIGNS:
+        return quoted_name(name)
+    return name
+
+
+@dataclass(frozen=True)
+class AgeLimit:
+    """The limits of a source's age at a moment, asked of the database before its rows are read."""
+
+    freshness: Freshness
+    now: datetime.datetime
+
+    def judge(self, cursor: Any, query: Query, kind: str, as_of: datetime.date) -> None:
+        """Raise where the rows are too old, or have no column of times by that name."""
+        schema = _asked(cursor, *query.select("*", kind, as_of, " WHERE 1 = 0")).schema
+        if kind == "sqlite":  # its columns have no types before there are values
+            self.freshness.check_named(schema.names)
+        else:
+            self.freshness.check_column(schema)
+        column = self.freshness.column
+        name = _quoted_where_known(column, kind)
+        found = _asked(cursor, *query.select(f"max({name}) AS newest", kind, as_of))
+        newest = newest_in(found.column(0).combine_chunks(), column)
+        self.freshness.judged(newest, self.now)
+
+
+def _asked(cursor: Any, statement: str, values: tuple[Any, ...]) -> pa.Table:
+    cursor.execute(statement, values or None)
+    return cursor.fetch_record_batch().read_all()
 
 
 @contextmanager
@@ -93,11 +135,13 @@ def open_query(
     as_of: datetime.date,
     used: Collection[str] | None = None,
     keys: Collection[str] = (),
+    age: AgeLimit | None = None,
 ) -> Iterator[RowStream]:
     """Open the rows of a query or a table, all of one state of the database.
 
-    The rows of a table are counted first, under the same snapshot.  One statement on one connection
-    reads them, except for tables of PostgreSQL.
+    Their age is judged first and the rows of a table are counted, under the same snapshot; a query
+    of PostgreSQL has a later one for its rows.  One statement on one connection reads them, except
+    for tables of PostgreSQL.
 
     Parameters
     ----------
@@ -105,17 +149,31 @@ def open_query(
         The columns that are needed of a table; a query gives what it names.
     keys : collection of names
         Columns of the key.
+    age : AgeLimit, optional
+        The limits of the age.
+
+    Raises
+    ------
+    StaleSourceError
+        The newest row is older than its limit: no row was read.
     """
     kind = database.kind
+
+    def judge(cursor: Any) -> None:
+        if age is not None:
+            age.judge(cursor, query, kind, as_of)
+
     with database.connect(read_only=True) as connection:
         if kind == "postgresql" and query.table:
             name = quoted(query.table, kind)
-            with open_table_of_postgresql(database, connection, name, used, keys) as stream:
+            with open_table_of_postgresql(database, connection, name, used, keys, judge) as stream:
                 yield stream
             return
         with connection.cursor() as cursor:
             if kind == "postgresql":
                 cursor.execute(f"SET LOCAL {_SETTING} = '{as_of.isoformat()}'")
+                lock_for_query(connection, query.bound(kind, as_of)[0])
+            judge(cursor)
             n_rows = _count(cursor, query, kind)
         with connection.cursor() as cursor:
             statement, values = query.bound(kind, as_of)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.tables.contract import Contract, check_keys
@@ -22,7 +21,7 @@ from dshap.tables.files import Paths
 from dshap.tables.freshness import Freshness, newest_in, said, warning_of
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.parts import PartWriter
-from dshap.tables.queries import Query, open_query
+from dshap.tables.queries import AgeLimit, Query, open_query
 from dshap.tables.snapshot import Snapshot
 from dshap.tables.streams import Piece, RowStream, StreamColumns, digest_of_types, in_one_piece
 
@@ -41,6 +40,8 @@ class SpoolRules:
     contract: Contract = field(default_factory=Contract)
     previous: Snapshot | None = None
     """The snapshot of the run before, which columns and types are compared with."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """The moment at which reading begins: the age of the source is counted to it."""
 
     @property
     def read(self) -> Collection[str] | None:
@@ -48,6 +49,13 @@ class SpoolRules:
         if self.used is None or self.freshness is None:
             return self.used
         return (*self.used, self.freshness.column)
+
+    @property
+    def age(self) -> AgeLimit | None:
+        """The limits of the source's age; None where it has none."""
+        if self.freshness is None:
+            return None
+        return AgeLimit(self.freshness, self.now)
 
 
 def spool_database(
@@ -60,7 +68,8 @@ def spool_database(
 ) -> Snapshot:
     """Read a query or a table into parts of a new folder; removed again where that fails."""
     source = f"{database.describe()}, {query.describe()}"
-    with whole_folder(folder), open_query(database, query, as_of, rules.read, rules.keys) as stream:
+    opened = open_query(database, query, as_of, rules.read, rules.keys, rules.age)
+    with opened as stream, whole_folder(folder):
         return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
 
 
@@ -94,7 +103,8 @@ def spool_stream(
     say: Callable[[str], None],
 ) -> Snapshot:
     """Write the rows of a stream as parts, check them, and write the snapshot."""
-    now = datetime.now(UTC)
+    if rules.freshness is not None:
+        rules.freshness.check_named(stream.schema.names)
     columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)
     if rules.previous is not None:
         rules.contract.check_schema(rules.previous.schema, columns.types)
@@ -108,7 +118,7 @@ def spool_stream(
     freshness = None
     if rules.freshness is not None:
         newest = max((each.newest for each in written if each.newest), default=None)
-        freshness = rules.freshness.judged(newest, now)
+        freshness = rules.freshness.judged(newest, rules.now)
         if late := warning_of(freshness):
             say(late)
     if rules.keys and rules.contract.keys == "unique":
@@ -117,7 +127,7 @@ def spool_stream(
     snapshot = Snapshot(
         kind=kind,
         source=source,
-        read_at=said(now),
+        read_at=said(rules.now),
         as_of=as_of.isoformat(),
         n_rows=n_rows,
         schema=types,
@@ -168,7 +178,9 @@ def _write_piece(
                 if stop.is_set():
                     break
                 if freshness is not None:
-                    newest = _later(newest, _newest(batch, freshness.column))
+                    newest = _later(
+                        newest, newest_in(batch.column(freshness.column), freshness.column)
+                    )
                 writer.write(columns.convert(batch))
         except BaseException:
             stop.set()
@@ -195,16 +207,6 @@ def whole_folder(folder: Path) -> Iterator[None]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _newest(batch: Any, column: str) -> datetime | None:
-    at = batch.schema.get_field_index(column)
-    if at < 0:
-        raise InputError(
-            f'[source] freshness: the source has no column "{column}"; it has '
-            f"{', '.join(batch.schema.names)}"
-        )
-    return newest_in(batch.column(at), column)
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -168,7 +168,7 @@ def _converted(column: pa.Array, wanted: pa.Field) -> pa.Array:
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if pa.types.is_temporal(wanted.type):
-        _refuse_infinite(column, wanted.name)
+        refuse_infinite(column, wanted.name)
     if column.type == wanted.type:
         return column
     try:
@@ -193,7 +193,7 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
     return pc.if_else(stored.is_valid(), made, None)
 
 
-def _refuse_infinite(column: pa.Array, name: str) -> None:
+def refuse_infinite(column: pa.Array, name: str) -> None:
     """Raise where a date or time lies outside of the years 1 to 9999."""
     kind = column.type
     if pa.types.is_date32(kind):

@@ -10,15 +10,17 @@ import time
 import pyarrow as pa
 import pytest
 
-from dshap.core.errors import DatabaseError, InputError
+from dshap.core.errors import DatabaseError, InputError, StaleSourceError
 from dshap.tables import postgresql
 from dshap.tables.contract import Contract
+from dshap.tables.freshness import Freshness
 from dshap.tables.postgresql import page_ranges
-from dshap.tables.queries import Query, open_query
+from dshap.tables.queries import AgeLimit, Query, open_query
 from dshap.tables.spooler import SpoolRules, spool_database
 from tests.databases import batches_of, running_postgresql
 
 DAY = datetime.date(2026, 11, 27)
+NOW = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
 N_ROWS = 40_000
 
 
@@ -112,6 +114,83 @@ def test_a_truncation_waits_until_all_is_read(database):
     assert truncated.is_set()
     with opened(database) as stream:
         assert stream.n_rows == 0 and stream.detail == {"readers": 1}
+
+
+@pytest.mark.parametrize("default", ["read committed", "repeatable read"])
+@pytest.mark.parametrize("truncated", ["years", "y1"])
+def test_a_query_never_reads_a_table_as_empty_that_is_truncated_meanwhile(
+    database, default, truncated
+):
+    """The rows of a partition vanished for a query that waited, without an error.
+
+    PostgreSQL takes the snapshot of a statement before its locks, those of partitions while it
+    plans; and the driver asks for the columns of a statement first, which locks the tables that it
+    names.
+    """
+    run(
+        database,
+        "CREATE TABLE mart.years (id BIGINT, year BIGINT) PARTITION BY LIST (year)",
+        "CREATE TABLE mart.y1 PARTITION OF mart.years FOR VALUES IN (1)",
+        "CREATE VIEW mart.seen AS SELECT * FROM mart.years",
+        "INSERT INTO mart.years SELECT i, 1 FROM generate_series(1, 1000) AS r(i)",
+        f"ALTER ROLE dshap SET default_transaction_isolation = '{default}'",
+    )
+    ready, go = threading.Event(), threading.Event()
+
+    def refill():
+        with database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"TRUNCATE mart.{truncated}")
+            cursor.execute(
+                "INSERT INTO mart.years SELECT i, 1 FROM generate_series(1, 500) AS r(i)"
+            )
+            ready.set()
+            assert go.wait(60)
+            connection.commit()
+
+    other = threading.Thread(target=refill)
+    other.start()
+    assert ready.wait(60)
+    waiter = threading.Thread(target=lambda: (wait_for_a_lock(database), go.set()))
+    waiter.start()
+    limit = AgeLimit(Freshness("at", None, "48h", None, 172_800.0), NOW)
+    query = Query(query="SELECT id, {as_of} AS at FROM mart.seen")
+    with open_query(database, query, DAY, age=limit) as stream:
+        assert len(ids_of(stream)) == 500
+    other.join(60)
+    waiter.join(60)
+    run(database, "ALTER ROLE dshap RESET default_transaction_isolation")
+
+
+def test_the_age_is_judged_before_a_row_is_read(database, tmp_path):
+    run(
+        database,
+        "ALTER TABLE mart.customers ADD COLUMN at TIMESTAMPTZ DEFAULT '2026-11-24 02:00+01', "
+        "ADD COLUMN flag BOOLEAN, ADD COLUMN until DATE DEFAULT 'infinity'",
+    )
+    places = tmp_path / "store" / "parts"
+
+    def spooled(rows, column, places=places):
+        limits = Freshness(column, None, "48h", None, 172_800.0)
+        rules = SpoolRules(keys=("id",), used=("id",), freshness=limits, now=NOW)
+        return spool_database(database, rows, places, DAY, rules, print)
+
+    for rows in (
+        Query(table="mart.customers"),
+        Query(query="SELECT * FROM mart.customers WHERE at < {as_of}"),
+    ):
+        with pytest.raises(StaleSourceError, match=r"2026-11-24T01:00:00Z, 3.5 days old"):
+            spooled(rows, "at")
+        with pytest.raises(InputError, match='"flag" is bool: name a column of times or dates'):
+            spooled(rows, "flag")
+        with pytest.raises(InputError, match=r'no column "loaded"; it has id, spend, at, flag'):
+            spooled(rows, "loaded")
+        with pytest.raises(InputError, match="column 'until' holds an infinite date"):
+            spooled(rows, "until")
+        assert not places.parent.exists()  # nothing was begun
+    run(database, "UPDATE mart.customers SET at = '2026-11-26 12:00+00' WHERE id = 7")
+    snapshot = spooled(Query(table="mart.customers"), "at")
+    assert snapshot.detail["readers"] == 4 and snapshot.detail["columns"] == ["id"]
+    assert snapshot.freshness["max_loaded_at"] == "2026-11-26T12:00:00Z"
 
 
 def test_a_reader_that_fails_ends_the_others_with_the_words_of_the_database(database, tmp_path):

@@ -8,9 +8,11 @@ import sqlite3
 
 import pytest
 
-from dshap.core.errors import DatabaseError, InputError
+from dshap.core.errors import DatabaseError, InputError, StaleSourceError
 from dshap.tables.databases import Database
-from dshap.tables.queries import Query, open_query, quoted
+from dshap.tables.freshness import Freshness
+from dshap.tables.queries import AgeLimit, Query, open_query, quoted
+from dshap.tables.spooler import SpoolRules, spool_database
 from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)
@@ -83,3 +85,51 @@ def test_rows_come_with_a_count_of_the_table(tmp_path, kind):
     with open_query(database, Query(query="SELECT 1 AS one;"), DAY) as stream:
         assert stream.n_rows is None
         assert stream.schema.names == ["one"]
+
+
+NOW = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
+
+
+def judged(database, query, column="loaded_at"):
+    """Open the rows under a limit of two days; gives their count."""
+    limit = AgeLimit(Freshness(column, None, "48h", None, 172_800.0), NOW)
+    with open_query(database, query, DAY, age=limit) as stream:
+        return sum(batch.num_rows for batch in batches_of(stream))
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_the_age_is_judged_before_a_row_is_read(tmp_path, kind):
+    database = Database(f"{kind}:///{tmp_path}/shop.db")
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE t (id BIGINT, loaded_at TIMESTAMP, word VARCHAR(9), none DATE)"
+        )
+        cursor.execute(
+            "INSERT INTO t VALUES (1, '2026-11-24 01:00:00', 'x', NULL), "
+            "(2, '2026-11-26 13:00:00', 'y', NULL)"
+        )
+        connection.commit()
+    table = Query(table="t")
+    query = Query(
+        query="SELECT * FROM t WHERE loaded_at < {as_of} AND id <= 2 ORDER BY id -- all\n;"
+    )
+    old = Query(query="SELECT * FROM t WHERE loaded_at < {as_of} AND id < 2; ")
+    for rows in (table, query):
+        assert judged(database, rows) == 2
+        with pytest.raises(InputError, match=r'no column "load"; it has id, loaded_at, word, none'):
+            judged(database, rows, "load")
+        with pytest.raises(InputError, match='"id" is int64: name a column of times or dates'):
+            judged(database, rows, "id")
+        with pytest.raises(InputError, match="\"word\" holds 'y', no time like"):
+            judged(database, rows, "word")
+        with pytest.raises(StaleSourceError, match='"none" holds no time'):
+            judged(database, rows, "none")
+    with pytest.raises(StaleSourceError, match=r"2026-11-24T01:00:00Z, 3.5 days old: error_after"):
+        judged(database, old)
+    spooled = SpoolRules(freshness=Freshness("loaded_at", None, "48h", None, 172_800.0), now=NOW)
+    with pytest.raises(StaleSourceError):
+        spool_database(database, old, tmp_path / "store" / "parts", DAY, spooled, print)
+    assert not (tmp_path / "store").exists()  # nothing was begun
+    snapshot = spool_database(database, query, tmp_path / "store" / "parts", DAY, spooled, print)
+    assert snapshot.freshness["max_loaded_at"] == "2026-11-26T13:00:00Z"
+    assert snapshot.freshness["snapshotted_at"] == snapshot.read_at == "2026-11-27T12:00:00Z"
