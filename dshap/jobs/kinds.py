@@ -79,6 +79,8 @@ class Kinds:
     """Parameter -> how it is built."""
     particular: Mapping[str, Mapping[str, ConstructedArgument | None]] = field(default_factory=dict)
     """Kind -> its parts that differ; None: the default of the signature."""
+    bases: Mapping[str, type[Any]] = field(default_factory=dict)
+    """Kind -> its base record, where that has keys that other kinds do not have."""
     not_built: Collection[str] = ()
     """Kinds that this version knows by name only, to say that they are not built yet."""
     default: str | None = None
@@ -130,16 +132,17 @@ def one_kind(record: type[Table]) -> Kinds:
 @cache
 def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
     """The record class of one kind: the keys of its parts, and the options of its signature."""
+    base = kinds.bases.get(kind, kinds.base)
     differing = kinds.particular.get(kind, {})
     offered = {
         name: differing.get(name, part) for name, part in {**kinds.parts, **differing}.items()
     }
     taken = inspect.signature(make).parameters.keys()
-    written = kinds.base.model_fields.keys()
+    written = base.model_fields.keys()
     options = options_of(make, without={*offered, *written})
     parts = {name: part for name, part in offered.items() if part is not None and name in taken}
     bases = tuple(dict.fromkeys(part.keys for part in parts.values() if part.keys is not Table))
-    record: type[Made] = create_model(make.__name__, __base__=(*bases, kinds.base), **options)  # type: ignore[call-overload]
+    record: type[Made] = create_model(make.__name__, __base__=(*bases, base), **options)  # type: ignore[call-overload]
     record.making = make
     record.parts = parts
     record.options = {*options, *(written & taken)} - parts.keys()

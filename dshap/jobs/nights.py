@@ -71,7 +71,7 @@ class NightResult:
     run_id: str
     result: JobResult
     snapshot: Snapshot | None = None
-    """The record of what was read; None where the table is read in place."""
+    """The record of what was read; None where the table is read in place and promises nothing."""
     changes: Changes | None = None
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
     methods: dict[str, NightMethod] = field(default_factory=dict)

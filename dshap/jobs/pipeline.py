@@ -32,13 +32,14 @@ from dshap.jobs.run_record import (
     SinkFacts,
     last_run,
     new_run_id,
+    source_types_before,
     started_at,
     write_record,
 )
 from dshap.jobs.runner import JobResult, explain_all, locked, refuse_place
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.sinking import SinkTable
-from dshap.jobs.spooling import is_spooled
+from dshap.jobs.spooling import is_spooled, look_at_source
 from dshap.jobs.stages import StageRecorder
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, Sink, load_sink
@@ -191,9 +192,12 @@ class Pipeline:
         """Read, compare and explain."""
         if self.reads_once:
             return self._night(run).carry_out()
+        as_of = self.command.as_of or datetime.now(UTC).date()
+        before = source_types_before(self.store)
+        seen = look_at_source(self.job, as_of, before, self.progress.say)
         trusts = not self.command.reread
         result = explain_all(self.job, self.store, self.session, self.progress, trusts)
-        return NightResult(run.run_id, result)
+        return NightResult(run.run_id, result, seen)
 
     def _explanations(self, run: RunFolders, done: NightResult) -> tuple[ExplanationFacts, ...]:
         """The facts of the explanations, with what the night knows of its rows and methods."""
@@ -203,7 +207,7 @@ class Pipeline:
     def _of_night(self, facts: ExplanationFacts, done: NightResult) -> dict[str, Any]:
         known: dict[str, Any] = {}
         if done.snapshot is not None:
-            known["source"] = _source_of(done.snapshot)
+            known["source"] = {**facts.source, **_source_of(done.snapshot)}
         if done.changes is not None:
             known["keys"] = KeyCounts(**asdict(done.changes), failed=facts.failed)
         if method := done.methods.get(facts.name):
@@ -308,12 +312,17 @@ def _target_of(sink: Sink) -> str:
 
 
 def _source_of(snapshot: Snapshot) -> dict[str, Any]:
-    """The facts of a table that was read once."""
+    """The facts of a table that was read once, or that promises something."""
     return {
         "kind": snapshot.kind,
         "place": snapshot.source,
         "rows": snapshot.n_rows,
         "schema_digest": snapshot.schema_digest,
-        "snapshot": {"read_at": snapshot.read_at, "as_of": snapshot.as_of, **snapshot.detail},
+        "snapshot": {
+            "read_at": snapshot.read_at,
+            "as_of": snapshot.as_of,
+            "schema": snapshot.schema,
+            **snapshot.detail,
+        },
         "freshness": snapshot.freshness,
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dshap.jobs.runner import JobPlan, plan_job
 from dshap.jobs.schema import Job
-from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
+from dshap.jobs.spooling import is_spooled, job_of_parts, look_at_source, spool_job
 
 
 def plan_from_source(
@@ -38,9 +38,10 @@ def plan_from_source(
     StoreMismatchError
         Something else lies at the path of the store.
     """
-    if not is_spooled(job):
-        return plan_job(job)
     day = as_of or datetime.now(UTC).date()
+    if not is_spooled(job):
+        look_at_source(job, day, None, say)
+        return plan_job(job)
     with tempfile.TemporaryDirectory(prefix="dshap-plan-") as folder:
         parts = Path(folder) / "parts"
         snapshot = spool_job(job, parts, day, None, say)

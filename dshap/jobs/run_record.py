@@ -506,6 +506,17 @@ def last_run(store: Path) -> str | None:
     return next((each.run_id for each in EarlierRuns(store) if each.is_over), None)
 
 
+def source_types_before(store: Path) -> Mapping[str, str] | None:
+    """Column -> type of the source in the newest run whose record tells; None where none does."""
+    for run in EarlierRuns(store):
+        for each in run.named("explanation"):
+            snapshot = each["adapter_response"].get("source", {}).get("snapshot") or {}
+            if "schema" in snapshot:
+                found: Mapping[str, str] = snapshot["schema"]
+                return found
+    return None
+
+
 def _document_in(content: bytes) -> Mapping[str, Any] | None:
     """The document in a file; None where it is not one that a run wrote."""
     try:

@@ -47,7 +47,7 @@ from dshap.jobs.models import (
 )
 from dshap.jobs.paths import PicturePath, StorePath
 from dshap.jobs.sinking import SinkTable, check_sink_names, check_sinks
-from dshap.jobs.spooled import CsvTable, SqlTable
+from dshap.jobs.spooled import CsvTable, HeldTable, SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.sinks import CubeFacts
 from dshap.tables.sources import READERS
@@ -74,6 +74,7 @@ SOURCES = Kinds(
     KindTable,
     SOURCE_PARTS,
     particular={"synthetic": SYNTHETIC_PARTS, "texts": TEXT_FILES_PARTS},
+    bases={"parquet": HeldTable},
     not_built=("delta", "zarr"),
 )
 

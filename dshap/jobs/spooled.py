@@ -105,15 +105,8 @@ class ContractTable(Table):
         return Contract(self.columns, self.types, self.keys)
 
 
-_ROLES: Any = create_model(
-    "_ROLES",
-    __base__=KindTable,
-    **options_of(ParquetSource, without=("path", "categories", "times")),  # type: ignore[call-overload]
-)
-
-
-class SpooledTable(_ROLES):  # type: ignore[misc]
-    """The keys of every source that is read into parts; its columns have the roles of Parquet's."""
+class HeldTable(KindTable):
+    """The keys of every source that is held to what it promises: files and databases."""
 
     freshness: FreshnessTable | None = None
     """The limits of the source's age: { column, warn_after, error_after }."""
@@ -125,6 +118,22 @@ class SpooledTable(_ROLES):  # type: ignore[misc]
         if self.freshness is None:
             return None
         return self.freshness.made()
+
+    @property
+    def promises(self) -> bool:
+        """Whether the job file has limits of the age, or a contract."""
+        return bool({"freshness", "contract"} & self.model_fields_set)
+
+
+_ROLES: Any = create_model(
+    "_ROLES",
+    __base__=HeldTable,
+    **options_of(ParquetSource, without=("path", "categories", "times")),  # type: ignore[call-overload]
+)
+
+
+class SpooledTable(_ROLES):  # type: ignore[misc]
+    """The keys of every source that is read into parts; its columns have the roles of Parquet's."""
 
     def made(self, rest: Any = None) -> Any:
         raise InputError(

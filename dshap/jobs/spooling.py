@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.jobs.schema import SOURCES, Job
-from dshap.jobs.spooled import CsvTable, SpooledTable, SqlTable
+from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobs.table import feature_columns
 from dshap.tables.columns import as_names
 from dshap.tables.snapshot import Snapshot
-from dshap.tables.spooler import SpoolRules, spool_csv, spool_database, spool_parquet
+from dshap.tables.spooler import (
+    SpoolRules,
+    look_at_parquet,
+    spool_csv,
+    spool_database,
+    spool_parquet,
+)
 
 _ROLES = ("key", "target", "features", "missing")
 """Keys of [source] that stay when its rows are read from parts."""
@@ -55,7 +61,10 @@ def spool_job(
         A source that is older than its freshness allows.
     """
     source = job.source
-    rules = _rules(job, previous)
+    if previous is None:
+        rules = _rules(job, None)
+    else:
+        rules = _rules(job, previous.schema)
     match source:
         case SqlTable():
             return spool_database(source.database(), source.rows(), folder, as_of, rules, say)
@@ -69,7 +78,32 @@ def spool_job(
     return spool_parquet(source.path, folder, as_of, rules, say)
 
 
-def _rules(job: Job, previous: Snapshot | None) -> SpoolRules:
+def look_at_source(
+    job: Job, as_of: date, previous: Mapping[str, str] | None, say: Callable[[str], None]
+) -> Snapshot | None:
+    """Hold a table that is read where it lies to its freshness and contract.
+
+    Gives None where [source] has neither.
+
+    Parameters
+    ----------
+    previous : mapping, optional
+        Column -> type in the run before.
+
+    Raises
+    ------
+    InputError
+        The table has other columns than the contract allows, or no column of times by that name.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    """
+    match job.source:
+        case HeldTable(promises=True) as source:
+            return look_at_parquet(dict(source)["path"], as_of, _rules(job, previous), say)
+    return None
+
+
+def _rules(job: Job, previous: Mapping[str, str] | None) -> SpoolRules:
     source = dict(job.source)
     keys = as_names(source.get("key"))
     features = feature_columns(job)
@@ -78,8 +112,8 @@ def _rules(job: Job, previous: Snapshot | None) -> SpoolRules:
     else:
         used = tuple(dict.fromkeys((*keys, *as_names(source.get("target")), *features)))
     match job.source:
-        case SpooledTable() as spooled:
-            return SpoolRules(keys, used, spooled.age_limits(), spooled.contract.made(), previous)
+        case HeldTable() as held:
+            return SpoolRules(keys, used, held.age_limits(), held.contract.made(), previous)
     return SpoolRules(keys, used, previous=previous)
 
 

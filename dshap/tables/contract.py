@@ -52,8 +52,8 @@ class Contract:
             )
         if self.types == "freeze" and changed:
             raise InputError(
-                f"[source] contract: other types than in the run before, {', '.join(changed)}: cast "
-                'in the query, or take them once with contract = { types = "evolve" }'
+                f"[source] contract: other types than in the run before, {', '.join(changed)}: mend "
+                'the source, or take them once with contract = { types = "evolve" }'
             )
 
 
@@ -72,7 +72,7 @@ def check_keys(folder: Path, keys: Sequence[str]) -> None:
             if kind is None:
                 raise InputError(
                     f"key {name!r} is {batch.schema.field(name).type}: a key is a whole number, "
-                    "text, a date or a time; cast it in the query"
+                    "text, a date or a time; cast it at the source"
                 )
             columns[name], is_null = key_array(batch.column(name), name, kind)
             if is_null is not None:
@@ -86,7 +86,7 @@ def check_keys(folder: Path, keys: Sequence[str]) -> None:
         rows = ", ".join(map(str, missing))
         raise InputError(
             f"[source] key {', '.join(keys)}: missing in {n_missing:,} of {n_rows:,} rows, for "
-            f"example in row {rows}: leave these rows out in the query, or name another key"
+            f"example in row {rows}: leave these rows out, or name another key"
         )
     if hashes:
         _refuse_repeats(files, keys, np.concatenate(hashes))
@@ -107,7 +107,7 @@ def _refuse_repeats(
         examples.append(f"{_key_at(files, keys, int(positions[0]))} in {len(positions)} rows")
     raise InputError(
         f"[source] key {', '.join(keys)}: {n_repeats:,} of {len(hashes):,} rows repeat the key of "
-        f"another row, for example {'; '.join(examples)}: keep one row a key in the query, or name "
+        f"another row, for example {'; '.join(examples)}: keep one row a key, or name "
         "the columns that tell the rows apart"
     )
 

@@ -83,12 +83,20 @@ class ParquetFiles:
         """All columns, with those of the names of folders."""
         return self._schema
 
-    def all_batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows with all columns, file by file, as they were when the files were first opened."""
+    def all_batches(self, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, file by file, as they were when the files were first opened.
+
+        They have all columns, or those of these names.
+        """
+        wanted = list(names or self._schema.names)
         for index in range(len(self._names)):
             n_rows = self._open(index).metadata.num_rows
             if n_rows:
-                yield from self._of_file(index, 0, n_rows, self._schema.names)
+                yield from self._of_file(index, 0, n_rows, wanted)
+
+    def count_rows(self) -> int:
+        """Count the rows by the footers of all files."""
+        return sum(self._open(index).metadata.num_rows for index in range(len(self._names)))
 
     def template(self, names: Sequence[str]) -> Any:
         """An empty data frame of these columns, in the types that pandas gives them."""

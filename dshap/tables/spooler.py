@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.tables.contract import Contract, check_keys
@@ -38,8 +39,8 @@ class SpoolRules:
     """The columns that are kept; all where None."""
     freshness: Freshness | None = None
     contract: Contract = field(default_factory=Contract)
-    previous: Snapshot | None = None
-    """The snapshot of the run before, which columns and types are compared with."""
+    previous: Mapping[str, str] | None = None
+    """Column -> type in the run before, which those of this run are compared with."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     """The moment at which reading begins: the age of the source is counted to it."""
 
@@ -86,11 +87,51 @@ def spool_parquet(
 ) -> Snapshot:
     """Copy the rows of Parquet files into parts of a new folder; removed again where that fails."""
     files = ParquetFiles(path)
+    _age_of_files(files, rules)
     stream = RowStream(
         files.schema, in_one_piece(files.all_batches()), None, {"files": len(files.paths)}
     )
     with whole_folder(folder):
         return spool_stream(stream, "parquet", f"parquet {path}", folder, as_of, rules, say)
+
+
+def look_at_parquet(
+    path: Paths, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+) -> Snapshot:
+    """Hold Parquet files that are read where they lie to their age and contract; copies nothing.
+
+    Their keys are checked by the pass over all rows (`take_census`).
+    """
+    files = ParquetFiles(path)
+    freshness = _age_of_files(files, rules)
+    if freshness is not None and (late := warning_of(freshness)):
+        say(late)
+    types = {each.name: str(each.type) for each in files.schema}
+    if rules.previous is not None:
+        rules.contract.check_schema(rules.previous, types)
+    return Snapshot(
+        kind="parquet",
+        source=f"parquet {path}",
+        read_at=said(rules.now),
+        as_of=as_of.isoformat(),
+        n_rows=files.count_rows(),
+        schema=types,
+        schema_digest=digest_of_types(types),
+        freshness=freshness,
+        detail={"files": len(files.paths)},
+    )
+
+
+def _age_of_files(files: ParquetFiles, rules: SpoolRules) -> Mapping[str, Any] | None:
+    """Judge the age of Parquet files by a pass over one column; None where it has no limits."""
+    if rules.freshness is None:
+        return None
+    column = rules.freshness.column
+    rules.freshness.check_column(files.schema)
+    newest = None
+    for batch in files.all_batches([column]):
+        newest = _later(newest, newest_in(batch.column(0), column))
+    return rules.freshness.judged(newest, rules.now)
 
 
 def spool_stream(
@@ -107,7 +148,7 @@ def spool_stream(
         rules.freshness.check_named(stream.schema.names)
     columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)
     if rules.previous is not None:
-        rules.contract.check_schema(rules.previous.schema, columns.types)
+        rules.contract.check_schema(rules.previous, columns.types)
     written = _write(stream.pieces, columns, folder, rules.freshness)
     n_rows = sum(each.n_rows for each in written)
     if stream.n_rows is not None and stream.n_rows != n_rows:

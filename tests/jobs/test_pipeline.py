@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
@@ -105,6 +106,40 @@ def test_a_day_that_is_none(folder):
         path = write_job(folder, changed(*BLACK_BOX))
         refused = CliRunner().invoke(cli, [command, str(path), "--as-of", "2026-02-30"])
         assert refused.exit_code == 2 and "'2026-02-30' is no date" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_parquet_table_in_its_place_is_held_to_its_age_and_contract(folder):
+    table = small_table()
+    table["loaded_at"] = pd.Timestamp("2020-01-01 02:00:00+01:00")
+    table.to_parquet(folder / "table.parquet")
+    limits = {"column": "loaded_at", "error_after": "48h"}
+    stale = run(folder, *BLACK_BOX, ("source.freshness", limits))
+    assert stale.exit_code == 9 and "2020-01-01T01:00:00Z" in stale.stderr
+    assert not (folder / "out.zarr" / "reasons").exists()
+    planned = CliRunner().invoke(cli, ["plan", str(folder / "job.toml")])
+    assert planned.exit_code == 9 and "error_after is 48h" in planned.stderr
+    for column, message in (("id", '"id" is int64: name a column of times'), ("at", 'column "at"')):
+        refused = run(folder, *BLACK_BOX, ("source.freshness", {**limits, "column": column}))
+        assert refused.exit_code == 2 and message in refused.stderr
+    late = ("source.freshness", {"column": "loaded_at", "warn_after": "48h"})
+    done = run(folder, *BLACK_BOX, late, ("source.contract", {}))
+    assert done.exit_code == 0 and "warning: [source] freshness" in done.stderr
+    source = read_records(folder / "out.zarr")[-1].explanation("reasons")["adapter_response"][
+        "source"
+    ]
+    assert source["freshness"]["status"] == "warn" and source["rows"] == 300 and source["digest"]
+    assert source["freshness"]["max_loaded_at"] == "2020-01-01T01:00:00Z"
+    table.assign(more=1).to_parquet(folder / "table.parquet")
+    changed_columns = run(folder, *BLACK_BOX, ("source.contract", {"columns": "freeze"}))
+    assert changed_columns.exit_code == 2 and "contract: other columns" in changed_columns.stderr
+    evolved = run(folder, *BLACK_BOX, ("source.contract", {"columns": "evolve"}))
+    assert evolved.exit_code == 0, evolved.stderr
+    assert run(folder, *BLACK_BOX, ("source.contract", {})).exit_code == 0
+    table.astype({"note": "category"}).assign(more=1).to_parquet(folder / "table.parquet")
+    changed_type = run(folder, *BLACK_BOX, ("source.contract", {}))
+    assert changed_type.exit_code == 2 and "contract: other types" in changed_type.stderr
+    assert run(folder, *BLACK_BOX).exit_code == 0  # a job without promises is not held to any
 
 
 def checks(*tables: dict) -> tuple:

@@ -225,7 +225,8 @@ UNKNOWN = [
     (("run.wait", 5), "wait belongs in [cluster]"),
     (
         ("source.rows", 50),
-        "[source] unknown key 'rows'. Allowed: features, key, kind, missing, path, target; rows "
+        "[source] unknown key 'rows'. Allowed: contract, features, freshness, key, kind, missing, path, "
+        "target; rows "
         "goes",
     ),
     (("source", {**SYNTHETIC, "path": "a"}), 'path goes with kind = "parquet"'),

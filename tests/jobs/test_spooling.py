@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, StaleSourceError
 from dshap.jobs import parse_job
 from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
 from dshap.tables.databases import Database
@@ -155,11 +156,28 @@ def test_parquet_files_are_copied_with_the_columns_of_their_folders(tmp_path):
     assert found["year"].to_pylist() == [2025, 2025, 2026, 2026]
     assert found["plan"].to_pylist() == ["basic", "più"] * 2
     assert found["id"].to_pylist() == [2025, 2125, 2026, 2126]
+    with pytest.raises(InputError, match=r"contract: other types .* 'spend' from string to double"):
+        spool_job(job, tmp_path / "c", DAY, replace(snapshot, schema=other_types(snapshot)), print)
+    limits = {"column": "day", "error_after": "48h"}
+    stale = csv_job(tmp_path / "given", kind="parquet", freshness=limits, features=["tenure"])
+    with pytest.raises(InputError, match=r'no column "day"; it has id, tenure, spend, plan'):
+        spool_job(stale, tmp_path / "new" / "parts", DAY, None, print)
+    for year in (2025, 2026):
+        part = tmp_path / "given" / f"year={year}" / "part.parquet"
+        read = pq.ParquetFile(part).read()
+        pq.write_table(read.append_column("day", pa.array([f"{year - 9}-01-01", None])), part)
+    with pytest.raises(StaleSourceError, match=r"2017-01-01T00:00:00Z, .* error_after is 48h"):
+        spool_job(stale, tmp_path / "new" / "parts", DAY, None, print)
+    assert not (tmp_path / "new").exists()  # nothing was begun
     made_up = parse_job(
         changed(("source", {"kind": "synthetic", "name": "powerlifting", "rows": 100}))
     )
     with pytest.raises(InputError, match=r'kind = "synthetic": .* leave \[incremental\] out'):
         spool_job(made_up, tmp_path / "other", DAY, None, print)
+
+
+def other_types(snapshot):
+    return {**snapshot.schema, "spend": "string"}
 
 
 def test_words_of_freshness_and_contract(tmp_path):

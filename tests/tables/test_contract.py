@@ -17,7 +17,7 @@ def test_a_frozen_contract_names_what_came_went_and_changed():
     now = {"id": "int64", "spend": "string", "age": "int64"}
     with pytest.raises(InputError, match=r"new: 'age'; gone: 'plan': .* columns = \"evolve\""):
         Contract().check_schema(BEFORE, now)
-    with pytest.raises(InputError, match=r"'spend' from double to string: cast in the query, or"):
+    with pytest.raises(InputError, match=r"'spend' from double to string: mend the source, or"):
         Contract(columns="evolve").check_schema(BEFORE, now)
     with pytest.raises(InputError, match="new: 'age'; gone: 'plan'"):
         Contract(types="evolve").check_schema(BEFORE, now)

@@ -87,9 +87,9 @@ def test_a_stale_source_leaves_nothing_and_a_late_one_warns(tmp_path):
 
 def test_the_run_before_is_held_against_this_one(tmp_path):
     before, _ = spooled(tmp_path / "a", stream())
-    spooled(tmp_path / "b", stream(), previous=before)
+    spooled(tmp_path / "b", stream(), previous=before.schema)
     with pytest.raises(InputError, match=r"\[source\] contract: .*new: 'z'"):
-        spooled(tmp_path / "c", stream(id=[1], x=[0.5], z=[1]), previous=before)
+        spooled(tmp_path / "c", stream(id=[1], x=[0.5], z=[1]), previous=before.schema)
     assert not (tmp_path / "c").exists()
 
 
