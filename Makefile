@@ -1,6 +1,6 @@
 # `make demo`, `make nightly`, `make test`: each makes .venv and installs what it needs.
 # `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make test-all` runs them too;
-# `make test-systems` runs those that take hours, one after the other.
+# `make test-systems` runs what takes hours, one after the other, and the cases of long tables that these leave out.
 PYTHON ?= python3
 BIN := .venv/bin
 # Empty: each process reads the compiled modules of the one before; without them an import takes ten seconds of a core
@@ -8,6 +8,9 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
+
+# Three on two cores: a test waits for the processes that it starts, its clusters and files
+AT_ONCE := -n 3 --dist worksteal
 
 .PHONY: demo nightly test test-all test-systems coverage lint types benchmarks experiments constraints clean
 
@@ -18,16 +21,16 @@ demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
 
 test: .venv/installed-dev
-	$(call pytest,-n 2 --dist worksteal -m "not slow and not systems")
+	$(call pytest,$(AT_ONCE) -m "not slow and not systems")
 
 test-all: .venv/installed-dev
-	$(call pytest,-n 2 --dist worksteal -m "not systems")
+	$(call pytest,$(AT_ONCE) -m "not systems")
 
 test-systems: .venv/installed-dev
 	$(call pytest,-m systems --timeout 0)
 
 coverage: .venv/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
-	$(call pytest,-n 2 --dist worksteal -m "not systems" --cov --cov-report=term:skip-covered)
+	$(call pytest,$(AT_ONCE) -m "not systems" --cov --cov-report=term:skip-covered)
 
 define pytest
 	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
@@ -49,13 +52,14 @@ benchmarks: .venv/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \
 		OMP_NUM_THREADS=1 xargs -P 2 -I NAME $(BIN)/python -m tests.benchmarks.NAME --tiny
 
-experiments: build/experiments/installed  # their tests and tiny forms: with PyTorch, which stays out of .venv
-	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest tests/test_experiments.py
+# their tests and tiny forms, with PyTorch, which stays out of .venv; their slow ones go without it, in `make test-all`
+experiments: build/experiments/installed
+	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest -n 2 --dist worksteal -m "not slow" tests/test_experiments.py
 
 build/experiments/installed: pyproject.toml constraints.txt
 	test -x build/experiments/bin/python || $(PYTHON) -m venv build/experiments
 	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e '.[experiments]' pytest pytest-timeout
+		-e '.[experiments]' pytest pytest-timeout pytest-xdist
 	touch $@
 
 .venv/installed-%: pyproject.toml constraints.txt

@@ -3,36 +3,22 @@ kernel models."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Iterator
 
-import dask
 import numpy as np
 import pandas as pd
 import pytest
-from distributed.utils import get_mp_context
 
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.models import KernelExpansion
+from tests.databases import Server, running_postgresql
+from tests.processes import fork_workers
 
-# Workers of clusters that a test starts in its own process are forks of one that has all of this
-# imported: a second instead of five.  Those of commands and scripts that tests run are new
-# processes, as they are for users.
-dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
-get_mp_context()  # lists what distributed would import there
-multiprocessing.set_forkserver_preload(
-    [
-        "distributed",
-        "dshap.api",
-        "dshap.designs",
-        "dshap.models",
-        "dshap.values",
-        "dshap.loops",
-        "dask.array",
-    ]
-)
+# Workers of clusters that a test starts in its own process.  Those of commands and scripts that
+# tests run are new processes, as they are for users.
+fork_workers()
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +37,19 @@ def open_client() -> Iterator[object]:
     started = local_client(1, memory_limit="2GiB", set_as_default=False, is_open=True)
     yield started
     shut_down(started)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Server]:
+    """One PostgreSQL for all tests of this process."""
+    with running_postgresql() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def postgresql(postgresql_server: Server) -> Server:
+    """A database of the module's own on that server."""
+    return postgresql_server.with_new_database()
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,15 +33,27 @@ USERS = ("postgres", "nobody")
 
 @dataclass(frozen=True)
 class Server:
-    """A running PostgreSQL."""
+    """A running PostgreSQL, and one of its databases."""
 
     port: int
     folder: Path
+    name: str = "postgres"
+    """The name of the database."""
 
-    def uri(self, password: str | None = PASSWORD, database: str = "postgres") -> str:
+    def uri(self, password: str | None = PASSWORD) -> str:
         """The address with a password, as addresses have it."""
         secret = "" if password is None else f":{quote(password, safe='')}"
-        return f"postgresql://dshap{secret}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://dshap{secret}@127.0.0.1:{self.port}/{self.name}"
+
+    def with_new_database(self) -> Server:
+        """An empty database on the same server."""
+        with self.database.connect() as connection:
+            connection.adbc_connection.set_autocommit(True)
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM pg_database")
+                ((n_databases,),) = cursor.fetchall()
+                cursor.execute(f"CREATE DATABASE test_{n_databases}")
+        return replace(self, name=f"test_{n_databases}")
 
     @property
     def database(self) -> Database:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from click.testing import CliRunner
+
+from dshap.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -28,6 +32,8 @@ STATUS = "~~~~ exit status "
 """Printed after each command."""
 NOT_RUN = ("make ",)
 """Beginnings of commands that install: `make demo` and `make test` are run by .ci/run."""
+PLAIN = re.compile(r"dshap [^;&|<>$`#]*(#.*)?")
+"""A command that asks nothing of its shell."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,8 @@ def printed_by(page: Path) -> list[tuple[Block, str]]:
     """The blocks of a page with what they print, run in their order in the current folder; an error
     raises.
 
-    Files are written, Python blocks share their names, a shell block is one shell.  A
-    RuntimeWarning is an error.
+    Files are written, Python blocks share their names, a shell block is one shell, or this process
+    where it has commands of dshap alone.  A RuntimeWarning is an error.
     """
     # what is defined here is pickled by value, as in a script
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -83,7 +89,9 @@ def _python(text: str, names: dict[str, Any]) -> str:
 
 
 def _shell(text: str, _: Mapping[str, Any]) -> str:
-    ended = commands_of(text)
+    lines = lines_of(text)
+    is_plain = all(map(PLAIN.fullmatch, lines))
+    ended = list(map(run_here, lines)) if is_plain else commands_of(text)
     assert all(command.status == 0 for command in ended), ended
     return "".join(command.printed for command in ended)
 
@@ -91,10 +99,32 @@ def _shell(text: str, _: Mapping[str, Any]) -> str:
 RUN = {"python": _python, "sh": _shell}
 
 
+def lines_of(text: str) -> list[str]:
+    """The commands of a block as they stand there."""
+    lines = re.split(r"(?<!\\)\n", text.strip())
+    return [line for line in lines if not line.startswith(NOT_RUN)]
+
+
+def run_here(line: str) -> Command:
+    """End a command of dshap in this process, which has imported what a new one takes seconds
+    for."""
+    words = shlex.split(line.replace("\\\n", " "), comments=True)
+    before = set(sys.modules)
+    try:
+        done = CliRunner().invoke(cli, words[1:])
+    finally:
+        for name in set(sys.modules) - before:
+            # another page has another module of this name
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(Path.cwd()):
+                del sys.modules[name]
+    assert "Traceback" not in done.stderr, done.stderr
+    return Command(line, done.exit_code, done.stdout)
+
+
 def commands_of(text: str) -> list[Command]:
     """The commands of a block, ended one after the other in one shell that starts in the current
     folder."""
-    lines = [line for line in re.split(r"(?<!\\)\n", text.strip()) if not line.startswith(NOT_RUN)]
+    lines = lines_of(text)
     script = "\n".join(f"{line}\necho '{STATUS}'$?" for line in lines)
     done = subprocess.run(
         ["bash", "-c", script], env=_environment(), capture_output=True, text=True, timeout=400

@@ -832,6 +832,14 @@ def test_clusters(folder, kind, request, monkeypatch):
     assert again.exit_code == 0 and again.stdout.startswith("nothing to do")
 
 
+@pytest.mark.parametrize("name", cli.commands)
+def test_every_command_is_one_of_the_installed_program(name):
+    """Other tests call it in their own process."""
+    command = [Path(sys.executable).with_name("dshap"), name, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith(f"Usage: dshap {name} "), done
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_a_model_beside_the_job_is_found_from_anywhere_and_by_local_workers(tmp_path, monkeypatch):

@@ -4,6 +4,10 @@ a closed form, of one row of background."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,6 +18,7 @@ from dshap.core.blocks import Status
 from dshap.core.records import FloatArray
 from dshap.designs import KrigingDesign, PermutationDesign
 from dshap.values import Marginal
+from tests.lanes import every_pair, left_to_systems
 
 N = 4
 CHOICES = {1: "exact", 2: "exact", 11: "exact", 12: "kriging", 64: "kriging", 65: "kriging", 128: "kriging",
@@ -72,11 +77,28 @@ def check(cube, truth: FloatArray, is_exact: bool) -> None:
     assert np.square(ratio).mean() > 0.05 or errors.max() < 1e-5 * scale
 
 
+WIDE_AIRPORTS = (64, 128, 129)
+"""The suite has products of these widths, and airports of the widths beside them."""
+
+
+def games_of_widths() -> Iterator[Any]:
+    for game, d in itertools.product(GAMES, CHOICES):
+        if game == "products" or d < 300:
+            is_repeated = game == "airports" and d in WIDE_AIRPORTS
+            yield left_to_systems(game, d) if is_repeated or d > 512 else (game, d)
+
+
+@pytest.mark.parametrize(
+    ("d", "n_coalitions"), [(12, 2_048), (512, 2_048), (513, 2_052), (1_024, 4_096)]
+)
+def test_the_default_number_of_coalitions(d, n_coalitions):
+    """A run of 513 players takes a minute: `make test-systems`."""
+    assert choose("auto", products(d)[0], None).design.n_coalitions == n_coalitions
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize(
-    ("game", "d"), [(game, d) for d in CHOICES for game in GAMES if d < 300 or game == "products"]
-)
+@pytest.mark.parametrize(("game", "d"), list(games_of_widths()))
 def test_the_default_is_right_at_every_width(game, d):
     value, rows, truth = GAMES[game](d)
     kind = type(choose("auto", value, None).design).__name__.removesuffix("Design").lower()
@@ -118,9 +140,10 @@ def test_the_fewest_coalitions_of_all_are_not_regressed(game, d, budget):
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.filterwarnings("ignore:std_error is NaN:RuntimeWarning")
-@pytest.mark.parametrize("budget", [2.0, 2.15, 2.5, 3.0, 3.9, 4.0, 5.0])
-@pytest.mark.parametrize("d", [14, 30, 60])
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize(
+    ("budget", "d", "game"),
+    every_pair([2.0, 2.15, 2.5, 3.0, 3.9, 4.0, 5.0], [14, 30, 60], list(GAMES)),
+)
 def test_few_coalitions_are_no_worse_than_orders(game, d, budget):
     """Between the fewest that kriging takes and those of standard errors, and beyond: `permutation`
     had half the error on airports."""

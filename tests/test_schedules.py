@@ -11,13 +11,16 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from dshap import errors
+from dshap.cli import cli
 from dshap.jobs.run_record import read_records
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.pages import ROOT
@@ -39,13 +42,14 @@ BARE = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path) -> Iterator[Path]:
     """A job whose table stands in a file of secrets."""
     small_table().to_parquet(tmp_path / "table.parquet")
     (tmp_path / "my_night_model.py").write_text(PREDICT)
     (tmp_path / "secrets.env").write_text("TABLE=table.parquet\n")
     write_job(tmp_path, changed(*BLACK_BOX))
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("my_night_model", None)
 
 
 def here(text: str, folder: Path) -> str:
@@ -58,6 +62,15 @@ def here(text: str, folder: Path) -> str:
         assert path in text or path == SECRETS, path
         text = text.replace(path, str(mine))
     return text
+
+
+def ends_well(command: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, in this process: cron and the script of dbt start the installed one."""
+    program, *arguments = map(str, command)
+    assert program == str(COMMAND) and os.access(COMMAND, os.X_OK)
+    monkeypatch.setenv("TABLE", "table.parquet")
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
 
 
 def statuses_in_docs(words: str) -> set[int]:
@@ -153,7 +166,7 @@ def test_the_line_of_cron_is_run_by_cron(folder):
 
 
 @pytest.mark.slow
-def test_the_units_of_systemd(folder, tmp_path):
+def test_the_units_of_systemd(folder, tmp_path, monkeypatch):
     for name in ("dshap.service", "dshap.timer"):
         text = (SCHEDULES / "systemd" / name).read_text()
         (tmp_path / name).write_text(here(text, folder) if name.endswith("service") else text)
@@ -163,13 +176,7 @@ def test_the_units_of_systemd(folder, tmp_path):
     service = unit["Service"]
     assert set(map(int, service["SuccessExitStatus"].split())) == SKIPPED
     assert set(map(int, service["RestartPreventExitStatus"].split())) == PAGED
-    done = subprocess.run(
-        service["ExecStart"].split(),
-        env={**BARE, "TABLE": "table.parquet"},
-        capture_output=True,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stderr
+    ends_well(service["ExecStart"].split(), monkeypatch)
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
@@ -184,7 +191,7 @@ def test_the_units_of_systemd(folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_cron_job_of_kubernetes(folder):
+def test_the_cron_job_of_kubernetes(folder, monkeypatch):
     job = yaml.safe_load((SCHEDULES / "cronjob.yaml").read_text())
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
     assert job["spec"]["concurrencyPolicy"] == "Forbid"
@@ -202,13 +209,7 @@ def test_the_cron_job_of_kubernetes(folder):
     }
     name, *arguments = container["command"]
     assert name == "dshap" and arguments[1] == "/churn/job.toml"
-    done = subprocess.run(
-        [COMMAND, arguments[0], folder / "job.toml", *arguments[2:]],
-        env={**BARE, "TABLE": "table.parquet"},
-        capture_output=True,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stderr
+    ends_well([COMMAND, arguments[0], folder / "job.toml", *arguments[2:]], monkeypatch)
 
 
 # Airflow and Dagster
@@ -229,16 +230,13 @@ def constants(path: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["airflow_dag.py", "dagster_definitions.py"])
-def test_a_schedule_in_python(folder, tmp_path, name):
+def test_a_schedule_in_python(folder, tmp_path, name, monkeypatch):
     text = (SCHEDULES / name).read_text()
     compile(text, name, "exec")
     (tmp_path / name).write_text(here(text, folder))
     known = constants(tmp_path / name)
     assert set(known["SKIPPED"]) == SKIPPED and set(known["FINAL"]) == PAGED
-    done = subprocess.run(
-        known["COMMAND"], env={**BARE, "TABLE": "table.parquet"}, capture_output=True, timeout=400
-    )
-    assert done.returncode == 0, done.stderr
+    ends_well(known["COMMAND"], monkeypatch)
 
 
 def test_the_task_of_airflow(folder, monkeypatch):

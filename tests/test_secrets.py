@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from dshap.cli import cli
 from dshap.tables.databases import Database
-from tests.databases import PASSWORD, Server, running_postgresql
+from tests.databases import PASSWORD, Server
 
 WINDOW = 7
 """Letters in a row that tell a password: a part of it is a leak too."""
@@ -58,14 +58,8 @@ def predict(x):
 PLACES = {
     "duckdb": "duckdb:///shop.duckdb",
     "sqlite": "sqlite:///shop.sqlite",
-    "postgresql": "postgresql://dshap:{{ env_var(SHOP_PASSWORD) }}@127.0.0.1:PORT/postgres",
+    "postgresql": "postgresql://dshap:{{ env_var(SHOP_PASSWORD) }}@127.0.0.1:PORT/NAME",
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running_postgresql() as started:
-        yield started
 
 
 @pytest.fixture
@@ -84,8 +78,11 @@ def address_of(kind: str, request: pytest.FixtureRequest) -> str:
     """The address in a job file."""
     if kind != "postgresql":
         return PLACES[kind]
-    server: Server = request.getfixturevalue("server")
-    return PLACES[kind].replace("PORT", str(server.port))
+    return of_server(PLACES[kind], request.getfixturevalue("postgresql"))
+
+
+def of_server(address: str, server: Server) -> str:
+    return address.replace("PORT", str(server.port)).replace("NAME", server.name)
 
 
 def fill(address: str, folder: Path) -> None:
@@ -227,11 +224,11 @@ def test_nights_that_fail(folder, sweep, kind, changes, status, request):
 )
 @pytest.mark.parametrize("is_encoded", [False, True])
 def test_a_server_that_does_not_take_the_password(
-    folder, sweep, server, monkeypatch, password, is_encoded
+    folder, sweep, postgresql, monkeypatch, password, is_encoded
 ):
     given = quote(password, safe="") if is_encoded else password
     monkeypatch.setenv("SHOP_PASSWORD", given)
-    write(folder, JOB.replace("ADDRESS", PLACES["postgresql"].replace("PORT", str(server.port))))
+    write(folder, JOB.replace("ADDRESS", of_server(PLACES["postgresql"], postgresql)))
     ended = sweep.run("run", "job.toml", "-v", "--log", "json")
     assert ended.exit_code == 2, ended.output
 
@@ -253,10 +250,12 @@ def test_a_server_that_is_not_there(folder, sweep, address):
 
 
 @pytest.mark.parametrize("before", ["%", "%4", "50% of "])
-def test_a_password_that_the_driver_quotes(folder, sweep, server, monkeypatch, before):
+def test_a_password_that_the_driver_quotes(folder, sweep, postgresql, monkeypatch, before):
     """libpq shows what it cannot decode: here a bare % begins the password."""
     monkeypatch.setenv("SHOP_PASSWORD", f"{before}{PASSWORD}")
-    place = f"127.0.0.1:{server.port}/postgres?user=dshap&password={{{{ env_var(SHOP_PASSWORD) }}}}"
+    place = of_server(
+        "127.0.0.1:PORT/NAME?user=dshap&password={{ env_var(SHOP_PASSWORD) }}", postgresql
+    )
     write(folder, JOB.replace("ADDRESS", f"postgresql://{place}"))
     for command in ("plan", "run"):
         assert sweep.run(command, "job.toml", "-v").exit_code == 2

@@ -18,6 +18,7 @@ from dshap.kernels import RBF, Laplacian, Matern, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
 from tests.benchmarks.quadrature import other_code
+from tests.lanes import every_pair
 from tests.values.oracles import shapley
 
 
@@ -128,9 +129,10 @@ WIDE_MODELS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [13, 20, 32, 64, 200])
-@pytest.mark.parametrize("spread", BACKGROUNDS)
-@pytest.mark.parametrize("name", WIDE_MODELS)
+@pytest.mark.parametrize(
+    ("d", "spread", "name"),
+    every_pair([13, 20, 32, 64, 200], list(BACKGROUNDS), list(WIDE_MODELS)),
+)
 def test_the_stated_error_against_other_code(d, spread, name):
     """Rows near the background and far outside: the error is at most the stated one, which is at
     most ten times it.

@@ -34,7 +34,7 @@ from tests.benchmarks.peers import machine, write_json
 
 COLUMNS = 20
 ROWS = 1_000_000
-TINY = 3_000
+TINY = 300
 BATCH = 100_000
 NAMES = [f"x{j}" for j in range(COLUMNS)]
 DATABASES = ("duckdb", "sqlite", "postgresql")

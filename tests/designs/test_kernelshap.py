@@ -255,12 +255,12 @@ def _summary(design):
 
 @pytest.mark.slow
 def test_another_process_makes_the_same_design():
-    """A fresh interpreter, so nothing is shared but the pickled parameters."""
+    """One that is forked before a design is made: nothing is shared but the pickled parameters."""
     made = [
         kernelshap(11, 64, sampling=sampling, paired=paired, seed=9) for sampling, paired in KINDS
     ]
     made += [grown(design, 150) for design in made]
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with multiprocessing.get_context("forkserver").Pool(1) as pool:
         assert pool.map(_summary, made) == [_summary(design) for design in made]
 
 

@@ -12,6 +12,7 @@ from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.values import KernelObservational, Marginal
+from tests.processes import fork_workers
 
 N_ROWS, D = 4_000, 6
 OPTIONS = {"instance_tile": 256, "coalition_tile": 6, "row_span": 1_000, "micro_rows": 64}
@@ -61,6 +62,8 @@ def job(kind: str, is_slow: bool) -> tuple[object, np.ndarray, dict]:
 
 def main(store: str, kind: str, where: str) -> None:
     """The slow job, on a "cluster" of two processes, or "here"."""
+    if where == "cluster":
+        fork_workers()
     client = local_client(2, memory_limit="1GiB") if where == "cluster" else None
     value, rows, options = job(kind, is_slow=True)
     dshap.explain(value, rows, store=store, client=client, progress=True, **options)

@@ -3,15 +3,13 @@ the same bits."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import dask
@@ -23,10 +21,10 @@ from dshap.cube import open_cube, verify_cube
 from dshap.engine import local_client, shut_down
 from tests.engine import crash_job
 from tests.engine.test_executors import assert_same_bits
+from tests.lanes import left_to_systems
+from tests.processes import forked, kill_group
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-ROOT = Path(crash_job.__file__).parents[2]
-JOB = "import sys; from tests.engine.crash_job import main; main(*sys.argv[1:])"
 N_BLOCKS = -(-crash_job.N_ROWS // crash_job.OPTIONS["instance_tile"])
 N_TILES = -(-(2**crash_job.D - 2) // crash_job.OPTIONS["coalition_tile"])
 
@@ -42,27 +40,11 @@ def undisturbed(tmp_path_factory) -> dict[str, Path]:
     return out
 
 
-@contextlib.contextmanager
-def running(store: Path, kind: str, where: str) -> Iterator[subprocess.Popen]:
-    """The job in a process group of its own, which is ended with the test."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", JOB, str(store), kind, where],
-        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen | None = None) -> None:
+def wait_for(condition: Callable[[], bool], process: BaseProcess | None = None) -> None:
     end = time.monotonic() + 300
     while not condition():
-        if process is not None and process.poll() is not None:
-            pytest.fail(f"the job ended too soon: {process.communicate()[0]}")
+        if process is not None and process.exitcode is not None:
+            pytest.fail(f"the job ended too soon, with exit status {process.exitcode}")
         if time.monotonic() > end:
             pytest.fail("the job never came that far")
         time.sleep(0.002)
@@ -104,25 +86,24 @@ MOMENTS = {
     [
         ("no tile", "the only process"),
         ("during the moments", "client and all"),
-        ("during the moments", "client alone"),
-        ("some blocks", "client and all"),
         ("some blocks", "client alone"),
         ("all but one block", "the only process"),
+        left_to_systems("during the moments", "client alone"),
+        left_to_systems("some blocks", "client and all"),
     ],
 )
 def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish, moment, victim):
     """SIGKILL; then nothing that was finished is computed again, and no block is wrong."""
     store = tmp_path / "cube.zarr"
-    with running(
-        store, "observational", "here" if victim == "the only process" else "cluster"
-    ) as process:
+    where = "here" if victim == "the only process" else "cluster"
+    with forked(crash_job.main, str(store), "observational", where) as process:
         wait_for(lambda: MOMENTS[moment](store), process)
         if victim == "client alone":
             # workers may live on for seconds, and write: the same bytes, the second mark refused
             process.kill()
+            process.join()
         else:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            kill_group(process)
         before = marks(store)
         output = finish(store, "observational")
     after = marks(store)
@@ -145,12 +126,8 @@ def test_a_job_killed_at_any_moment_again_and_again(tmp_path, undisturbed, finis
     store = tmp_path / "cube.zarr"
     before: dict[str, tuple[int, int]] = {}
     for where in draws.choice(["here", "cluster"], 10):
-        with running(store, "observational", where) as process:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(float(draws.uniform(2.0, 12.0)))
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        with forked(crash_job.main, str(store), "observational", where) as process:
+            process.join(float(draws.uniform(0.5, 10.0)))
         after = marks(store)
         assert {name: after[name] for name in before} == before
         before = after
@@ -162,10 +139,8 @@ def test_a_job_killed_at_any_moment_again_and_again(tmp_path, undisturbed, finis
 def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undisturbed, finish):
     """40 rows, one block: partial sums of coalition groups are kept."""
     store = tmp_path / "cube.zarr"
-    with running(store, "marginal", "here") as process:
+    with forked(crash_job.main, str(store), "marginal", "here") as process:
         wait_for(lambda: len(names(store, "partial-*")) >= 4, process)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
     before = marks(store)
     finish(store, "marginal")
     after = marks(store)

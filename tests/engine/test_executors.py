@@ -24,6 +24,7 @@ from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.values import KernelInterventional, KernelObservational, Marginal
+from tests.lanes import left_to_systems
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -68,8 +69,17 @@ def assert_same_bits(one, other):
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize("kind", ["interventional", "observational", "marginal"])
-@pytest.mark.parametrize("groups", [None, 4])
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [
+        ("interventional", None),
+        ("observational", 4),
+        ("marginal", 4),
+        left_to_systems("interventional", 4),
+        left_to_systems("observational", None),
+        left_to_systems("marginal", None),
+    ],
+)
 def test_loop_and_dask_give_the_same_bits(client, frame, model, kind, groups):
     """Also with the coalitions of a tile in groups, whose partial sums are stored, and spans that
     make a tree."""

@@ -77,7 +77,6 @@ def test_the_attributions_are_those_of_all_values(plain, value, rows):
     [
         {"coalition_groups": 3, "coalition_tile": 70},
         {"coalition_tile": 30, "instance_tile": 32, "micro_rows": 7},
-        {"interactions": True},
         {"interactions": True, "coalition_groups": 2, "coalition_tile": 100},
         {"dtype": "float32"},
     ],

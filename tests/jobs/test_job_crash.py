@@ -3,11 +3,6 @@ recomputes."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,6 +14,8 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.cube import open_cube
 from tests.engine.test_executors import assert_same_bits
+from tests.jobs.killed import run_command
+from tests.processes import forked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -63,18 +60,16 @@ def folder(tmp_path: Path) -> Path:
     frame["y"] = np.sin(frame["a"]) * frame["b"] + frame["c"]
     frame["id"] = [f"row {i}" for i in range(len(frame))]
     frame.to_parquet(tmp_path / "table.parquet")
-    for name, cluster, workers in (("killed", "local", "workers = 1"), ("calm", "none", "")):
+    for name, store, cluster in (
+        ("killed", "killed", "none"),
+        ("killed_with_its_worker", "killed", "local"),
+        ("calm", "calm", "none"),
+    ):
+        workers = "workers = 1" if cluster == "local" else ""
         (tmp_path / f"{name}.toml").write_text(
-            JOB.format(store=f"{name}.zarr", cluster=cluster, workers=workers)
+            JOB.format(store=f"{store}.zarr", cluster=cluster, workers=workers)
         )
     return tmp_path
-
-
-def start(folder: Path, job: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "dshap", "run", job], cwd=folder, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
 
 
 def run_here(job: str) -> str:
@@ -84,27 +79,14 @@ def run_here(job: str) -> str:
     return result.output
 
 
-def run(folder: Path, job: str) -> str:
-    process = start(folder, job)
-    try:
-        output = process.communicate(timeout=600)[0]
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, output
-    return output
-
-
-def kill_when(folder: Path, pattern: str, count: int) -> None:
+def kill_when(folder: Path, job: str, pattern: str, count: int) -> None:
     """Start the job, and kill its whole process group once so many files are there."""
-    process = start(folder, "killed.toml")
     end = time.monotonic() + 300
-    while len(list(folder.glob(f"killed.zarr/{pattern}"))) < count:
-        if process.poll() is not None or time.monotonic() > end:
-            pytest.fail(f"the job never came that far: {process.communicate()[0]}")
-        time.sleep(0.002)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with forked(run_command, str(folder), job) as process:
+        while len(list(folder.glob(f"killed.zarr/{pattern}"))) < count:
+            if process.exitcode is not None or time.monotonic() > end:
+                pytest.fail(f"the job never came that far; its exit status is {process.exitcode}")
+            time.sleep(0.002)
 
 
 def finished(folder: Path) -> dict[str, tuple[int, int]]:
@@ -116,21 +98,22 @@ def finished(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_three_kills_and_the_same_command(folder, monkeypatch):
-    """After the fit, during the moments, among the blocks: each piece is made once."""
+    """After the fit, during the moments, among the blocks: each piece is made once, the second kill
+    is of a cluster too."""
     monkeypatch.chdir(folder)
     run_here("calm.toml")
     pieces: dict[str, tuple[int, int]] = {}
     moments = (
-        ("state/model-*", 1),
-        ("observational/state/moments-*", 3),
-        ("observational/state/receipts/*", 2),
+        ("killed.toml", "state/model-*", 1),
+        ("killed_with_its_worker.toml", "observational/state/moments-*", 3),
+        ("killed.toml", "observational/state/receipts/*", 2),
     )
-    for pattern, count in moments:
-        kill_when(folder, pattern, count)
+    for job, pattern, count in moments:
+        kill_when(folder, job, pattern, count)
         now = finished(folder)
         assert {name: now[name] for name in pieces} == pieces, pattern
         pieces = now
-    output = run(folder, "killed.toml")
+    output = run_here("killed.toml")
     now = finished(folder)
     assert {name: now[name] for name in pieces} == pieces
     assert "fit:" not in output and "moments:" not in output and "kept from before" in output

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 
 import duckdb
 import numpy as np
@@ -24,6 +21,8 @@ from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import exit_status
 from dshap.jobs.runs import runs_summary
 from tests.jobs.job_files import to_toml
+from tests.jobs.killed import killed_night
+from tests.processes import forked
 
 FEATURES = ["a", "b", "c", "d"]
 
@@ -415,23 +414,6 @@ def test_rows_that_failed_are_tried_again(shop, tmp_path, monkeypatch):
     assert failed.tolist() == [4]
 
 
-KILLED = """
-    import os, sys
-    from dshap.engine import SilentProgress
-    from dshap.jobs import Command, load_job, run_recorded
-    place, number = sys.argv[2], int(sys.argv[3])
-    calls = 0
-    def tracer(event, args):
-        global calls
-        if event == "open" and place in str(args[0]) or event in ("os.rename", "os.link") and place in str(args[1]):
-            calls += 1
-            if calls == number:
-                os.kill(os.getpid(), 9)
-    sys.addaudithook(tracer)
-    run_recorded(load_job(sys.argv[1]), SilentProgress(), Command(sys.argv[1]))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "number"),
@@ -457,11 +439,9 @@ def test_a_killed_night_is_finished(shop, place, number):
     shop.put()
     file = shop.folder / "job.toml"
     file.write_text(to_toml(shop.tables()))
-    script = shop.folder / "killed.py"
-    script.write_text(textwrap.dedent(KILLED))
-    command = [sys.executable, str(script), str(file), place, str(number)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ended.returncode in (-signal.SIGKILL, 0), ended.stderr
+    with forked(killed_night, str(file), place, number) as process:
+        process.join()
+    assert process.exitcode in (-signal.SIGKILL, 0)
     shop.night()
     shop.check()
     assert all(run.is_over for run in runs_in_store(shop.folder / "store"))

@@ -15,7 +15,6 @@ from dshap.jobs import parse_job
 from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
 from dshap.tables.databases import Database
 from dshap.tables.snapshot import Snapshot
-from tests.databases import running_postgresql
 from tests.jobs.job_files import changed
 
 DAY = datetime.date(2026, 11, 27)
@@ -25,18 +24,17 @@ KINDS = ("duckdb", "sqlite", "postgresql")
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
+def places(tmp_path_factory, postgresql):
     """Kind -> the address of a database with the same table of customers."""
     folder = tmp_path_factory.mktemp("databases")
-    with running_postgresql() as server:
-        addresses = {
-            "duckdb": f"duckdb:///{folder}/shop.duckdb",
-            "sqlite": f"sqlite:///{folder}/shop.sqlite",
-            "postgresql": server.uri(),
-        }
-        for address in addresses.values():
-            fill(Database(address))
-        yield addresses
+    addresses = {
+        "duckdb": f"duckdb:///{folder}/shop.duckdb",
+        "sqlite": f"sqlite:///{folder}/shop.sqlite",
+        "postgresql": postgresql.uri(),
+    }
+    for address in addresses.values():
+        fill(Database(address))
+    return addresses
 
 
 def fill(database):

@@ -7,11 +7,7 @@ SQL, on DuckDB, SQLite and PostgreSQL.
 from __future__ import annotations
 
 import itertools
-import pickle
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,37 +21,33 @@ from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of, family
 from dshap.sinks.shapes import batches_of, table_schema
 from dshap.tables.databases import Database
 from tests.cube.cubes import KEYS, make_cube
-from tests.databases import Server, running_postgresql
+from tests.lanes import every_pair, left_to_systems
+from tests.processes import forked
+from tests.sinks.killed import killed_load
 from tests.sinks.nights import FEATURES, Line, Night, lines_of, ordered, random_nights
 
 FACTS = CubeFacts({"id": "int64", "shop": "string"}, FEATURES, ("y",))
 JOB = "shop"
-ROOT = Path(__file__).parents[2]
 SHAPES = ("wide", "long", "top_k")
 LOADS = [
     *itertools.product(("delete_insert", "append"), ("changed", "all"), ("remove", "mark", "keep")),
     ("replace", "all", "remove"),
 ]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running_postgresql() as started:
-        yield started
+DATABASES = ("duckdb", "sqlite", "postgresql")
 
 
 @pytest.fixture(
-    params=[
-        "duckdb",
-        pytest.param("sqlite", marks=pytest.mark.slow),
-        pytest.param("postgresql", marks=pytest.mark.slow),
-    ]
+    params=["duckdb", *(pytest.param(kind, marks=pytest.mark.slow) for kind in DATABASES[1:])]
 )
 def database(request, tmp_path) -> Database:
     """An empty database."""
-    if request.param != "postgresql":
-        return Database(f"{request.param}:///{tmp_path}/warehouse.{request.param}")
-    found: Database = request.getfixturevalue("server").database
+    return empty_database(request.param, request, tmp_path)
+
+
+def empty_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> Database:
+    if kind != "postgresql":
+        return Database(f"{kind}:///{folder}/warehouse.{kind}")
+    found: Database = request.getfixturevalue("postgresql").database
     (name,) = run(found, "SELECT 'night_' || count(*) FROM pg_namespace")[0]
     run(found, f'CREATE SCHEMA "{name}"')
     return Database(f"{found.uri}?options=-csearch_path%3D{name}")
@@ -111,11 +103,13 @@ def expected_with_kept(sink: Sink, done: list[Night]) -> list[Line]:
     return [line for lines in by_key.values() for line in lines]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("write", "rows", "deletes"), LOADS, ids=lambda each: str(each))
-def test_the_table_is_the_cube_after_every_night(database, nights, shape, write, rows, deletes):
+@pytest.mark.slow
+@pytest.mark.parametrize(("load", "shape", "kind"), every_pair(LOADS, SHAPES, DATABASES), ids=str)
+def test_the_table_is_the_cube_after_every_night(request, tmp_path, nights, load, shape, kind):
     """Random nights, some of which the sink is down; read by SQL, against a plain dictionary."""
-    rng = np.random.default_rng([SHAPES.index(shape), LOADS.index((write, rows, deletes))])
+    database = empty_database(kind, request, tmp_path)
+    write, rows, deletes = load
+    rng = np.random.default_rng([SHAPES.index(shape), LOADS.index(load)])
     of_outputs = nights[1 + int(rng.integers(2))]
     sink = Sink(
         "reasons", database, table="the o'hara table", shape=shape, k=2,
@@ -422,32 +416,31 @@ def test_options_that_do_not_go_together(given, said):
         Sink("reasons", **given)
 
 
-KILLED = """
-import os, pickle, signal, sys
-from dshap.sinks import load_sink
-from dshap.sinks import loading as steps
-sink, night, step = pickle.loads(sys.stdin.buffer.read())
-step_itself = getattr(steps, step)
-def killing(*given):
-    if step != "commit":
-        step_itself(*given)
-    os.kill(os.getpid(), signal.SIGKILL)
-setattr(steps, step, killing)
-load_sink(sink, night.path, night, "shop")
-"""
-"""A load in a process of its own that is killed after a step, or before it commits."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["stage", "delete_lines", "insert_lines", "commit"])
-def test_a_killed_load_changes_nothing_and_is_finished_by_the_same_call(database, nights, step):
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        *(("stage", kind) for kind in DATABASES),
+        ("delete_lines", "sqlite"),
+        ("insert_lines", "duckdb"),
+        ("insert_lines", "postgresql"),
+        *(("commit", kind) for kind in DATABASES),
+        left_to_systems("delete_lines", "duckdb"),
+        left_to_systems("delete_lines", "postgresql"),
+        left_to_systems("insert_lines", "sqlite"),
+    ],
+)
+def test_a_killed_load_changes_nothing_and_is_finished_by_the_same_call(
+    request, tmp_path, nights, step, kind
+):
+    database = empty_database(kind, request, tmp_path)
     first, second, *_ = nights[1]
     sink = Sink("reasons", database, table="t", deletes="mark")
     load_sink(sink, first.path, first, JOB)
     before = ordered(lines_in(sink, "0 = 0"))
-    given = pickle.dumps((sink, second, step))
-    done = subprocess.run([sys.executable, "-c", KILLED], input=given, cwd=ROOT, timeout=300)
-    assert done.returncode == -signal.SIGKILL
+    with forked(killed_load, sink, second, step, JOB) as process:
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert ordered(lines_in(sink, "0 = 0")) == before
     assert not load_sink(sink, second.path, second, JOB).already
     assert ordered(lines_in(sink)) == ordered(lines_of(sink, second))

@@ -14,13 +14,7 @@ import pytest
 from dshap.core.errors import DatabaseError, InputError
 from dshap.tables.databases import Database, as_libpq, masking, secrets_of
 from dshap.tables.profiles import PROFILE_PATH
-from tests.databases import PASSWORD, running_postgresql
-
-
-@pytest.fixture(scope="module")
-def server():
-    with running_postgresql() as started:
-        yield started
+from tests.databases import PASSWORD
 
 
 def made(kind, path):
@@ -114,12 +108,12 @@ def test_a_file_that_another_program_writes_is_named_with_that_program(tmp_path)
         writer.communicate("\n")
 
 
-def test_a_password_with_a_space_a_percent_sign_and_an_at_sign_opens_postgresql(server):
+def test_a_password_with_a_space_a_percent_sign_and_an_at_sign_opens_postgresql(postgresql):
     assert " " in PASSWORD and "%" in PASSWORD and "@" in PASSWORD
-    assert values(server.database, "SELECT 1") == [(1,)]
+    assert values(postgresql.database, "SELECT 1") == [(1,)]
     with (
         pytest.raises(DatabaseError, match="read-only transaction") as raised,
-        server.database.connect(read_only=True) as connection,
+        postgresql.database.connect(read_only=True) as connection,
         connection.cursor() as cursor,
     ):
         cursor.execute("CREATE TABLE t (a INTEGER)")
@@ -131,9 +125,9 @@ def test_a_password_with_a_space_a_percent_sign_and_an_at_sign_opens_postgresql(
     ["wrong", "with space", "bare%", "at@sign", "a/b?c#d", "100%25 sure@night:y", "tail@127.0.0.2"],
 )
 @pytest.mark.parametrize("is_encoded", [False, True])
-def test_no_message_shows_a_password(server, password, is_encoded):
+def test_no_message_shows_a_password(postgresql, password, is_encoded):
     given = quote(password, safe="") if is_encoded else password
-    address = f"postgresql://dshap:{given}@127.0.0.1:{server.port}/postgres"
+    address = postgresql.uri(None).replace("dshap@", f"dshap:{given}@")
     places = (address, address.replace("127.0.0.1:", "no-such-host.invalid:"))
     for uri in places:
         with pytest.raises(DatabaseError, match=r"no connection after \d+\.\d s: ") as raised:
@@ -145,9 +139,10 @@ def test_no_message_shows_a_password(server, password, is_encoded):
 
 
 @pytest.mark.parametrize("password", [quote(PASSWORD), "100% sure", "at@sign", "%", "a?b=c"])
-def test_a_password_behind_the_question_mark(server, password):
+def test_a_password_behind_the_question_mark(postgresql, password):
     """The right one opens; of a wrong one nothing is shown, its tail neither."""
-    uri = f"postgresql://127.0.0.1:{server.port}/postgres?user=dshap&password={password}"
+    address = postgresql.uri(None).replace("dshap@", "")
+    uri = f"{address}?user=dshap&password={password}"
     if password == quote(PASSWORD):
         assert values(Database(uri), "SELECT 1") == [(1,)]
         return
@@ -206,7 +201,7 @@ def test_the_secrets_of_an_address_are_known_in_all_their_forms():
     assert secrets_of("duckdb:////shop.duckdb") == set()
 
 
-def test_a_profile_opens_the_same_databases(tmp_path, monkeypatch, server):
+def test_a_profile_opens_the_same_databases(tmp_path, monkeypatch, postgresql):
     made("duckdb", tmp_path / "shop.duckdb")
     monkeypatch.setenv(PROFILE_PATH, str(tmp_path))
     (tmp_path / "shop.toml").write_text(
@@ -216,7 +211,7 @@ def test_a_profile_opens_the_same_databases(tmp_path, monkeypatch, server):
     assert values(Database(connection="shop")) == [(7,)]
     (tmp_path / "night.toml").write_text(
         'profile_version = 1\ndriver = "adbc_driver_postgresql"\n[Options]\n'
-        f'uri = "postgresql://dshap:{{{{ env_var(DSHAP_PW) }}}}@127.0.0.1:{server.port}/postgres"\n'
+        f'uri = "{postgresql.uri(None).replace("dshap@", "dshap:{{ env_var(DSHAP_PW) }}@")}"\n'
     )
     night = Database(connection="night")
     monkeypatch.delenv("DSHAP_PW", raising=False)

@@ -11,38 +11,32 @@ import pyarrow as pa
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
-from dshap.tables import postgresql
+from dshap.tables import postgresql as reading
 from dshap.tables.contract import Contract
 from dshap.tables.freshness import Freshness
 from dshap.tables.postgresql import page_ranges
 from dshap.tables.queries import AgeLimit, Query, open_query
 from dshap.tables.spooler import SpoolRules, spool_database
-from tests.databases import batches_of, running_postgresql
+from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)
 NOW = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
 N_ROWS = 40_000
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_postgresql() as started:
-        yield started
-
-
 @pytest.fixture
-def database(server, monkeypatch):
+def database(postgresql, monkeypatch):
     """A database with a table "mart.customers", read by four readers, and nothing else."""
-    monkeypatch.setattr(postgresql, "READER_PAGES", 10)
-    monkeypatch.setattr(postgresql.os, "sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(reading, "READER_PAGES", 10)
+    monkeypatch.setattr(reading.os, "sched_getaffinity", lambda _: range(4))
     run(
-        server.database,
+        postgresql.database,
         "DROP SCHEMA IF EXISTS mart CASCADE",
         "CREATE SCHEMA mart",
         "CREATE TABLE mart.customers (id BIGINT, spend FLOAT8)",
         f"INSERT INTO mart.customers SELECT i, i / 8.0 FROM generate_series(1, {N_ROWS}) AS r(i)",
     )
-    return server.database
+    return postgresql.database
 
 
 def run(database, *statements):
@@ -219,7 +213,7 @@ def test_one_reader_is_left_where_somebody_waits_to_be_alone(database):
     other = Database(database.uri)
     with database.connect(read_only=True) as connection:
         name = '"mart"."customers"'
-        with postgresql.open_table_of_postgresql(other, connection, name, None, ()) as stream:
+        with reading.open_table_of_postgresql(other, connection, name, None, ()) as stream:
             assert stream.detail == {"readers": 1}
             assert ids_of(stream) == list(range(1, N_ROWS + 1))
     waiting.join(60)

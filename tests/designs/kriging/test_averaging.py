@@ -31,6 +31,7 @@ from tests.designs.design_games import (
     shapley_of_dividends,
     with_findings,
 )
+from tests.lanes import every_pair
 
 FLAT = 1e7
 
@@ -140,13 +141,17 @@ made = cache(games_of)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["order 3", "products over 15", "airports", "heavy tails", "network"]
+    ("list_", "kind", "n_games"),
+    every_pair(
+        [(20, 42), (20, 60), (30, 75), (30, 118), (90, 540)],
+        ["order 3", "products over 15", "airports", "heavy tails", "network"],
+        [1, 6],
+    ),
 )
-@pytest.mark.parametrize("n_games", [1, 6])
-@pytest.mark.parametrize(("d", "m"), [(20, 42), (20, 60), (30, 75), (30, 118), (90, 540)])
-def test_less_error_than_by_the_likeliest_prior(d, m, n_games, kind):
+def test_less_error_than_by_the_likeliest_prior(list_, kind, n_games):
     """Of products and heavy tails much; of none more; of one row that chooses for itself, and of
     six."""
+    d, m = list_
     mean, alone = [], []
     for seed in range(2 if kind == "network" else 4):
         games = made(kind, d, 6, seed)

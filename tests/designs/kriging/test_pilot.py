@@ -33,6 +33,7 @@ from tests.designs.design_games import (
     with_findings,
     with_terms,
 )
+from tests.lanes import left_to_systems
 
 
 @pytest.mark.slow
@@ -69,7 +70,8 @@ def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_no
 @pytest.mark.parametrize(
     ("kind", "d", "m", "takes"),
     [(kind, d, m, takes) for kind, takes in (("order 3", 1), ("products over 15", 0))
-     for d, m in ((30, 130), (60, 256), (90, 400))]
+     for d, m in ((30, 130), (90, 400))]
+    + [left_to_systems("order 3", 60, 256, 1), left_to_systems("products over 15", 60, 256, 0)]
     + [("heavy tails", 150, 404, 1), ("logistic model", 100, 300, 1)],
 )  # fmt: skip
 def test_a_scout_takes_size_one_where_it_tells_much(kind, d, m, takes):
@@ -212,7 +214,7 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "d"), [("products over 15", 80), ("airports", 60)])
+@pytest.mark.parametrize(("kind", "d"), [("airports", 60), left_to_systems("products over 15", 80)])
 def test_decays_near_one_of_many_players(kind, d):
     """Between 0.56 and 1: less error than with 1, and than with 0.32; of 45 players one of the
     others."""
@@ -227,7 +229,7 @@ def test_decays_near_one_of_many_players(kind, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("d", "kind"), [(100, "airports"), (80, "heavy tails")])
+@pytest.mark.parametrize(("d", "kind"), [(80, "heavy tails"), left_to_systems(100, "airports")])
 def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
     """Of more than 64 players, of which few matter: the five largest of each row, whose
     attributions the prior draws towards 0; with one decay less near 1, no process of their own and
@@ -244,7 +246,7 @@ def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [4, 12])
+@pytest.mark.parametrize("seed", [12, left_to_systems(4)])
 def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     """Votes of 20 players, 2,700 coalitions, all of up to three players and few others: 512 pairs
     of three games do not contradict the smallest decay, which has twice the error of the one that

@@ -1,0 +1,35 @@
+"""Runs of a job that are killed, or kill their own process: no tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from dshap.cli import cli
+from dshap.engine import SilentProgress
+from dshap.jobs import Command, load_job, run_recorded
+
+
+def run_command(folder: str, job: str) -> None:
+    """The command `dshap run JOB` in a folder."""
+    os.chdir(folder)
+    cli(["run", job], prog_name="dshap")
+
+
+def killed_night(job: str, place: str, number: int) -> None:
+    """Run a job, and SIGKILL as it opens, links or renames the n-th file whose path has a word."""
+    calls = 0
+
+    def count(event: str, given: tuple[Any, ...]) -> None:
+        nonlocal calls
+        is_opened = event == "open" and place in str(given[0])
+        is_put = event in ("os.rename", "os.link") and place in str(given[1])
+        if is_opened or is_put:
+            calls += 1
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    run_recorded(load_job(job), SilentProgress(), Command(job))
