@@ -110,7 +110,7 @@ class Sizes:
 FULL_SIZES = Sizes(
     200_000, 200_000, 2_000_000, 4_096, 64, 200, (1_000, 2_000), 100, 500, "validate"
 )
-TINY_SIZES = Sizes(2_000, 2_000, 500, 128, 32, 2, (50, 100), 5, 30, "median")
+TINY_SIZES = Sizes(4_000, 4_000, 2_000, 512, 64, 2, (100, 200), 10, 50, "median")
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def fitted(bench: Bench, source: RowReader, landmarks: int) -> KernelRidge:
 
 def main(given: argparse.Namespace) -> None:
     landmarks, small = (60, 40) if given.tiny else (500, 256)
-    sizes = [1_000, 2_000] if given.tiny else given.rows
+    sizes = [2_000, 5_000] if given.tiny else given.rows
     options = {"features": FEATURES, "target": TARGET}
     source = (
         ParquetSource(given.data, **options)

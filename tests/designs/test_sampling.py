@@ -12,6 +12,7 @@ from dshap.designs import kernelshap
 from dshap.designs.sampling import draw_by_kernel, draw_by_leverage, strata_of
 from dshap.designs.shapley_kernel import kernel_mass, normal_matrix
 from tests.designs.design_games import grown
+from tests.lanes import every_pair
 
 
 def kernel_weight(d, size):
@@ -85,7 +86,7 @@ def test_leverage_by_hand(d, n, counts, expected, paired):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(3, 40), st.booleans(), st.integers(0, 3), st.data())
 def test_leverage_counts_and_weights(d, paired, seed, data):
     """Every size has c coalitions (rounded) or all; the weight is (d−1)/(s(d−s)·min(C(d,s), c))."""
@@ -162,8 +163,9 @@ def test_kernel_weights_are_counts_over_expected_counts(paired, d, seed, is_grow
 
 
 @pytest.mark.slow
-@every_kind
-@pytest.mark.parametrize("n", [40, 130])
+@pytest.mark.parametrize(
+    ("sampling", "paired", "n"), every_pair(["leverage", "kernel"], [True, False], [40, 130])
+)
 def test_mean_normal_matrix_is_that_of_all_coalitions(sampling, paired, n):
     """Ω is unbiased: the mean of A over 500 seeds is A of all 2^8 coalitions, to 4 standard errors
     of its 36 entries and 2 % for the rule that stops draws at the last new coalition (seeds are
