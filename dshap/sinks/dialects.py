@@ -34,6 +34,14 @@ ALLOWED: Mapping[pa.DataType, tuple[str, ...]] = {
 }
 """Arrow type of a sink's column -> the families of types that hold its values unchanged."""
 
+WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
+    pa.int64(): "bigint",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    TIME: "timestamp without time zone",
+}
+"""Arrow type of a sink's column -> the type of PostgreSQL whose bits its driver writes."""
+
 
 def family_of(sql_type: str) -> str:
     """The family of a type of a database; empty where no pattern knows it."""
@@ -95,6 +103,17 @@ class LoadSession:
         with self.connection.cursor() as cursor:
             return int(
                 cursor.adbc_ingest(place.table, batches, mode="create", db_schema_name=schema)
+            )
+
+    def append(self, place: Place, batches: pa.RecordBatchReader) -> int:
+        """Append these batches to a table as they are, which `Dialect.appends` allows; count lines.
+
+        −1 where the driver does not say.
+        """
+        schema = place.schema or None
+        with self.connection.cursor() as cursor:
+            return int(
+                cursor.adbc_ingest(place.table, batches, mode="append", db_schema_name=schema)
             )
 
     def columns(self, place: Place) -> dict[str, str]:
@@ -185,6 +204,17 @@ class Dialect:
         """Whether the driver makes this table with `types`, so that a first load needs no staging."""
         return False
 
+    def appends(
+        self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
+    ) -> bool:
+        """Whether the driver appends batches of this schema to a table as INSERT would.
+
+        Drivers append bits without a look at the types of the table, whose columns are `found`: a
+        whole number in a column of doubles becomes another number.  So the columns must have the
+        very types that the driver writes.
+        """
+        return False
+
     def make_index(
         self, session: LoadSession, place: Place, name: str, keys: Sequence[str]
     ) -> None:
@@ -196,6 +226,12 @@ class DuckDB(Dialect):
 
     def makes(self, place: Place, schema: pa.Schema) -> bool:
         return True
+
+    def appends(
+        self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
+    ) -> bool:
+        # the driver goes by the position of columns, not by their names
+        return list(found.items()) == [(each.name, self.types[each.type]) for each in schema]
 
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
         query = (
@@ -216,6 +252,11 @@ class SQLite(Dialect):
 
     def makes(self, place: Place, schema: pa.Schema) -> bool:
         return not place.schema and TIME not in schema.types
+
+    def appends(
+        self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
+    ) -> bool:
+        return not place.schema  # the driver runs INSERT, and the columns convert what they get
 
     def allows(self, kind: pa.DataType, sql_type: str) -> bool:
         if kind == TIME and family_of(sql_type) == "text":
@@ -246,6 +287,19 @@ class PostgreSQL(Dialect):
 
     def makes(self, place: Place, schema: pa.Schema) -> bool:
         return True
+
+    def appends(
+        self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
+    ) -> bool:
+        if any(found.get(each.name) != WRITTEN_BY_COPY[each.type] for each in schema):
+            return False
+        # COPY knows no views, rules and policies, and the driver looks in the first schema alone
+        query = (
+            "SELECT relkind IN ('r', 'p') AND NOT relhasrules AND NOT relrowsecurity AND "
+            "($2 <> '' OR relnamespace = to_regnamespace(quote_ident(current_schema()))) "
+            "FROM pg_class WHERE oid = to_regclass($1)"
+        )
+        return session.rows(query, self.place(place), place.schema) == [(True,)]
 
     def parameters(self, n: int) -> list[str]:
         return [f"${position + 1}" for position in range(n)]

@@ -1,13 +1,16 @@
-"""Loading a cube into a table of a database: staging, then delete and insert, one transaction."""
+"""Loading a cube into a table of a database: staging, then delete and insert, one transaction.
+
+Where the driver appends to the table as INSERT would (`Dialect.appends`), only the keys are staged
+and the lines go straight into the table: written once, which takes half the time.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -18,14 +21,22 @@ from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
 from dshap.sinks.ledger import Ledger, LoadLine
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
-from dshap.sinks.shapes import DELETED, RUN_ID, batches_of, key_columns, table_schema
+from dshap.sinks.shapes import (
+    DELETED,
+    RUN_ID,
+    batches_of,
+    key_batches_of,
+    key_columns,
+    key_schema,
+    table_schema,
+)
 from dshap.tables.databases import Database, masking
 
 STAGING = "_dshap_staging"
 GONE_KEYS = "_dshap_gone_keys"
 GONE = "_dshap_gone"
-"""The temporary tables of a load: tonight's lines, keys that are in the cube no more as the history
-tells them, and those of them that the target has."""
+"""The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube no
+more as the history tells them, and those of them that the target has."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,8 @@ def rows_to_load(
     gone = history.deleted_since(last.run_id, last.method)
     if chosen is None or gone is None:
         return LoadChoice(reason=f"what changed since run {last.run_id} is not known any more")
+    if chosen.all():
+        chosen = None
     return LoadChoice(chosen, gone, last.run_id)
 
 
@@ -95,6 +108,11 @@ class TableLoad:
     def schema(self) -> pa.Schema:
         """The names and Arrow types of the columns that are written."""
         return table_schema(self.sink.shape, self.facts)
+
+    @cached_property
+    def is_appended(self) -> bool:
+        """Whether the driver appends the lines straight to the target, which is there."""
+        return self.dialect.appends(self.session, self.target, self.schema, self.found)
 
     @cached_property
     def keys(self) -> list[str]:
@@ -174,11 +192,11 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
     """Put the chosen rows into the target, with the line of the load in its ledger; no commit."""
     n_deleted = 0
     if load.found:
-        n_lines = stage(load, choice)
+        n_staged = stage(load, choice)
         take_turn(load, ledger, job)
         n_deleted = note_gone(load, choice)
         delete_lines(load, choice)
-        insert_lines(load)
+        n_lines = insert_lines(load, choice, n_staged)
     else:
         n_lines = make_target(load)
         take_turn(load, ledger, job)
@@ -221,34 +239,56 @@ def is_empty(load: TableLoad) -> bool:
     return not load.found or not load.session.rows(f"SELECT 1 FROM {load.table} LIMIT 1")
 
 
-class CountedBatches:
-    """The batches of the chosen rows, whose lines are counted as they are streamed."""
+class CountedStream:
+    """A stream of batches whose lines are counted as a database takes them."""
 
-    def __init__(self, load: TableLoad, chosen: BoolArray | None = None) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         self.n_lines = 0
         self._is_read = False
         self._failure: BaseException | None = None
-        self._load = load
-        self._chosen = chosen
+        self._sink = sink
+        self._schema = schema
+        self._batches = batches
 
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[pa.RecordBatchReader]:
-        """Give the stream; an error of the cube is raised as itself.
+    @classmethod
+    def of_lines(cls, load: TableLoad, chosen: BoolArray | None = None) -> CountedStream:
+        """The lines of the chosen rows."""
+        batches = batches_of(load.sink, load.cube.path, load.history, chosen)
+        return cls(load.sink, load.schema, batches)
 
-        A driver may put it into words of its own, and DuckDB's takes it for the end of the stream.
+    @classmethod
+    def of_keys(cls, load: TableLoad, chosen: BoolArray | None) -> CountedStream:
+        """The keys of the chosen rows."""
+        batches = key_batches_of(load.sink, load.cube.path, load.history, chosen)
+        return cls(load.sink, key_schema(load.sink, load.facts), batches)
+
+    def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
+        """Hand the stream to a database, which says how many lines it took; count them.
+
+        Raises
+        ------
+        DatabaseError
+            The database took fewer lines than it was given.
+        BaseException
+            An error of the cube, as itself: a driver may put it into words of its own, and DuckDB's
+            takes it for the end of the stream.
         """
         try:
-            yield pa.RecordBatchReader.from_batches(self._load.schema, self._counted())
+            taken = take(pa.RecordBatchReader.from_batches(self._schema, self._counted()))
         finally:
             if self._failure is not None:
                 raise self._failure from None
         if not self._is_read:
-            raise DatabaseError(f"{self._load.sink}: the database did not take all lines")
+            raise DatabaseError(f"{self._sink}: the database did not take all lines")
+        if taken not in (-1, self.n_lines):  # −1: the driver does not say
+            raise DatabaseError(
+                f"{self._sink}: the database took {taken:,} of {self.n_lines:,} lines"
+            )
+        return self.n_lines
 
     def _counted(self) -> Iterator[pa.RecordBatch]:
-        load = self._load
         try:
-            for batch in batches_of(load.sink, load.cube.path, load.history, self._chosen):
+            for batch in self._batches:
                 self.n_lines += batch.num_rows
                 yield batch
         except GeneratorExit:  # the driver wants no more
@@ -260,21 +300,19 @@ class CountedBatches:
 
 
 def stage(load: TableLoad, choice: LoadChoice) -> int:
-    """Stream the chosen rows, and the keys that are gone, into temporary tables; count the lines."""
-    batches = CountedBatches(load, choice.chosen)
-    with batches.reader() as reader:
-        taken = load.session.stage(STAGING, reader)
-    refuse_lost(load, batches.n_lines, taken)
+    """Stream the chosen rows, and the keys that are gone, into temporary tables; count the lines.
+
+    Where lines are appended later, the keys of the rows are enough.
+    """
+    if load.is_appended:
+        stream = CountedStream.of_keys(load, choice.chosen)
+    else:
+        stream = CountedStream.of_lines(load, choice.chosen)
+    n_lines = stream.into(partial(load.session.stage, STAGING))
     if choice.gone is not None:
         load.session.stage(GONE_KEYS, gone_keys(load, choice.gone).to_reader())
     load.dialect.prepare_staging(load.session, STAGING, load.keys)
-    return batches.n_lines
-
-
-def refuse_lost(load: TableLoad, n_lines: int, taken: int) -> None:
-    """Raise where the database says that it took fewer lines than it was given; −1: it says none."""
-    if taken >= 0 and taken != n_lines:
-        raise DatabaseError(f"{load.sink}: the database took {taken:,} of {n_lines:,} lines")
+    return n_lines
 
 
 def make_target(load: TableLoad) -> int:
@@ -285,16 +323,12 @@ def make_target(load: TableLoad) -> int:
     """
     dialect = load.dialect
     if dialect.makes(load.target, load.schema):
-        batches = CountedBatches(load)
-        with batches.reader() as reader:
-            taken = load.session.make(load.target, reader)
-        refuse_lost(load, batches.n_lines, taken)
-        return batches.n_lines
+        return CountedStream.of_lines(load).into(partial(load.session.make, load.target))
     n_lines = stage(load, LoadChoice())
     types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
     load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
     load.found = load.session.columns(load.target)
-    insert_lines(load)
+    _insert_staged(load)
     return n_lines
 
 
@@ -339,10 +373,12 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
 def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
     """Delete what the staged lines replace, and remove or mark the lines of keys that are gone."""
     keeps_none = choice.chosen is None and load.sink.deletes == "remove"
-    if load.sink.write == "replace":
+    is_renewed = keeps_none and load.sink.write == "delete_insert"
+    if load.sink.write == "replace" or (is_renewed and not has_lines_of_user(load)):
+        # SQLite frees whole pages where no condition is given: a quarter of the time of a load
         load.session.run(f"DELETE FROM {load.table}")
         return
-    if keeps_none and load.sink.write == "delete_insert":
+    if is_renewed:
         run = load.dialect.quoted(RUN_ID)
         load.session.run(f"DELETE FROM {load.table} WHERE {run} IS NOT NULL")
     elif load.sink.deletes == "remove":
@@ -357,6 +393,12 @@ def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
     load.session.run(f"DELETE FROM {load.table} WHERE {replaced}")
     if load.sink.deletes == "mark":
         mark_gone(load)
+
+
+def has_lines_of_user(load: TableLoad) -> bool:
+    """Whether the target has lines that no run has written."""
+    run = load.dialect.quoted(RUN_ID)
+    return bool(load.session.rows(f"SELECT 1 FROM {load.table} WHERE {run} IS NULL LIMIT 1"))
 
 
 def mark_gone(load: TableLoad) -> None:
@@ -382,7 +424,16 @@ def mark_gone(load: TableLoad) -> None:
         )
 
 
-def insert_lines(load: TableLoad) -> None:
+def insert_lines(load: TableLoad, choice: LoadChoice, n_staged: int) -> int:
+    """Insert the lines of the chosen rows, from the cube or from the staging table; count them."""
+    if load.is_appended:
+        stream = CountedStream.of_lines(load, choice.chosen)
+        return stream.into(partial(load.session.append, load.target))
+    _insert_staged(load)
+    return n_staged
+
+
+def _insert_staged(load: TableLoad) -> None:
     """Insert the staged lines, converted to the target's types."""
     names = load.schema.names
     chosen = ", ".join(map(load.staged, names))

@@ -54,6 +54,15 @@ def table_schema(shape: Shape, facts: CubeFacts) -> pa.Schema:
     return pa.schema([*keys, *_columns_beside_keys(shape, facts)])
 
 
+def key_schema(sink: Sink, facts: CubeFacts) -> pa.Schema:
+    """The columns that a line is replaced by: the keys and, in a history, the run."""
+    schema = table_schema(sink.shape, facts)
+    names = list(key_columns(sink.shape, facts).values())
+    if sink.write == "append":
+        names.append(RUN_ID)
+    return pa.schema([schema.field(name) for name in names])
+
+
 def _columns_beside_keys(shape: Shape, facts: CubeFacts) -> pa.Schema:
     fields = []
     if has_output_column(facts):
@@ -95,19 +104,43 @@ def batches_of(
         yield from _SHAPES[sink.shape](lines, sink.k)
 
 
+def key_batches_of(
+    sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of the rows that `batches_of` yields, as `key_schema` names them, once a row.
+
+    Raises
+    ------
+    InputError
+        A block is not finished, or a time of a key is finer than a microsecond.
+    """
+    for block, wanted in _chosen_blocks(path, chosen):
+        arrays = [_key(name, values[wanted]) for name, values in block.keys.items()]
+        if sink.write == "append":
+            arrays.append(_run_ids(block, history, wanted))
+        yield pa.record_batch(arrays, schema=key_schema(sink, CubeFacts.of_cube(block.cube)))
+
+
 def _chosen_lines(
     sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None
 ) -> Iterator[_Lines]:
-    """Yield the chosen rows of each block that has some."""
+    """Yield the chosen rows of each block that has some, read whole."""
+    for block, wanted in _chosen_blocks(path, chosen):
+        yield _Lines.of_block(block, history, wanted, sink.shape)
+
+
+def _chosen_blocks(
+    path: Path, chosen: BoolArray | None
+) -> Iterator[tuple[FinishedBlock, slice | NDArray[np.intp]]]:
+    """Yield each block that has chosen rows, and where they stand in it."""
     stop = 0
     for block in finished_blocks(path):
         _refuse_gap(path, stop, block.start)
         stop = block.stop
         if chosen is None or chosen[block.start : stop].all():
-            yield _Lines.of_block(block, history, slice(None), sink.shape)
+            yield block, slice(None)
         elif chosen[block.start : stop].any():
-            wanted = np.flatnonzero(chosen[block.start : stop])
-            yield _Lines.of_block(block, history, wanted, sink.shape)
+            yield block, np.flatnonzero(chosen[block.start : stop])
     _refuse_gap(path, stop, CubeArrays(path).n_rows)
 
 
@@ -163,7 +196,6 @@ class _Lines:
         errors = block.std_error
         if errors is not None:
             errors = errors[wanted]
-        run_ids = np.asarray(history.computed_by(block.start, block.stop), dtype=object)
         classes = None
         if facts.classes:
             classes = _repeated(facts.classes, block.read("explained_class")[wanted])
@@ -175,7 +207,7 @@ class _Lines:
             block.prediction[wanted],
             block.base_value[wanted],
             _repeated(Status.MEANINGS, block.read("status")[wanted]),
-            pa.array(run_ids[wanted], pa.string()),
+            _run_ids(block, history, wanted),
             classes,
             facts,
             table_schema(shape, facts),
@@ -271,6 +303,14 @@ def _key(name: str, values: NDArray[Any]) -> pa.Array:
             f"key column {name!r} holds times finer than a microsecond, which databases would "
             "round: give a key of text or whole numbers"
         ) from None
+
+
+def _run_ids(
+    block: FinishedBlock, history: RowHistory, wanted: slice | NDArray[np.intp]
+) -> pa.Array:
+    """The runs that computed the wanted rows of a block."""
+    run_ids = np.asarray(history.computed_by(block.start, block.stop), dtype=object)
+    return pa.array(run_ids[wanted], pa.string())
 
 
 def _numbers(values: FloatArray) -> pa.Array:
