@@ -118,7 +118,7 @@ def _differences(
             remedy = f"ALTER TABLE {table} ADD COLUMN {dialect.quoted(name)} {sql_type}"
             yield ColumnDifference(f"it lacks {name!r}", remedy)
         elif not dialect.allows(column.type, stands[1]):
-            remedy = dialect.retyped(table, stands[0], sql_type)
+            remedy = dialect.retyped(table, *stands, sql_type)
             yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy)
     for name, _ in there.values():
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):

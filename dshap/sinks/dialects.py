@@ -167,8 +167,11 @@ class Dialect:
         family = family_of(sql_type)
         return not family or family in ALLOWED[kind]
 
-    def retyped(self, table: str, name: str, sql_type: str) -> str:
-        """The statement that gives a column another type."""
+    def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
+        """The statement that gives a column of type `found` another type.
+
+        Values that the type cannot hold are lost, or refused by the database.
+        """
         return f"ALTER TABLE {table} ALTER COLUMN {self.quoted(name)} TYPE {sql_type}"
 
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
@@ -233,6 +236,12 @@ class DuckDB(Dialect):
         # the driver goes by the position of columns, not by their names
         return list(found.items()) == [(each.name, self.types[each.type]) for each in schema]
 
+    def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
+        # by way of text, as TRY_CAST is refused between types that have no cast at all
+        column = self.quoted(name)
+        value = f"TRY_CAST(CAST({column} AS VARCHAR) AS {sql_type})"
+        return f"{super().retyped(table, name, found, sql_type)} USING {value}"
+
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
         query = (
             "SELECT column_name, data_type FROM information_schema.columns WHERE "
@@ -263,7 +272,7 @@ class SQLite(Dialect):
             return True
         return super().allows(kind, sql_type)
 
-    def retyped(self, table: str, name: str, sql_type: str) -> str:
+    def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
         quoted = self.quoted(name)
         return (
             f"ALTER TABLE {table} DROP COLUMN {quoted}; ALTER TABLE {table} ADD COLUMN {quoted} "
@@ -300,6 +309,13 @@ class PostgreSQL(Dialect):
             "FROM pg_class WHERE oid = to_regclass($1)"
         )
         return session.rows(query, self.place(place), place.schema) == [(True,)]
+
+    def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
+        # without USING only casts that lose nothing are made; many pairs of types have none
+        value = "NULL"
+        if sql_type == "TEXT" or family_of(found) in ("text", "integer", "number"):
+            value = f"CAST(CAST({self.quoted(name)} AS TEXT) AS {sql_type})"
+        return f"{super().retyped(table, name, found, sql_type)} USING {value}"
 
     def parameters(self, n: int) -> list[str]:
         return [f"${position + 1}" for position in range(n)]

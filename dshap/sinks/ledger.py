@@ -94,10 +94,16 @@ class Ledger:
                 raise InputError(
                     f"{sink}: job {line.job!r} loads explanation {line.explain!r} into this table, "
                     f"and job {job!r} would load {sink.explain!r}: give another table; or, if that "
-                    f"load is given up, DELETE FROM {self._table} WHERE table_name = "
-                    f"'{line.table_name}', and drop the table"
+                    f"load is given up, free the table: {self._freeing(line)}"
                 )
         return max(lines, key=lambda line: line.run_id, default=None)
+
+    def _freeing(self, line: LoadLine) -> str:
+        """The statements after which another job may load the table of a line."""
+        dialect = self.session.dialect
+        name = line.table_name.replace("'", "''")
+        place = dialect.place(self.target)
+        return f"DROP TABLE {place}; DELETE FROM {self._table} WHERE table_name = '{name}'"
 
     def add(self, line: LoadLine) -> None:
         """Write the line of a load."""

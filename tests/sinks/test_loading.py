@@ -301,6 +301,36 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
     assert ordered(run(database, f"SELECT {chosen} FROM t")) == ordered(wanted)
 
 
+@pytest.mark.parametrize("wrong", ["BOOLEAN", "TEXT", "TIMESTAMP"])
+def test_the_sql_that_is_named_gives_columns_the_right_types(database, nights, wrong):
+    """Lines of the user stand in the table, with values that a number cannot hold."""
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="the o'hara table")
+    table = '"the o\'hara table"'
+    value = {"BOOLEAN": "true", "TEXT": "'0.5'", "TIMESTAMP": "'2024-02-29 10:00:00'"}[wrong]
+    run(
+        database,
+        f'CREATE TABLE {table} (id BIGINT, shop TEXT, phi_age {wrong}, "phi_the plan" {wrong})',
+        f"INSERT INTO {table} VALUES (-1, 'mine', {value}, NULL)",
+    )
+    message = _refusal(sink, night, JOB)
+    run(database, *message.partition("mend it: ")[2].split("; "))
+    load_sink(sink, night.path, night, JOB)
+    chosen = ", ".join(f'"phi_{name}"' for name in FEATURES)
+    there = run(database, f"SELECT id, shop, {chosen} FROM {table} WHERE shop <> 'mine'")
+    assert ordered(there) == ordered([line[:5] for line in lines_of(sink, night)])
+    assert run(database, f"SELECT id FROM {table} WHERE shop = 'mine'") == [(-1,)]
+
+
+def _refusal(sink: Sink, night: Night, job: str) -> str:
+    """The one line that says why a load is refused."""
+    with pytest.raises(InputError) as told:
+        load_sink(sink, night.path, night, job)
+    message = str(told.value)
+    assert "\n" not in message
+    return message
+
+
 def test_lines_of_the_user_stay_unless_their_key_is_loaded(database, nights):
     """A table that was there before, with a primary key and lines that no run has written."""
     first, second, *_ = nights[1]
@@ -351,6 +381,22 @@ def test_two_jobs_with_one_table_are_refused(database, nights):
     with pytest.raises(InputError, match="job 'shop' would load 'others'"):
         check_target(replace(sink, explain="others"), FACTS, JOB)
     load_sink(replace(sink, table="u"), night.path, night, "other")
+
+
+def test_the_sql_that_is_named_frees_the_table_of_a_job_that_is_given_up(database, nights):
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="the o'hara table")
+    load_sink(sink, night.path, night, JOB)
+    load_sink(replace(sink, table="u"), night.path, night, JOB)
+    message = _refusal(sink, night, "other")
+    assert "job 'shop' loads explanation 'reasons'" in message and "job 'other'" in message
+    run(database, *message.partition("free the table: ")[2].split("; "))
+    assert not load_sink(sink, night.path, night, "other").already
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+    assert run(database, "SELECT job, table_name FROM _dshap_runs ORDER BY job") == [
+        ("other", "the o'hara table"),
+        (JOB, "u"),
+    ]
 
 
 def test_all_rows_are_written_where_the_last_load_says_too_little(database, nights):
