@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dshap.core.errors import DshapError
 
 if TYPE_CHECKING:
-    from dshap import designs, engine, kernels, models, sources, values
+    from dshap import designs, engine, kernels, models, report, sources, values
     from dshap.api import choose_background, explain, fit, fit_path, mse_v, prepare
     from dshap.attributors.base import BaseAttributor as Attributor
     from dshap.attributors.linear import linear_transform
@@ -44,6 +44,7 @@ __all__ = [
     "open_cube",
     "open_prepared",
     "prepare",
+    "report",
     "sources",
     "values",
 ]
@@ -76,7 +77,7 @@ _OF_SHAP = {
     "plots": ": shap.plots draw what dshap.Explainer gives",
 }
 """Name in the shap package -> the replacement, for the message of an unknown name."""
-_FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")
+_FOLDERS = ("designs", "engine", "kernels", "models", "report", "sources", "values")
 
 
 def __getattr__(name: str) -> Any:

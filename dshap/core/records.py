@@ -139,7 +139,8 @@ class Moments(Record):
     """Sums and extremes over rows.
 
     Adding two records adds every array, but takes the minimum of arrays called `least` and the
-    maximum of those called `largest`: any tree over row spans gives the same quantity.
+    maximum of those called `largest`: any tree over row spans gives the same quantity.  Where the
+    rows of `counts` are those of an array `codes`, rows of the same code are added.
     """
 
     def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
@@ -147,10 +148,25 @@ class Moments(Record):
             raise ValueError(
                 f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}"
             )
-        both = ((name, array, other.arrays[name]) for name, array in self.arrays.items())
-        return type(self)(
-            {name: np.asarray(EXTREMES.get(name, np.add)(one, two)) for name, one, two in both}
+        counted = {}
+        if "codes" in self.arrays:
+            counted = _counts_by_code(self, other)
+        both = (
+            (name, array, other.arrays[name])
+            for name, array in self.arrays.items()
+            if name not in counted
         )
+        added = {name: np.asarray(EXTREMES.get(name, np.add)(one, two)) for name, one, two in both}
+        return type(self)(added | counted)
+
+
+def _counts_by_code(one: Record, two: Record) -> dict[str, NDArray[Any]]:
+    """The codes that either record has, rising, and the sums of their rows of counts."""
+    codes = np.union1d(one["codes"], two["codes"])
+    counts = np.zeros((len(codes), *one["counts"].shape[1:]), np.int64)
+    for each in (one, two):
+        counts[np.searchsorted(codes, each["codes"])] += each["counts"]
+    return {"counts": counts, "codes": codes}
 
 
 class Stacked(Record):

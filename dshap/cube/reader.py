@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -296,18 +296,24 @@ def _ranking(path: Path) -> xr.Dataset:
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
     chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
     count = int(chosen["count"].sum())
-    # (replicate, statistic, feature, output)
-    total = chosen["attribution"].sum("block", skipna=False) / max(count, 1)
-    found = estimates({name: total.sel(statistic=name).values for name in STATISTICS})
+    total = chosen["attribution"].sum("block", skipna=False).values / max(count, 1)
+    names = {
+        dim: np.asarray(zarr.open_array(path / dim, mode="r")[:]) for dim in ("feature", "output")
+    }
+    return importance_table(total, names, count).assign(residual=("output", largest_residual(path)))
+
+
+def importance_table(
+    means: FloatArray, names: Mapping[str, NDArray[Any]], count: int
+) -> xr.Dataset:
+    """The table of `feature_ranking`, from means (replicate, statistic, feature, output)."""
+    found = estimates({name: means[:, place] for place, name in enumerate(STATISTICS)})
     dims = ("feature", "output")
     out = xr.Dataset({name: (dims, estimate.value) for name, estimate in found.items()})
     out = out.assign(
         {f"{name}_std_error": (dims, estimate.std_error) for name, estimate in found.items()}
     )
-    out = out.assign(
-        root_mean_square=np.sqrt(out["mean_square"]), residual=("output", largest_residual(path))
-    )
-    names = {dim: np.asarray(zarr.open_array(path / dim, mode="r")[:]) for dim in dims}
+    out = out.assign(root_mean_square=np.sqrt(out["mean_square"]))
     return out.assign_coords(names).assign_attrs(rows=count)
 
 

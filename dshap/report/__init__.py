@@ -9,6 +9,7 @@ from dshap.report.attributions import (
     rankings,
     require_matplotlib,
 )
+from dshap.report.densities import beeswarm
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
@@ -20,6 +21,7 @@ __all__ = [
     "Summary",
     "accuracy",
     "accuracy_lines",
+    "beeswarm",
     "breakdown",
     "breakdown_lines",
     "damage_summary",

@@ -82,19 +82,24 @@ def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
 def _of_cube(name: str, path: Path) -> list[Ranking]:
     table = feature_ranking(path)
     outputs = [str(output) for output in table["output"].values]
-    features = [str(feature) for feature in table["feature"].values]
-    names = ("mean_magnitude", "mean", "mean_magnitude_std_error", "mean_std_error")
     return [
-        Ranking(
-            name if len(outputs) == 1 else f"{name}, {output}",
-            table.attrs["rows"],
-            *(
-                dict(zip(features, table[statistic].isel(output=j).values.tolist(), strict=True))
-                for statistic in names
-            ),
-        )
+        output_ranking(name if len(outputs) == 1 else f"{name}, {output}", table, j)
         for j, output in enumerate(outputs)
     ]
+
+
+def output_ranking(name: str, table: Any, output: int) -> Ranking:
+    """The ranking of one output, from the table of `feature_ranking` or `global_means`."""
+    features = [str(feature) for feature in table["feature"].values]
+    names = ("mean_magnitude", "mean", "mean_magnitude_std_error", "mean_std_error")
+    return Ranking(
+        name,
+        table.attrs["rows"],
+        *(
+            dict(zip(features, table[statistic].isel(output=output).values.tolist(), strict=True))
+            for statistic in names
+        ),
+    )
 
 
 def features_of(given: Sequence[Ranking]) -> list[str]:

@@ -1,0 +1,124 @@
+"""Histograms of attributions whose bins are the same in every cube, and bins of column values.
+
+An attribution's bin is its sign, its binary exponent and the eighth of it: the first 15 bits of
+its float64.  A bin is at most 12.5 % wide, whatever the units, so that histograms of any two blocks,
+nights or explanations add up.  Only bins that hold something are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import FloatArray, Moments, Record
+
+CodeArray = NDArray[np.int64]
+
+DROPPED_BITS = 49
+"""Number of low bits of a float64 that its bin does not look at: all but sign, exponent, eighth."""
+SIGN_BINS = 1 << 14
+"""Number of bins of one sign."""
+MAX_VALUE_BINS = 64
+"""The most bins of the values of a column, that of missing ones left aside."""
+OTHERS = "others"
+"""The name of the bin of the categories that have no bin of their own."""
+
+
+def attribution_bins(values: FloatArray) -> CodeArray:
+    """The bin of each value, rising with it: 0 is that of +0, −1 that of −0.
+
+    NaN has no bin: leave it out before.
+    """
+    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    size = (bits >> DROPPED_BITS) & (SIGN_BINS - 1)
+    return np.asarray(np.where(bits < 0, -1 - size, size))
+
+
+def bin_ends(codes: CodeArray) -> tuple[FloatArray, FloatArray]:
+    """The lowest and the highest number of each bin."""
+    size = np.maximum(codes, -1 - codes)
+    near = (size << DROPPED_BITS).view(np.float64)
+    far = (((size + 1) << DROPPED_BITS) - 1).view(np.float64)
+    is_negative = codes < 0
+    return np.where(is_negative, -far, near), np.where(is_negative, -near, far)
+
+
+def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
+    """Bins of about equally many numbers of a sample, at most `n_bins`.
+
+    Gives `edges (bins − 1,)`: a number from an edge on is in the bin above it.  Each number is
+    alone where there are few.
+    """
+    values, counts = np.unique(sample[~np.isnan(sample)], return_counts=True)
+    upto = np.cumsum(counts)
+    chosen = np.arange(1, len(values))
+    if len(values) > n_bins:
+        wanted = upto[-1] * np.arange(1, n_bins) / n_bins
+        chosen = np.unique(np.searchsorted(upto, wanted, side="right"))
+        chosen = chosen[chosen > 0]
+    lower = values[chosen - 1]
+    upper = values[chosen]
+    middle = lower + (upper / 2 - lower / 2)
+    return Record({"edges": np.where(middle > lower, middle, upper)})
+
+
+def category_bins(sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS) -> Record:
+    """A bin for each frequent category of a sample, and one for all others; None is missing.
+
+    Gives `categories (bins,)`, the frequent ones by name and `OTHERS`.
+    """
+    names, counts = np.unique(
+        [value for value in sample.tolist() if value is not None], return_counts=True
+    )
+    frequent = names[np.argsort(-counts, kind="stable")[: n_bins - 1]]
+    return Record({"categories": np.array([*sorted(map(str, frequent)), OTHERS])})
+
+
+def number_of_bins(bins: Record) -> int:
+    """The number of bins of column values, without that of missing values."""
+    if "categories" in bins.arrays:
+        return len(bins["categories"])
+    return len(bins["edges"]) + 1
+
+
+def value_bins(bins: Record, values: NDArray[Any]) -> CodeArray:
+    """The bin of each value (n,) of a column; that behind the others where it is NaN or None."""
+    n_bins = number_of_bins(bins)
+    if "categories" not in bins.arrays:
+        found = np.searchsorted(bins["edges"], values, side="right")
+        return np.where(np.isnan(values), n_bins, found)
+    places: dict[Any, int] = {name: place for place, name in enumerate(bins["categories"].tolist())}
+    places[None] = n_bins
+    return np.array([places.get(value, n_bins - 1) for value in values.tolist()], np.int64)
+
+
+def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
+    """The histogram of attributions (n,), NaN left out, whose column values lie in `bins` (n,).
+
+    Gives `codes (c,)`, the bins of attributions, rising; `counts (c, v)`, the rows in each bin of
+    attributions and each of the `n_bins` of column values, that of missing ones among them; and
+    `sums (v,)` and `magnitudes (v,)` of attributions.  Histograms of the same value bins add up.
+    """
+    is_there = ~np.isnan(phi)
+    if not is_there.all():
+        phi = phi[is_there]
+        bins = bins[is_there]
+    codes, place = _compact(attribution_bins(phi))
+    counts = np.bincount(place * n_bins + bins, minlength=len(codes) * n_bins)
+    return Moments(
+        {
+            "codes": codes,
+            "counts": counts.reshape(len(codes), n_bins),
+            "sums": np.bincount(bins, phi, n_bins),
+            "magnitudes": np.bincount(bins, np.abs(phi), n_bins),
+        }
+    )
+
+
+def _compact(codes: CodeArray) -> tuple[CodeArray, CodeArray]:
+    """The codes that occur, rising, and the place of each given one among them, without a sort."""
+    is_there = np.bincount(codes + SIGN_BINS, minlength=2 * SIGN_BINS) > 0
+    places = np.cumsum(is_there) - 1
+    return np.flatnonzero(is_there) - SIGN_BINS, places[codes + SIGN_BINS]

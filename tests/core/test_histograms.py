@@ -1,0 +1,83 @@
+"""Bins that are the same in every cube: each value lies in its own, and histograms add up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dshap.core.histograms import (
+    OTHERS,
+    attribution_bins,
+    bin_ends,
+    category_bins,
+    histogram_of,
+    number_bins,
+    number_of_bins,
+    value_bins,
+)
+
+EDGES = [0.0, -0.0, 5e-324, -1e-320, 1.0, 1.125, np.nextafter(1.125, 0), -1.0, 1.79e308, -1.79e308]
+
+
+def test_a_bin_is_sign_exponent_and_eighth():
+    codes = attribution_bins(np.array([1.0, 1.1249, 1.125, 2.0, -1.0]))
+    assert codes[1] == codes[0] and codes[2] == codes[0] + 1 and codes[3] == codes[0] + 8
+    assert codes[4] == -1 - codes[0]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_every_value_lies_between_the_ends_of_its_bin_and_bins_rise(values):
+    values = np.sort(np.array([*values, *EDGES]))
+    codes = attribution_bins(values)
+    lower, upper = bin_ends(codes)
+    assert (lower <= values).all() and (values <= upper).all()
+    assert (np.diff(codes[values != 0]) >= 0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 10_000])
+def test_numbers_lie_in_bins_of_about_equal_size(n):
+    values = np.random.default_rng(n).permutation(np.arange(n) / 7.0)
+    bins = number_bins(values)
+    counts = np.bincount(value_bins(bins, values), minlength=number_of_bins(bins))
+    assert number_of_bins(bins) == min(n, 64) and counts.max() - counts.min() <= max(1, n // 640)
+    assert value_bins(bins, np.array([np.nan, -np.inf, np.inf])).tolist() == [
+        number_of_bins(bins),
+        0,
+        number_of_bins(bins) - 1,
+    ]
+
+
+def test_a_number_of_half_the_rows_is_alone():
+    values = np.concatenate([np.zeros(5_000), np.random.default_rng(0).exponential(size=5_000)])
+    found = value_bins(number_bins(values), values)
+    assert set(values[found == found[0]]) == {0.0}
+
+
+def test_categories_are_alone_and_rare_ones_together():
+    bins = category_bins(np.array(["b", "a", "b", None, "c"], object), n_bins=3)
+    assert bins["categories"].tolist() == ["a", "b", OTHERS]
+    assert value_bins(bins, np.array(["a", None, "c", "new", "b"], object)).tolist() == [
+        0,
+        3,
+        2,
+        2,
+        1,
+    ]
+
+
+def test_histograms_of_any_parts_add_up_to_that_of_all():
+    rng = np.random.default_rng(3)
+    phi = rng.normal(size=5_000) * 10.0 ** rng.integers(-5, 5, 5_000)
+    phi[::50] = np.nan
+    bins = rng.integers(0, 7, 5_000)
+    whole = histogram_of(phi, bins, 7)
+    parts = [histogram_of(phi[part], bins[part], 7) for part in (slice(0, 9), slice(9, 5_000))]
+    total = parts[0] + parts[1]
+    np.testing.assert_array_equal(total["codes"], whole["codes"])
+    np.testing.assert_array_equal(total["counts"], whole["counts"])
+    np.testing.assert_allclose(total["sums"], whole["sums"], rtol=1e-12)
+    good = ~np.isnan(phi)
+    expected = [np.abs(phi[good & (bins == place)]).sum() for place in range(7)]
+    np.testing.assert_allclose(whole["magnitudes"], expected, rtol=1e-12)

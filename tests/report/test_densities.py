@@ -1,0 +1,171 @@
+"""Swarms: the numbers that the axes hold are those of the attributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import dshap
+from dshap.core.errors import InputError
+from dshap.cube.datasets import global_means
+from dshap.report import beeswarm
+from dshap.report.densities import FEW_ROWS, spread
+from dshap.report.panels import colour_map
+from tests.cube.cubes import make_cube
+
+plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """No figure is left open."""
+    yield
+    plt.close("all")
+
+
+def memory_cube(n: int, d: int = 3, n_outputs: int = 1) -> tuple[xr.Dataset, pd.DataFrame]:
+    """A cube in memory, and its columns: the attribution of x0 is x0, those of others smaller."""
+    rng = np.random.default_rng(n)
+    frame = pd.DataFrame(rng.normal(size=(n, d)), columns=[f"x{j}" for j in range(d)])
+    phi = (frame.to_numpy() * 0.5 ** np.arange(d))[:, :, None].repeat(n_outputs, axis=2)
+    outputs = [f"y{k}" for k in range(n_outputs)]
+    variables = {
+        "attribution": (("instance", "feature", "output"), phi, {"units": "kW"}),
+        "prediction": (("instance", "output"), phi.sum(axis=1)),
+        "base_value": (("output",), np.zeros(n_outputs)),
+        "status": (("instance",), np.ones(n, np.int8)),
+    }
+    return xr.Dataset(variables, {"feature": list(frame.columns), "output": outputs}), frame
+
+
+def texts_of(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_yticklabels()]
+
+
+def test_points_are_the_attributions_coloured_by_their_place_in_the_column():
+    cube, frame = memory_cube(50)
+    frame.loc[3, "x1"] = np.nan
+    axes = beeswarm(cube, rows=frame)
+    assert texts_of(axes) == ["x0", "x1", "x2"]
+    assert axes.get_xlabel() == "attribution (kW), over 50 rows"
+    for j, points in enumerate(axes.collections[:3]):
+        x, y = points.get_offsets().T
+        np.testing.assert_array_equal(x, cube["attribution"].values[:, j, 0])
+        assert np.abs(y - j).max() < 0.5
+    places = axes.collections[1].get_array()
+    assert places.mask.nonzero()[0].tolist() == [3]
+    known = frame["x1"].drop(3)
+    np.testing.assert_allclose(places.compressed(), (known.rank() - 1) / (len(known) - 1))
+
+
+@pytest.mark.slow
+def test_a_swarm_holds_as_many_rows_at_an_attribution_as_there_are():
+    """The square of its height, added up to some attribution, is the share of rows below it; bins
+    are at most 12.5 % wide, and smoothed by 0.6 % of the axis."""
+    cube, frame = memory_cube(4 * FEW_ROWS)
+    axes = beeswarm(cube, rows=frame.to_numpy())
+    low, high = axes.get_xlim()
+    for j, picture in enumerate(axes.images):
+        phi = cube["attribution"].values[:, j, 0]
+        path = picture.get_clip_path().get_fully_transformed_path()
+        x, y = axes.transData.inverted().transform(path.vertices).T
+        height = np.abs(y - j)
+        above = np.linspace(low, high, 2_001)
+        rises = np.interp(above, *_upper(x, y, j)) ** 2
+        share = np.cumsum(rises) / rises.sum()
+        for at in (-1.0, -0.3, 0.4, 1.5):
+            at *= 0.5**j
+            wide = 0.125 * abs(at) + 0.02 * (high - low)
+            found = np.interp(at, above, share)
+            assert (phi < at - wide).mean() - 0.01 < found < (phi < at + wide).mean() + 0.01
+        assert height.max() < 0.5
+        colours = picture.get_array()[0]
+        blue, red = colour_map()([0.0, 1.0])[:, :3]
+        at = np.searchsorted(np.linspace(low, high, len(colours)), np.quantile(phi, [0.01, 0.99]))
+        np.testing.assert_allclose(colours[at], [blue, red], atol=0.15)
+
+
+def _upper(x: np.ndarray, y: np.ndarray, middle: int) -> tuple[np.ndarray, np.ndarray]:
+    """The upper outline of a swarm, by x."""
+    is_upper = y >= middle
+    order = np.argsort(x[is_upper], kind="stable")
+    return x[is_upper][order], (y - middle)[is_upper][order]
+
+
+def test_at_most_twenty_features_are_shown_and_the_others_counted():
+    cube, _ = memory_cube(5, d=32)
+    axes = beeswarm(cube)
+    assert len(texts_of(axes)) == 20
+    assert [text.get_text() for text in axes.texts] == ["+ 12 others"]
+
+
+def test_outputs_are_chosen_by_name_or_place():
+    cube, _ = memory_cube(5, n_outputs=2)
+    with pytest.raises(InputError, match=r"2 outputs: give output=, one of \['y0', 'y1'\]"):
+        beeswarm(cube)
+    with pytest.raises(InputError, match="unknown output 'y'"):
+        beeswarm(cube, output="y")
+    assert " for y1 (kW)" in beeswarm(cube, output="y1").get_xlabel()
+    assert " for y1 (kW)" in beeswarm(cube, output=1).get_xlabel()
+
+
+def test_columns_come_with_the_rows_the_dataset_or_the_store(tmp_path):
+    make_cube(tmp_path / "s", columns={"a": "float64"}, outputs=("y",))
+    cube = dshap.open_cube(tmp_path / "s")
+
+    def colours(cube, rows=None):
+        """The places of the values of the feature a; None where it has one colour."""
+        axes = beeswarm(cube, rows=rows)
+        return axes.collections[texts_of(axes).index("a")].get_array()
+
+    n = cube.sizes["instance"]
+    np.testing.assert_allclose(colours(cube), np.arange(n) / (n - 1))
+    other = cube.isel(instance=slice(None, None, -1))
+    with pytest.raises(InputError, match=r"other rows than .*: give rows="):
+        beeswarm(other)
+    given = pd.DataFrame({"a": np.arange(n)})
+    np.testing.assert_allclose(colours(other, given), np.arange(n) / (n - 1))
+    held = other.load().assign(row_a=("instance", np.arange(n)))
+    held.encoding.clear()
+    np.testing.assert_allclose(colours(held), np.arange(n) / (n - 1))
+    assert colours(held.drop_vars("row_a")) is None
+    with pytest.raises(InputError, match=f"rows has 3 rows and the cube {n}"):
+        beeswarm(cube, rows=given[:3])
+
+
+def test_missing_rows_are_told(tmp_path):
+    make_cube(tmp_path / "s", tiles=[0, 2], outputs=("y",))
+    with pytest.warns(UserWarning, match="8 rows of the cube are pending and 0 failed, the first"):
+        axes = beeswarm(tmp_path / "s")
+    assert axes.get_xlabel().endswith("over 13 rows")
+    make_cube(tmp_path / "none", tiles=[])
+    with pytest.raises(InputError, match="no row of the cube is explained"):
+        beeswarm(tmp_path / "none", output=0)
+
+
+def test_means_of_a_dataset_are_those_of_its_store(tmp_path):
+    make_cube(tmp_path / "s")
+    cube = dshap.open_cube(tmp_path / "s")
+    stored = global_means(cube)
+    added = global_means(cube.load())
+    for name in ("mean", "mean_magnitude", "mean_square"):
+        np.testing.assert_allclose(added[name], stored[name], rtol=1e-12)
+    some = global_means(cube.isel(instance=slice(5)))
+    np.testing.assert_allclose(
+        some["mean_magnitude"], np.abs(cube["attribution"].values[:5]).mean(axis=0), rtol=1e-12
+    )
+
+
+def test_points_of_one_value_are_spread_evenly():
+    assert sorted(np.round(spread(np.zeros(5), -1.0, 1.0), 3)) == [-0.16, -0.08, 0, 0.08, 0.16]
+    assert np.abs(spread(np.zeros(5_000), 0.0, 0.0)).max() == pytest.approx(0.42)
+
+
+def test_what_is_no_cube_is_refused():
+    cube, _ = memory_cube(5)
+    with pytest.raises(InputError, match="cube is 3: give"):
+        beeswarm(3)
+    with pytest.raises(InputError, match="without attributions: give that of"):
+        beeswarm(cube.drop_vars("attribution"))
