@@ -65,7 +65,7 @@ def here(text: str, folder: Path) -> str:
 
 
 def ends_well(command: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command, in this process: cron and the script of dbt start the installed one."""
+    """The command, in this process: cron starts the installed one."""
     program, *arguments = map(str, command)
     assert program == str(COMMAND) and os.access(COMMAND, os.X_OK)
     monkeypatch.setenv("TABLE", "table.parquet")
@@ -275,25 +275,25 @@ def test_the_asset_of_dagster():
 
 
 @pytest.mark.slow
-def test_the_script_and_the_models_of_dbt(folder):
-    """A program in the place of dbt writes down what it is asked."""
-    dbt = folder / "dbt"
-    dbt.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
-    dbt.chmod(0o755)
-    given = {"DBT": str(dbt), "DSHAP": str(COMMAND), "JOB": str(folder / "job.toml")}
+def test_the_script_and_the_models_of_dbt(folder, monkeypatch):
+    """Programs in the places of dbt and dshap write down what they are asked; then dshap is."""
+    programs = {"DBT": folder / "dbt", "DSHAP": folder / "dshap"}
+    for program, end in (("DBT", "0"), ("DSHAP", "$STATUS")):
+        name = programs[program].name
+        programs[program].write_text(f'#!/bin/sh\necho "{name} $@" >> {folder}/asked\nexit {end}\n')
+        programs[program].chmod(0o755)
+    environment = {**BARE, **programs, "JOB": folder / "job.toml"}
     script = ["sh", SCHEDULES / "dbt" / "nightly.sh"]
-    done = subprocess.run(
-        script, env={**BARE, **given, "TABLE": "table.parquet"}, capture_output=True, timeout=400
-    )
+    done = subprocess.run(script, env={**environment, "STATUS": "0"}, capture_output=True)
     assert done.returncode == 0, done.stderr
     asked = (folder / "asked").read_text().splitlines()
-    assert asked == ["build --select customers", "test --select source:dshap"]
+    before, explained, after = asked
+    assert (before, after) == ("dbt build --select customers", "dbt test --select source:dshap")
     # what dshap ends with ends the script, before the tests of its result
-    failed = subprocess.run(
-        script, env={**BARE, **given, "TABLE": "none.parquet"}, capture_output=True, timeout=400
-    )
+    failed = subprocess.run(script, env={**environment, "STATUS": "2"}, capture_output=True)
     assert failed.returncode == 2
-    assert (folder / "asked").read_text().splitlines() == [*asked, "build --select customers"]
+    assert (folder / "asked").read_text().splitlines() == [*asked, before, explained]
+    ends_well([COMMAND, *explained.split()[1:]], monkeypatch)
     models = yaml.safe_load((SCHEDULES / "dbt" / "dshap.yml").read_text())
     (source,) = models["sources"]
     assert (source["name"], source["tables"][0]["name"]) == ("dshap", "customer_reasons")
