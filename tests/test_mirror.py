@@ -32,6 +32,7 @@ ELSEWHERE = {
     "core/records.py": "core/test_types.py",
     "cube/arrays.py": "cube/test_layout.py",
     "cube/datasets.py": "report/test_densities.py",
+    "cube/disk.py": "cube/test_workspace.py",
     "cube/reference_copy.py": "cube/test_verify.py",
     "designs/kriging/interactions.py": "designs/test_interactions.py",
     "designs/kriging/posterior.py": "designs/kriging/test_design.py",

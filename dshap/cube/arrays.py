@@ -15,8 +15,9 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.core.blocks import Status
+from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import StoreMismatchError
-from dshap.cube.disk import make_folder, sync, sync_tree, true_path
+from dshap.cube.disk import true_path
 from dshap.cube.folder import Folder, clear_private_folders, is_free, private_folder
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import (

@@ -11,9 +11,9 @@ import re
 import shutil
 from pathlib import Path
 
+from dshap.core.disk import sync
 from dshap.core.errors import DamagedError, InputError
 from dshap.cube.arrays import read_job, read_run
-from dshap.cube.disk import sync
 from dshap.cube.folder import Folder, private_folder
 
 CURRENT = "current"

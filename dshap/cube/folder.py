@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dshap.cube.disk import make_folder, sync
+from dshap.core.disk import make_folder, sync
 
 ORPHAN = re.compile(
     r"\.([\w-]+\.(npz|json)|\d+|current)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial"

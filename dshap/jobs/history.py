@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
+from dshap.core.disk import whole_file
 from dshap.core.records import BoolArray
 from dshap.cube.folder import Folder
 from dshap.jobs.run_folders import RunFolders
-from dshap.tables.digests import RowDigests
+from dshap.tables.digests import UNREADABLE, RowDigests
 
 ROWS = "rows.parquet"
 """The file of the keys and digests of a run's rows."""
@@ -72,6 +73,17 @@ class NightHistory:
     @property
     def is_written(self) -> bool:
         return bool(self._said)
+
+    @cached_property
+    def damage(self) -> str:
+        """The reason why the history cannot be read; empty where it can."""
+        try:
+            lengths = {len(self.rows), len(self._run_of_row), len(np.load(self.positions, "r"))}
+        except UNREADABLE as error:
+            return str(error)
+        if len(lengths) > 1:
+            return "its files are of different numbers of rows"
+        return ""
 
     @property
     def method(self) -> str:
@@ -125,7 +137,7 @@ class NightHistory:
     def _before(self, run_id: str, method: str) -> NightHistory | None:
         """The history of an earlier run of the same method."""
         before = NightHistory(RunFolders(self.folders.store, run_id), self.explain)
-        if before.is_written and before.method == method == self.method:
+        if before.is_written and before.method == method == self.method and not before.damage:
             return before
         return None
 
@@ -146,11 +158,10 @@ class NightHistory:
             positions[at] = known[at]
             runs += before._said["runs"]
             run_of_row[at] = 1 + before._run_of_row[known[at]]
-        self.folders.keys.mkdir(parents=True, exist_ok=True)
         used = np.unique(run_of_row)
         used = np.union1d([0], used).astype(np.int64)
-        np.save(self.positions, positions)
-        np.save(self._computed, np.searchsorted(used, run_of_row).astype(np.int32))
+        _save(self.positions, positions)
+        _save(self._computed, np.searchsorted(used, run_of_row).astype(np.int32))
         previous = ""
         if before is not None:
             previous = before.run_id
@@ -171,3 +182,9 @@ class NightHistory:
     @property
     def n_carried(self) -> int:
         return int(self._said["carried"])
+
+
+def _save(file: Path, values: NDArray[Any]) -> None:
+    """Write an array in one step that a power cut keeps."""
+    with whole_file(file, synced=True) as private, private.open("wb") as opened:
+        np.save(opened, values)

@@ -8,6 +8,7 @@ tonight's begins.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,7 +44,7 @@ from dshap.jobs.table import JobRows
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
-from dshap.tables.digests import RowDigests, digest_rows
+from dshap.tables.digests import UNREADABLE, RowDigests, digest_rows
 from dshap.tables.snapshot import Snapshot
 
 
@@ -76,6 +77,8 @@ class NightResult:
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
     methods: dict[str, NightMethod] = field(default_factory=dict)
     """explanation -> its method; empty without [incremental]."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """explanation -> why nothing is carried, where the history of the run before is damaged."""
     is_idle: bool = False
     """Whether there was nothing to do: no cube was written."""
 
@@ -89,6 +92,8 @@ class Night:
     session: Session
     progress: StageRecorder
     trusts_files: bool = True
+    lost: dict[str, str] = field(default_factory=dict)
+    """explanation -> why nothing is carried, where the history of the run before is damaged."""
 
     @property
     def store(self) -> Path:
@@ -170,7 +175,7 @@ class Night:
         results = tuple(self._explained(work, each, methods[each.name]) for each in job.explain)
         learner.forget_others()
         result = JobResult(self.store, results, None, tuple(self.progress.stages))
-        return NightResult(self.run_id, result, snapshot, changes, methods)
+        return NightResult(self.run_id, result, snapshot, changes, methods, self.lost)
 
     def _idle(self, snapshot: Snapshot, changes: Changes) -> NightResult:
         """Throw the rows of a run away that has nothing to do."""
@@ -188,9 +193,10 @@ class Night:
     def _digests(self, job: Job) -> RowDigests:
         """Digest tonight's rows by key, unless that is done."""
         file = self.folders.keys / ROWS
-        if file.exists():
+        with contextlib.suppress(*UNREADABLE):
+            known = RowDigests.read(file)
             self.progress.kept("digests of keys")
-            return RowDigests.read(file)
+            return known
         parts = sorted(self.folders.parts.glob("part-*.parquet"))
         with self.progress.stage("digests of keys") as counted:
             reader = JobRows(job).reader
@@ -208,9 +214,22 @@ class Night:
         if run_id is None:
             return None
         found = self._history(explain, run_id)
-        if found.is_written and is_finished(self._cube(explain, run_id)):
-            return found
-        return None
+        if not (found.is_written and is_finished(self._cube(explain, run_id))):
+            return None
+        if found.damage:
+            self._tell_lost(explain.name, found)
+            return None
+        return found
+
+    def _tell_lost(self, explain: str, history: NightHistory) -> None:
+        """Say once that all rows are explained, as the history of the run before is damaged."""
+        if explain in self.lost:
+            return
+        self.lost[explain] = (
+            f"all rows are explained: the digests that run {history.run_id} left in "
+            f"{history.folders.keys} cannot be read ({history.damage})"
+        )
+        self.progress.say(f"explanation {explain}: {self.lost[explain]}")
 
     def _newest(self) -> NightHistory | None:
         """The newest history of all explanations."""
@@ -220,7 +239,7 @@ class Night:
     def _write_history(self, explain: ExplainTable, method: str) -> None:
         """Decide which rows are carried, unless that is decided."""
         history = self._history(explain, self.run_id)
-        if history.is_written and history.method == method:
+        if history.is_written and history.method == method and not history.damage:
             return
         before = self._before(explain)
         if before is None or before.method != method:

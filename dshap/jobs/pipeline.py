@@ -210,6 +210,8 @@ class Pipeline:
             known["source"] = {**facts.source, **_source_of(done.snapshot)}
         if done.changes is not None:
             known["keys"] = KeyCounts(**asdict(done.changes), failed=facts.failed)
+        if facts.name in done.lost:
+            known["message"] = done.lost[facts.name]
         if method := done.methods.get(facts.name):
             age = started_at(done.run_id) - started_at(method.about.run_id)
             known["prepared"] = {

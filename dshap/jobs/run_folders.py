@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dshap.core.disk import sync
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
 
@@ -85,6 +86,8 @@ class RunFolders:
     def drop_rows(self) -> None:
         """Remove the rows and digests of the run; its record stays."""
         for folder in (self.parts, self.keys):
+            _unmark(folder)
+        for folder in (self.keys, self.parts):
             shutil.rmtree(folder, ignore_errors=True)
 
     def drop(self) -> None:
@@ -94,6 +97,18 @@ class RunFolders:
         for folder in (self.parts.parent, self.keys.parent, self.record.parent, self.store):
             with contextlib.suppress(OSError):  # it is not there, or holds something else
                 folder.rmdir()
+
+
+def _unmark(folder: Path) -> None:
+    """Remove the .json files of a folder, which say that the others are whole.
+
+    What a killed process leaves of the others then counts as unfinished, never as all there was.
+    """
+    marks = list(folder.glob("*.json"))
+    for mark in marks:
+        mark.unlink(missing_ok=True)
+    if marks:
+        sync([folder])
 
 
 def runs_in_store(store: Path) -> list[RunFolders]:

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
+from dshap.core.disk import whole_file
 from dshap.core.errors import PredictError
 from dshap.core.records import FloatArray
 from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
 from dshap.run.determinism import PROBE_TOLERANCE
 from dshap.tables import hash_columns, hash_keys
-from dshap.tables.files import whole_file
 from dshap.tables.site import Site
 
 SHOWN = 3

@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.disk import make_folder, sync, sync_tree
 from dshap.cube.folder import clear_private_folders, private_folder
 from dshap.sinks.ledger import LoadLine
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult

@@ -19,12 +19,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
+from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rows import splitmix64
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
-from dshap.tables.files import whole_file
 from dshap.tables.reader import BATCH_ROWS
 from dshap.tables.site import Site
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.tables.columns import is_text, key_array, key_dtype, null_key_refusal
-from dshap.tables.files import whole_file
 
 DIGEST_BYTES = 16
 """Bytes of a digest: two different rows among 10^12 share one with probability 10^-15."""
@@ -30,6 +30,8 @@ DIGEST = "row digest"
 """The column of the digests in a file of them."""
 SHOWN_KEYS = 3
 """Number of repeated keys that a message shows."""
+UNREADABLE = (OSError, EOFError, ValueError)
+"""The errors of Arrow and numpy for a file that is missing, empty or damaged."""
 BATCH_ROWS = 65_536
 """Rows that are digested at once: 20 columns take 21 MB."""
 
@@ -92,7 +94,7 @@ class RowDigests:
         return pa.table({name: pa.array(_plain(keys[is_gone])) for name, keys in self.keys.items()})
 
     def write(self, file: Path) -> None:
-        """Store keys and digests as one Parquet file, in one step."""
+        """Store keys and digests as one Parquet file, in one step that a power cut keeps."""
         columns: dict[str, Any] = {
             name: pa.array(_plain(values)) for name, values in self.keys.items()
         }
@@ -100,7 +102,7 @@ class RowDigests:
         columns[DIGEST] = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(DIGEST_BYTES), len(self), [None, content]
         )
-        with whole_file(file) as private:
+        with whole_file(file, synced=True) as private:
             pq.write_table(pa.table(columns), private, compression="lz4", use_dictionary=False)
 
     @classmethod

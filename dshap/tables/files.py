@@ -5,15 +5,12 @@ A path like table/year=2012/month=5/part.parquet holds the columns year and mont
 
 from __future__ import annotations
 
-import errno
 import glob
 import hashlib
 import os
 import platform
 import re
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,8 +31,6 @@ COARSE_TICK_NS = 2_000_000_000
 
 Times that are whole seconds (`COARSE_NS`) count in steps of two seconds.
 """
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""The error numbers of file systems that cannot sync a folder."""
 FOOTER_END = 8
 MAGIC = b"PAR1"
 """The last 8 bytes of a Parquet file are the length of its footer and the letters `MAGIC`.
@@ -50,33 +45,6 @@ _PUT_BACK = (
     "start anew, into "
     "another store, and leave the files alone while it goes"
 )
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A private path to write to, renamed to `path` once everything is written.
-
-    The folder is made if it does not exist.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        yield private
-        os.replace(private, path)
-    finally:
-        private.unlink(missing_ok=True)
-
-
-def to_disk(path: Path) -> None:
-    """Return once a file's content, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
-    finally:
-        os.close(handle)
 
 
 def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:

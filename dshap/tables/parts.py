@@ -9,7 +9,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dshap.tables.files import to_disk, whole_file
+from dshap.core.disk import whole_file
 from dshap.tables.spool import ROW_GROUP_ROWS, SPOOL_ROWS
 
 GROUP_BYTES = 128 << 20
@@ -95,8 +95,7 @@ class PartWriter:
 
     def _begin_part(self) -> pq.ParquetWriter:
         path = self._folder / f"part-{self._index:06d}.parquet"
-        private = self._open.enter_context(whole_file(path))
-        self._open.callback(to_disk, private)
+        private = self._open.enter_context(whole_file(path, synced=True))
         self._part = pq.ParquetWriter(
             private, self._schema, compression="lz4", use_dictionary=False
         )

@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.tables.files import to_disk, whole_file
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dshap.core.disk import whole_file
 
 SNAPSHOT = "snapshot.json"
-"""The name of the file: where it stands, all parts of the folder are whole."""
+"""The name of the file, written once all parts of the folder are whole, and removed before them."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,24 @@ class Snapshot:
 
     def write(self, folder: Path) -> None:
         """Put the record beside the parts: the last file of the folder."""
-        with whole_file(folder / SNAPSHOT) as private:
+        with whole_file(folder / SNAPSHOT, synced=True) as private:
             private.write_text(self.to_json(), encoding="utf-8")
-            to_disk(private)
-        to_disk(folder)
 
     @classmethod
     def read(cls, folder: Path) -> Snapshot | None:
-        """The record in a folder of parts; None where the parts are not whole."""
+        """The record in a folder of parts; None where the parts are not whole.
+
+        The rows in the footers of the parts are counted too: a part that is lost is missed.
+        """
         try:
-            return cls.from_json((folder / SNAPSHOT).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            found = cls.from_json((folder / SNAPSHOT).read_text(encoding="utf-8"))
+            if found.n_rows == sum(map(_rows_in, folder.glob("part-*.parquet"))):
+                return found
+        except (OSError, pa.ArrowInvalid):
             return None
+        return None
+
+
+def _rows_in(part: Path) -> int:
+    """The number of rows that the footer of a part states."""
+    return int(pq.read_metadata(part).num_rows)

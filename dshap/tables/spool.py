@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.core.types import RowReader
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Names, arrow_array, as_names, repeats, spooled_times
-from dshap.tables.files import whole_file
 from dshap.tables.parquet import ParquetSource
 
 ROW_GROUP_ROWS = 65_536

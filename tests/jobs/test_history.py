@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,51 @@ def test_counts_of_changes():
     assert Changes.between(tonight, None) == Changes(3, 0, 0, 0)
     assert not Changes.between(tonight, before).is_none
     assert Changes.between(rows_of({4: 4, 1: 1, 3: 3, 2: 2}), before).is_none
+
+
+FILES = (ROWS, "reasons.positions.npy", "reasons.computed.npy")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 or numpy"])
+def test_a_history_that_cannot_be_read_is_known_no_more(tmp_path, name, content):
+    """A file is lost, empty or another: sinks then take all rows."""
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    assert not first.damage
+    file = first.folders.keys / name
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    assert NightHistory(first.folders, EXPLAIN).damage
+    second = night(tmp_path, "20261102T000000Z", {1: 1}, None)
+    assert second.changed_since(first.run_id, "m") is None
+    assert second.deleted_since(first.run_id, "m") is None
+
+
+def test_files_of_other_rows_are_damage(tmp_path):
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    rows_of({1: 1}).write(first.folders.keys / ROWS)
+    assert "different numbers of rows" in NightHistory(first.folders, EXPLAIN).damage
+
+
+def test_every_file_is_on_disk_before_the_one_that_says_so(tmp_path, monkeypatch):
+    """A file has its name once its content is synced; the .json comes last."""
+    named = []
+    is_synced = set()
+    fsync = os.fsync
+    replace = os.replace
+
+    def synced(descriptor):
+        is_synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def renamed(source, target):
+        assert os.stat(source).st_ino in is_synced
+        named.append(os.path.basename(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    assert named[:3] == list(FILES)

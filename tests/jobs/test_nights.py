@@ -145,6 +145,31 @@ def test_three_nights(shop):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["rows.parquet", "reasons.computed.npy"])
+def test_a_history_that_a_power_cut_emptied_counts_as_none(shop, name):
+    """All rows are explained, which a line and the record say; the night after is as ever."""
+    shop.night()
+    store = shop.folder / "store"
+    made = current_of(store / "reasons")
+    (store / "keys" / made / name).write_bytes(b"")
+    shop.table.loc[shop.table["id"] < 7, "c"] = 0.25
+    shop.put()
+    said = []
+    progress = SilentProgress()
+    progress.say = said.append
+    second = run_recorded(shop.job(), progress, Command("job.toml"))
+    assert counts(second) == (150, 0, 0, 0)
+    shop.check()
+    message = second.facts.explanations[0].message
+    assert f"all rows are explained: the digests that run {made} left" in message
+    assert [line for line in said if message in line] == [f"explanation reasons: {message}"]
+    assert "all rows are explained" in second.record.read_text()
+    shop.table.loc[shop.table["id"] == 9, "c"] = 0.25
+    shop.put()
+    assert counts(shop.night()) == (0, 1, 149, 0)
+
+
+@pytest.mark.slow
 def test_only_changed_rows_reach_the_model(shop, monkeypatch):
     """The rows that are predicted on the second night are those that changed."""
     shop.night()

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
+import pytest
+
 from dshap.jobs.run_folders import RunAbout, RunFolders, runs_in_store
 from dshap.jobs.run_record import new_run_id
+from dshap.tables.parts import PartWriter
+from dshap.tables.snapshot import Snapshot
 
 
 def begun(store, run_id=None):
@@ -50,6 +55,27 @@ def test_rows_go_and_the_record_stays(tmp_path):
     assert not run.parts.exists() and not run.keys.exists() and run.about is not None
     run.drop()
     assert runs_in_store(tmp_path) == []
+
+
+def test_nothing_counts_as_whole_once_removal_began(tmp_path, monkeypatch):
+    """A kill at the first file that goes: what says that the others are whole is gone."""
+    run = begun(tmp_path)
+    with PartWriter(run.parts, pa.schema([("id", pa.int64())])):
+        pass
+    Snapshot("csv", "", "", "", 0, {}, "").write(run.parts)
+    run.keys.mkdir(parents=True)
+    for name in ("reasons.json", "rows.parquet"):
+        (run.keys / name).write_text("{}")
+    assert Snapshot.read(run.parts) is not None
+
+    def killed(folder, **_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.drop_rows()
+    assert Snapshot.read(run.parts) is None and len(list(run.parts.iterdir())) == 1
+    assert [each.name for each in run.keys.iterdir()] == ["rows.parquet"]
 
 
 def test_the_first_run_that_is_dropped_leaves_nothing(tmp_path):

@@ -51,6 +51,19 @@ def test_parts_without_a_snapshot_are_not_whole(tmp_path):
     assert Snapshot.read(tmp_path / "nowhere") is None
 
 
+@pytest.mark.parametrize("damage", ["lost", "empty"])
+def test_parts_that_do_not_hold_all_rows_are_not_whole(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr("dshap.tables.parts.SPOOL_ROWS", 1)
+    monkeypatch.setattr("dshap.tables.parts.ROW_GROUP_ROWS", 1)
+    spooled(tmp_path / "parts", stream())
+    part = tmp_path / "parts" / "part-000001.parquet"
+    if damage == "lost":
+        part.unlink()
+    else:
+        part.write_bytes(b"")
+    assert Snapshot.read(tmp_path / "parts") is None
+
+
 @pytest.mark.parametrize(
     ("given", "rules", "message"),
     [
