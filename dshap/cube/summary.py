@@ -55,15 +55,16 @@ def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray,
     T is |φ̂| where se = 0, and NaN where se is NaN.
     """
     size = np.abs(phi)
-    ratio = np.minimum(
-        np.divide(size, std_error, out=np.full_like(size, FAR), where=std_error != 0), FAR
-    )
+    ratio = np.divide(size, std_error, out=np.full_like(size, FAR), where=std_error != 0)
+    ratio = np.minimum(ratio, FAR)
     density = np.zeros_like(size)
     inside = np.ones_like(size)
     is_near = ~(ratio >= FAR)  # true for NaN too
     density[is_near] = np.exp(-0.5 * np.square(ratio[is_near])) / np.sqrt(2 * np.pi)
     inside[is_near] = 2 * ndtr(ratio[is_near]) - 1
-    return size * inside - 2 * std_error * density, np.sign(phi) * (inside + 4 * ratio * density)
+    split = size * inside - 2 * std_error * density
+    slope = np.sign(phi) * (inside + 4 * ratio * density)
+    return split, slope
 
 
 def block_sums(attribution: Attribution) -> FloatArray:
@@ -78,34 +79,32 @@ def block_sums(attribution: Attribution) -> FloatArray:
     if replicates is None or errors is None:
         return _exact_sums(phi)[None]
     split, slope = split_magnitude(phi, errors)
-    total = split.sum(axis=0)
-    variance = np.square(errors).sum(axis=0)
-    sums = [
-        [
-            each.sum(axis=0),
-            np.abs(each).sum(axis=0),
-            np.square(each).sum(axis=0),
-            total + change,
-            variance,
-        ]
-        for each in (phi, *replicates)
-        for change in [np.einsum("ndk,ndk->dk", slope, each - phi)]
-    ]
+    split_sum = split.sum(axis=0)
+    variance_sum = np.square(errors).sum(axis=0)
+    sums = []
+    for estimate in (phi, *replicates):
+        change = np.einsum("ndk,ndk->dk", slope, estimate - phi)
+        sums.append(_sums_of(estimate, split_sum + change, variance_sum))
     return np.array(sums)
+
+
+def _sums_of(phi: FloatArray, split_sum: FloatArray, variance_sum: FloatArray) -> FloatArray:
+    """Sums over rows (statistics, d, k) of attributions (n, d, k), whose last two sums are given."""
+    return np.array(
+        [
+            phi.sum(axis=0),
+            np.abs(phi).sum(axis=0),
+            np.square(phi).sum(axis=0),
+            split_sum,
+            variance_sum,
+        ]
+    )
 
 
 def _exact_sums(phi: FloatArray) -> FloatArray:
     """Sums over rows (statistics, d, k) of attributions (n, d, k) without errors."""
-    magnitude = np.abs(phi).sum(axis=0)
-    return np.array(
-        [
-            phi.sum(axis=0),
-            magnitude,
-            np.square(phi).sum(axis=0),
-            magnitude,
-            np.zeros_like(magnitude),
-        ]
-    )
+    magnitude_sum = np.abs(phi).sum(axis=0)
+    return _sums_of(phi, magnitude_sum, np.zeros_like(magnitude_sum))
 
 
 def bounded_sums(phi: FloatArray, errors: FloatArray | None, n_replicates: int) -> FloatArray:
@@ -121,27 +120,23 @@ def bounded_sums(phi: FloatArray, errors: FloatArray | None, n_replicates: int) 
     if errors is None:
         return _exact_sums(phi)[None]
     split, slope = split_magnitude(phi, errors)
-    variances = np.square(errors)
-    total = np.array(
+    total = _sums_of(phi, split.sum(axis=0), np.square(errors).sum(axis=0))
+    bounded = total + _bounds(phi, errors, slope)
+    return np.stack([total, bounded, *[total] * (n_replicates - 1)])
+
+
+def _bounds(phi: FloatArray, errors: FloatArray, slope: FloatArray) -> FloatArray:
+    """Upper bounds (statistics, d, k) of the errors of the sums of `bounded_sums`."""
+    error_sum = errors.sum(axis=0)
+    return np.array(
         [
-            phi.sum(axis=0),
-            np.abs(phi).sum(axis=0),
-            np.square(phi).sum(axis=0),
-            split.sum(axis=0),
-            variances.sum(axis=0),
-        ]
-    )
-    largest = errors.sum(axis=0)
-    bounds = np.array(
-        [
-            largest,
-            largest,
-            (2 * np.abs(phi) * errors + variances).sum(axis=0),
+            error_sum,
+            error_sum,
+            (2 * np.abs(phi) * errors + np.square(errors)).sum(axis=0),
             (np.abs(slope) * errors).sum(axis=0),
-            np.zeros_like(largest),
+            np.zeros_like(error_sum),
         ]
     )
-    return np.stack([total, total + bounds, *[total] * (n_replicates - 1)])
 
 
 def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
@@ -159,24 +154,44 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
 
     Without standard errors the bias is unknown: plain means are returned, with NaN errors.
     """
-    mean, plain, square, split, variance = (means[name] for name in STATISTICS)
+    mean, magnitude, square, split, variance = (means[name] for name in STATISTICS)
     noise = variance[0]
-    signal = np.maximum(square[0] - noise, 0.0)
-    magnitude = split + _share_of_plain(signal, noise) * (plain - split)
-    doubt = DOUBT * (plain[0] - split[0])
-    of_mean, of_magnitude, of_square = (
-        jackknife_errors(each[0], each[1:]) for each in (mean, magnitude, square)
-    )
-    found = {
-        "mean": Estimate(mean[0], of_mean),
-        "mean_magnitude": Estimate(np.maximum(magnitude[0], 0.0), np.hypot(of_magnitude, doubt)),
-        "mean_square": Estimate(signal, np.hypot(of_square, np.sqrt(2) * noise)),
+    plain = {"mean": mean[0], "mean_magnitude": magnitude[0], "mean_square": square[0]}
+    unbiased = {
+        "mean": Estimate(mean[0], _jackknifed(mean)),
+        "mean_magnitude": _mean_magnitude(magnitude, split, _signal(square, noise), noise),
+        "mean_square": _mean_square(square, noise),
     }
-    raw = {"mean": mean[0], "mean_magnitude": plain[0], "mean_square": square[0]}
     return {
-        name: Estimate(np.where(np.isnan(noise), raw[name], one.value), one.std_error)
-        for name, one in found.items()
+        name: Estimate(np.where(np.isnan(noise), plain[name], each.value), each.std_error)
+        for name, each in unbiased.items()
     }
+
+
+def _jackknifed(means: FloatArray) -> FloatArray:
+    """Standard errors (d, k) of a mean, from means (1 + R, d, k)."""
+    return jackknife_errors(means[0], means[1:])
+
+
+def _signal(square: FloatArray, noise: FloatArray) -> FloatArray:
+    """Mean φ² (d, k): mean φ̂² (1 + R, d, k) without its bias mean se² (d, k)."""
+    return np.maximum(square[0] - noise, 0.0)
+
+
+def _mean_square(square: FloatArray, noise: FloatArray) -> Estimate:
+    """The mean square of `estimates`, from mean φ̂² (1 + R, d, k) and mean se² (d, k)."""
+    of_bias = np.sqrt(2) * noise
+    return Estimate(_signal(square, noise), np.hypot(_jackknifed(square), of_bias))
+
+
+def _mean_magnitude(
+    plain: FloatArray, split: FloatArray, signal: FloatArray, noise: FloatArray
+) -> Estimate:
+    """The mean magnitude of `estimates`, from A and T (1 + R, d, k), mean φ² and mean se² (d, k)."""
+    excess = plain - split
+    magnitude = split + _share_of_plain(signal, noise) * excess
+    doubt = DOUBT * excess[0]
+    return Estimate(np.maximum(magnitude[0], 0.0), np.hypot(_jackknifed(magnitude), doubt))
 
 
 def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
@@ -184,9 +199,9 @@ def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
 
     Where there is no noise any weight will do, because A = T there.
     """
-    ratio = np.minimum(np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0), MOST)
+    ratio = np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0)
+    ratio = np.minimum(ratio, MOST)
     root = np.sqrt((1 + ratio) * (2 + ratio)) + ratio
-    share: FloatArray = (
-        2 * np.sqrt(ratio) * root / ((np.sqrt(2 + ratio) + np.sqrt(ratio)) * (2 + 3 * ratio))
-    )
+    below = (np.sqrt(2 + ratio) + np.sqrt(ratio)) * (2 + 3 * ratio)
+    share: FloatArray = 2 * np.sqrt(ratio) * root / below
     return share

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.records import digest_of
-from dshap.cube import cube_status, feature_ranking, read_plan, read_run
+from dshap.cube import CubeStatus, cube_status, feature_ranking, read_plan, read_run
 from dshap.engine import Plan
 from dshap.jobs.models import GivenModel, given_model
-from dshap.jobs.run_record import (
-    ExplanationFacts,
-    KeyCounts,
-)
+from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
 from dshap.jobs.runner import ExplanationResult, JobResult
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.models.adapters.model_files import ModelFile
 from dshap.report import accuracy
 
 
@@ -34,18 +32,24 @@ def _explanation(
 ) -> ExplanationFacts:
     """The facts of one explanation of a job without nights."""
     facts = facts_of_cube(job, explain, ended.path)
-    stages = [each.to_dict() for each in result.stages if each.name.startswith(f"{explain.name}: ")]
-    facts = replace(
+    status = facts.status
+    if ended.was_complete:
+        status = "no-op"
+    return replace(
         facts,
+        status=status,
         source=_source(job, ended.path),
         keys=KeyCounts(failed=facts.failed),
         seconds=result.seconds.get(explain.name, 0.0),
         failure=ended.failure,
-        cost={**facts.cost, "used": {"stages": stages}},
+        cost={**facts.cost, "used": {"stages": _stages(explain, result)}},
     )
-    if ended.was_complete:
-        return replace(facts, status="no-op")
-    return facts
+
+
+def _stages(explain: ExplainTable, result: JobResult) -> list[dict[str, Any]]:
+    """The stages of a job that one explanation took."""
+    beginning = f"{explain.name}: "
+    return [each.to_dict() for each in result.stages if each.name.startswith(beginning)]
 
 
 def facts_of_cube(job: Job, explain: ExplainTable, cube: Path) -> ExplanationFacts:
@@ -53,41 +57,48 @@ def facts_of_cube(job: Job, explain: ExplainTable, cube: Path) -> ExplanationFac
 
     The rest is filled in by whoever knows it.
     """
-    status = cube_status(cube)
+    counts = cube_status(cube)
     run = read_run(cube) or {}
-    facts = ExplanationFacts(
+    return ExplanationFacts(
         explain.name,
-        "success",
-        rows=status.n_rows,
-        failed=status.failed,
+        _ending(counts),
+        rows=counts.n_rows,
+        failed=counts.failed,
         cube=cube,
         model=model_facts(job),
         value=explain.value,
-        design=run.get("fingerprint", {}).get("design", {}),
+        design=_identity_of(cube).get("design", {}),
         prepared={"method": run.get("method"), "reused": None, "age": None, "reason": None},
         accuracy=accuracy({explain.name: cube})[explain.name],
         cost={"planned": _planned(cube), "used": None},
         cluster=dict(job.cluster),
         ranking=ranking_of(cube),
     )
-    if status.failed == 0:
-        return facts
-    if status.ok == 0:
-        return replace(facts, status="error")
-    return replace(facts, status="partial success")
+
+
+def _ending(counts: CubeStatus) -> ResultStatus:
+    """How an explanation ended, by the rows that failed."""
+    if counts.failed == 0:
+        return "success"
+    if counts.ok == 0:
+        return "error"
+    return "partial success"
 
 
 def model_facts(job: Job) -> dict[str, Any]:
     """The kind of a job's model, the SHA-256 of its file, and the library that reads it."""
-    facts = {"kind": job.model.kind, "sha256": None, "library": None, "version": None}
     match job.model:
         case GivenModel():
-            file = given_model(job.model).file
-        case _:
-            return {**facts, "library": "dshap", "version": version("dshap")}
+            return {"kind": job.model.kind, **_file_facts(given_model(job.model).file)}
+    own = {"sha256": None, "library": "dshap", "version": version("dshap")}
+    return {"kind": job.model.kind, **own}
+
+
+def _file_facts(file: ModelFile | None) -> dict[str, Any]:
+    """The SHA-256 and the library of a file of a model; None each for an object of Python code."""
     if file is None:
-        return facts
-    return {**facts, "sha256": file.sha256, "library": file.library, "version": file.version}
+        return {"sha256": None, "library": None, "version": None}
+    return {"sha256": file.sha256, "library": file.library, "version": file.version}
 
 
 def ranking_of(cube: Path) -> dict[str, dict[str, float]]:
@@ -108,16 +119,24 @@ def ranking_of(cube: Path) -> dict[str, dict[str, float]]:
 
 def _source(job: Job, cube: Path) -> dict[str, Any]:
     """The facts of a table that is read where it lies."""
-    rows = (read_run(cube) or {}).get("fingerprint", {})
+    identity = _identity_of(cube)
+    rows = identity.get("rows", {})
     return {
         "kind": job.source.kind,
         "place": dict(job.source).get("path"),
-        "rows": rows.get("rows", {}).get("n"),
-        "digest": rows.get("rows", {}).get("digest"),
-        "schema_digest": digest_of({name: rows.get(name) for name in ("features", "keys")}),
+        "rows": rows.get("n"),
+        "digest": rows.get("digest"),
+        "schema_digest": digest_of({name: identity.get(name) for name in ("features", "keys")}),
         "snapshot": None,
         "freshness": None,
     }
+
+
+def _identity_of(cube: Path) -> Mapping[str, Any]:
+    """The fingerprint of the run that made a cube; empty where the cube keeps none."""
+    run = read_run(cube) or {}
+    identity: Mapping[str, Any] = run.get("fingerprint", {})
+    return identity
 
 
 def _planned(cube: Path) -> Mapping[str, Any] | None:

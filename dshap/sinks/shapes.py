@@ -25,10 +25,18 @@ RUN_ID = "_dshap_run_id"
 """The column with the run that computed a row, or marked it deleted."""
 DELETED = "deleted"
 """The status of lines whose key is in the cube no more."""
+Wanted = slice | NDArray[np.intp]
+"""The positions of the wanted rows in a block."""
 TIME = pa.timestamp("us")
 KEY_TYPES = {"int64": pa.int64(), "string": pa.string(), "datetime64[ns]": TIME}
-TAIL = ("prediction", "base_value", "status", RUN_ID)
-"""The last columns of every sink."""
+TAIL_TYPES = {
+    "prediction": pa.float64(),
+    "base_value": pa.float64(),
+    "status": pa.string(),
+    RUN_ID: pa.string(),
+}
+"""Column -> its type, of the last columns of every sink."""
+TAIL = tuple(TAIL_TYPES)
 OF_FEATURES = {
     "feature": pa.string(),
     "value": pa.string(),
@@ -64,20 +72,25 @@ def key_schema(sink: Sink, facts: CubeFacts) -> pa.Schema:
 
 
 def _columns_beside_keys(shape: Shape, facts: CubeFacts) -> pa.Schema:
-    fields = []
+    """The columns behind the keys: the output, those of the shape, and `TAIL`."""
+    types: dict[str, pa.DataType] = {}
     if has_output_column(facts):
-        fields.append(pa.field("output", pa.string()))
-    if shape == "wide":
-        fields += [pa.field(f"phi_{name}", pa.float64()) for name in facts.features]
-        if facts.has_errors:
-            fields += [pa.field(f"std_error_{name}", pa.float64()) for name in facts.features]
-    else:
-        fields += [pa.field(name, kind) for name, kind in OF_FEATURES.items()]
+        types["output"] = pa.string()
+    types |= _columns_of_shape(shape, facts)
+    types |= TAIL_TYPES
+    return pa.schema([pa.field(name, kind) for name, kind in types.items()])
+
+
+def _columns_of_shape(shape: Shape, facts: CubeFacts) -> Mapping[str, pa.DataType]:
+    """Column -> its type, of the columns that a shape has for the features."""
+    if shape == "long":
+        return OF_FEATURES
     if shape == "top_k":
-        fields.append(pa.field("rank", pa.int64()))
-    types = {"prediction": pa.float64(), "base_value": pa.float64()}
-    fields += [pa.field(name, types.get(name, pa.string())) for name in TAIL]
-    return pa.schema(fields)
+        return {**OF_FEATURES, "rank": pa.int64()}
+    types = {f"phi_{name}": pa.float64() for name in facts.features}
+    if facts.has_errors:
+        types |= {f"std_error_{name}": pa.float64() for name in facts.features}
+    return types
 
 
 def has_output_column(facts: CubeFacts) -> bool:
@@ -129,9 +142,7 @@ def _chosen_lines(
         yield _Lines.of_block(block, history, wanted, sink.shape)
 
 
-def _chosen_blocks(
-    path: Path, chosen: BoolArray | None
-) -> Iterator[tuple[FinishedBlock, slice | NDArray[np.intp]]]:
+def _chosen_blocks(path: Path, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
     """Yield each block that has chosen rows, and where they stand in it."""
     stop = 0
     for block in finished_blocks(path):
@@ -189,33 +200,35 @@ class _Lines:
         cls,
         block: FinishedBlock,
         history: RowHistory,
-        wanted: slice | NDArray[np.intp],
+        wanted: Wanted,
         shape: Shape,
     ) -> _Lines:
+        """Read what the lines of the wanted rows of a block are made of."""
         facts = CubeFacts.of_cube(block.cube)
         errors = block.std_error
         if errors is not None:
             errors = errors[wanted]
-        classes = None
+        output = None
         if facts.classes:
-            classes = _repeated(facts.classes, block.read("explained_class")[wanted])
+            output = _names_at(facts.classes, block.read("explained_class")[wanted])
         return cls(
-            tuple(_key(name, values[wanted]) for name, values in block.keys.items()),
-            {name: values[wanted] for name, values in block.columns.items()},
-            block.attribution[wanted],
-            errors,
-            block.prediction[wanted],
-            block.base_value[wanted],
-            _repeated(Status.MEANINGS, block.read("status")[wanted]),
-            _run_ids(block, history, wanted),
-            classes,
-            facts,
-            table_schema(shape, facts),
-            block.cube.player_columns,
+            keys=tuple(_key(name, values[wanted]) for name, values in block.keys.items()),
+            columns={name: values[wanted] for name, values in block.columns.items()},
+            phi=block.attribution[wanted],
+            errors=errors,
+            prediction=block.prediction[wanted],
+            base_value=block.base_value[wanted],
+            status=_names_at(Status.MEANINGS, block.read("status")[wanted]),
+            run_ids=_run_ids(block, history, wanted),
+            output=output,
+            facts=facts,
+            schema=table_schema(shape, facts),
+            player_columns=block.cube.player_columns,
         )
 
     @property
     def n_rows(self) -> int:
+        """The number of chosen rows."""
         return len(self.phi)
 
     def pieces(self, lines_a_row: int) -> Iterator[slice]:
@@ -224,14 +237,14 @@ class _Lines:
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
 
-    def line_rows(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
+    def line_heads(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
         """The keys, and the output where lines have one, of lines of these rows and outputs."""
-        found = [key.take(pa.array(rows)) for key in self.keys]
+        heads = [key.take(pa.array(rows)) for key in self.keys]
         if self.output is not None:
-            found.append(self.output.take(pa.array(rows)))
+            heads.append(self.output.take(pa.array(rows)))
         elif has_output_column(self.facts):
-            found.append(_repeated(self.facts.outputs, outputs))
-        return found
+            heads.append(_names_at(self.facts.outputs, outputs))
+        return heads
 
     def line_ends(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
         """The columns `TAIL` of lines of these rows and outputs."""
@@ -243,28 +256,35 @@ class _Lines:
         ]
 
     def values(self, rows: slice) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """The values of each feature as text and as numbers, feature by feature (d · n,)."""
-        pairs = [self._values_of(name, rows) for name in self.facts.features]
-        return pa.chunked_array([text for text, _ in pairs], pa.string()), pa.chunked_array(
-            [number for _, number in pairs], pa.float64()
-        )
+        """The values of all features of these rows as text and as numbers, each (d · n,)."""
+        parts = [self._values_of(feature, rows) for feature in self.facts.features]
+        texts = pa.chunked_array([text for text, _ in parts], pa.string())
+        numbers = pa.chunked_array([number for _, number in parts], pa.float64())
+        return texts, numbers
 
     def _values_of(self, feature: str, rows: slice) -> tuple[pa.Array, pa.Array]:
-        several = self.player_columns.get(feature)
-        if several is None and feature in self.columns:
-            values = self.columns[feature][rows]
-            return value_texts(values), value_numbers(values)
+        """The values (n,) of one feature as text and as numbers, null where they are not kept.
+
+        A feature of several columns has a text that names them, and no number.
+        """
         n_rows = rows.stop - rows.start
-        nothing = pa.nulls(n_rows, pa.float64())
-        if several is None or not set(several) <= set(self.columns):
-            return pa.nulls(n_rows, pa.string()), nothing
-        texts = [
-            pc.binary_join_element_wise(
-                f"{name} = ", value_texts(self.columns[name][rows]).fill_null("none"), ""
-            )
-            for name in several
-        ]
-        return pc.binary_join_element_wise(*texts, ", "), nothing
+        no_numbers = pa.nulls(n_rows, pa.float64())
+        names = self.player_columns.get(feature, (feature,))
+        if not set(names) <= set(self.columns):
+            return pa.nulls(n_rows, pa.string()), no_numbers
+        columns = {name: self.columns[name][rows] for name in names}
+        if len(columns) > 1:
+            return _joined_texts(columns), no_numbers
+        return value_texts(columns[feature]), value_numbers(columns[feature])
+
+
+def _joined_texts(columns: Mapping[str, NDArray[Any]]) -> pa.Array:
+    """The values (n,) of several columns as one text: "lat = 52.5, lon = 13.4"."""
+    parts = [
+        pc.binary_join_element_wise(f"{name} = ", value_texts(values).fill_null("none"), "")
+        for name, values in columns.items()
+    ]
+    return pc.binary_join_element_wise(*parts, ", ")
 
 
 def value_texts(values: NDArray[Any]) -> pa.Array:
@@ -305,9 +325,7 @@ def _key(name: str, values: NDArray[Any]) -> pa.Array:
         ) from None
 
 
-def _run_ids(
-    block: FinishedBlock, history: RowHistory, wanted: slice | NDArray[np.intp]
-) -> pa.Array:
+def _run_ids(block: FinishedBlock, history: RowHistory, wanted: Wanted) -> pa.Array:
     """The runs that computed the wanted rows of a block."""
     run_ids = np.asarray(history.computed_by(block.start, block.stop), dtype=object)
     return pa.array(run_ids[wanted], pa.string())
@@ -318,7 +336,7 @@ def _numbers(values: FloatArray) -> pa.Array:
     return pa.array(np.ascontiguousarray(values), from_pandas=True)
 
 
-def _repeated(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Array:
+def _names_at(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Array:
     """The names at these positions, −1 for none, as text."""
     mask = positions < 0
     indices = pa.array(positions.astype(np.int32), mask=mask)
@@ -331,13 +349,19 @@ def _wide(lines: _Lines, _: int) -> Iterator[pa.RecordBatch]:
     for piece in lines.pieces(n_outputs):
         rows = np.repeat(np.arange(piece.start, piece.stop), n_outputs)
         outputs = np.tile(np.arange(n_outputs), piece.stop - piece.start)
-        arrays = lines.line_rows(rows, outputs)
-        for values in (lines.phi, lines.errors):
-            if values is not None:  # (lines, d)
-                each = values[piece].swapaxes(1, 2).reshape(len(rows), -1)
-                arrays += [_numbers(column) for column in each.T]
+        arrays = lines.line_heads(rows, outputs)
+        arrays += _beside_each_other(lines.phi[piece])
+        if lines.errors is not None:
+            arrays += _beside_each_other(lines.errors[piece])
         arrays += lines.line_ends(rows, outputs)
         yield pa.record_batch(arrays, schema=lines.schema)
+
+
+def _beside_each_other(values: FloatArray) -> list[pa.Array]:
+    """A column (n · k,) for each feature, from values (n, d, k)."""
+    n_features = values.shape[1]
+    table = values.swapaxes(1, 2).reshape(-1, n_features)  # (n · k, d)
+    return [_numbers(column) for column in table.T]
 
 
 def _long(lines: _Lines, _: int) -> Iterator[pa.RecordBatch]:
@@ -345,8 +369,8 @@ def _long(lines: _Lines, _: int) -> Iterator[pa.RecordBatch]:
     _, d, n_outputs = lines.phi.shape
     for piece in lines.pieces(d * n_outputs):
         n_rows = piece.stop - piece.start
-        row, output, feature = (each.ravel() for each in np.indices((n_rows, n_outputs, d)))
-        yield _of_features(lines, piece, row, output, feature)
+        places = np.indices((n_rows, n_outputs, d)).reshape(3, -1)
+        yield _feature_batch(lines, piece, places)
 
 
 def _top_k(lines: _Lines, k: int) -> Iterator[pa.RecordBatch]:
@@ -357,47 +381,66 @@ def _top_k(lines: _Lines, k: int) -> Iterator[pa.RecordBatch]:
     _, d, n_outputs = lines.phi.shape
     k = min(k, d)
     for piece in lines.pieces(k * n_outputs):
-        magnitude = np.abs(lines.phi[piece]).swapaxes(1, 2)  # (n, k, d)
-        order = np.argsort(-magnitude, axis=2, kind="stable")[..., :k]
-        row, output, rank = (each.ravel() for each in np.indices(order.shape))
-        feature = order.ravel()
-        has_value = np.isfinite(np.take_along_axis(magnitude, order, axis=2)).ravel()
-        feature[~has_value] = -1
-        kept = has_value | (rank == 0)
-        ranks = pa.array(rank[kept] + 1, mask=~has_value[kept])
-        yield _of_features(lines, piece, row[kept], output[kept], feature[kept], ranks)
+        features = _largest(lines.phi[piece], k)
+        row, output, rank = np.indices(features.shape).reshape(3, -1)
+        feature = features.ravel()
+        has_feature = feature >= 0
+        is_line = has_feature | (rank == 0)
+        places = np.stack([row, output, feature])[:, is_line]
+        ranks = pa.array(rank[is_line] + 1, mask=~has_feature[is_line])
+        yield _feature_batch(lines, piece, places, ranks)
 
 
-def _of_features(
-    lines: _Lines,
-    piece: slice,
-    row: NDArray[np.intp],
-    output: NDArray[np.intp],
-    feature: NDArray[np.intp],
-    rank: pa.Array | None = None,
+def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
+    """The features (n, outputs, k) with the largest |φ|, from phi (n, d, outputs).
+
+    Ties stand in the order of the features; −1 where φ is not known.
+    """
+    magnitude = np.abs(phi).swapaxes(1, 2)  # (n, outputs, d)
+    order = np.argsort(-magnitude, axis=2, kind="stable")[..., :k]
+    is_known = np.isfinite(np.take_along_axis(magnitude, order, axis=2))
+    return np.where(is_known, order, -1)
+
+
+def _feature_batch(
+    lines: _Lines, piece: slice, places: NDArray[np.intp], rank: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Lines of one feature each; `row` counts from the start of the piece, feature −1 is none."""
-    n_rows = piece.stop - piece.start
-    is_none = feature < 0
+    """Lines of one feature each as a batch, in the order of the columns `OF_FEATURES`.
+
+    Parameters
+    ----------
+    places : (3, lines): the row of each line, counted from the start of the piece, its output, and
+        its feature, −1 where it has none
+    rank : (lines,), of the shape that has ranks
+    """
+    row, output, feature = places
+    rows = piece.start + row
     texts, numbers = lines.values(piece)
-    where = pa.array(feature * n_rows + row, mask=is_none)
-    rows = row + piece.start
-    arrays = lines.line_rows(rows, output)
+    where = pa.array(feature * (piece.stop - piece.start) + row, mask=feature < 0)
+    arrays = lines.line_heads(rows, output)
     arrays += [
-        _repeated(lines.facts.features, feature),
+        _names_at(lines.facts.features, feature),
         texts.take(where).combine_chunks(),
         numbers.take(where).combine_chunks(),
-        _numbers(np.where(is_none, np.nan, lines.phi[rows, feature, output])),
+        _at_features(lines.phi, rows, output, feature),
+        _at_features(lines.errors, rows, output, feature),
     ]
-    if lines.errors is None:
-        arrays.append(pa.nulls(len(row), pa.float64()))
-    else:
-        errors = lines.errors[rows, feature, output]
-        arrays.append(_numbers(np.where(is_none, np.nan, errors)))
     if rank is not None:
         arrays.append(rank)
     arrays += lines.line_ends(rows, output)
     return pa.record_batch(arrays, schema=lines.schema)
+
+
+def _at_features(
+    values: FloatArray | None,
+    rows: NDArray[np.intp],
+    output: NDArray[np.intp],
+    feature: NDArray[np.intp],
+) -> pa.Array:
+    """The values (lines,) of an array (n, d, k); null where a line has no feature, or all unknown."""
+    if values is None:
+        return pa.nulls(len(rows), pa.float64())
+    return _numbers(np.where(feature < 0, np.nan, values[rows, feature, output]))
 
 
 _SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k}
