@@ -13,7 +13,7 @@ from dshap.core.errors import DatabaseError, unknown_name
 from dshap.jobs.fields import Count
 from dshap.jobs.kinds import Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
-from dshap.sinks import CubeFacts, check_sink, check_target
+from dshap.sinks import CubeFacts, check_sink, check_target, table_of
 from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
 from dshap.tables.databases import Database
 
@@ -171,6 +171,13 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:
-    """The place that a sink writes to, without what may differ in the environment."""
+    """The place that a sink writes to, without what may differ in the environment.
+
+    It is the same for all ways to write the name of a table, as the database reads them.
+    """
     sink = each.sink()
-    return (sink.label, each.uri or "", each.connection or "")
+    if sink.database is None:
+        return (sink.label,)
+    if each.connection is None:
+        return (table_of(sink), each.uri or "")
+    return (sink.label, each.connection)  # a profile is another file, read when the job is planned

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dshap.cube.blocks import CubeArrays
-from dshap.sinks.checks import check_sink
+from dshap.sinks.checks import check_sink, table_of
 from dshap.sinks.loading import check_target, load_table
 from dshap.sinks.parquet_folder import load_folder
 from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
@@ -22,6 +22,7 @@ __all__ = [
     "check_sink",
     "check_target",
     "load_sink",
+    "table_of",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from dshap.core.errors import InputError
-from dshap.sinks.dialects import Dialect, dialect_of
+from dshap.sinks.dialects import Dialect, Place, dialect_of
 from dshap.sinks.ledger import LEDGER
 from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.shapes import OF_FEATURES, TAIL, table_schema
@@ -50,6 +50,13 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
     names = [*filter(None, (sink.schema, sink.table)), *table_schema(sink.shape, facts).names]
     _refuse_long(sink, names, dialect)
     _refuse_repeated(sink, table_schema(sink.shape, facts).names, dialect)
+
+
+def table_of(sink: Sink) -> str:
+    """The table of a sink with its schema, equal for all ways to write the names of one table."""
+    assert sink.database is not None
+    dialect = dialect_of(sink.database.kind)
+    return ".".join(filter(None, dialect.identity(Place(sink.schema, sink.table))))
 
 
 def _refuse_long(sink: Sink, names: Iterable[str], dialect: Dialect) -> None:

@@ -129,6 +129,8 @@ class Dialect:
     """The most bytes of a name; None: no limit."""
     folds_case: bool = True
     """Whether two names that differ in the case of letters are one name."""
+    own_schema: str = ""
+    """The schema of a table that is named without one."""
     types: Mapping[pa.DataType, str] = field(default_factory=lambda: SQL_TYPES)
     casts: bool = True
     """Whether values are cast to the target's types by name; else the columns convert them."""
@@ -154,6 +156,10 @@ class Dialect:
         if self.folds_case:
             return name.casefold()
         return name
+
+    def identity(self, place: Place) -> tuple[str, str]:
+        """The schema and name of a table, equal for all ways to write them."""
+        return self.as_name(place.schema or self.own_schema), self.as_name(place.table)
 
     def converted(self, name: str, sql_type: str) -> str:
         """The column of a staging table `s`, as a value of the target's type."""
@@ -226,6 +232,9 @@ class Dialect:
 
 class DuckDB(Dialect):
     """The dialect of DuckDB, which finds keys by scanning columns and wants no index."""
+
+    def begin(self, session: LoadSession) -> None:
+        session.run("SET TimeZone = 'UTC'")  # times of a cube are UTC
 
     def makes(self, place: Place, schema: pa.Schema) -> bool:
         return True
@@ -347,9 +356,9 @@ class PostgreSQL(Dialect):
 _OF_SQLITE = {**SQL_TYPES, pa.int64(): "INTEGER", pa.float64(): "REAL", TIME: "TEXT"}
 _OF_DUCKDB = {**SQL_TYPES, pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 DIALECTS: Mapping[str, Dialect] = {
-    "duckdb": DuckDB(types=_OF_DUCKDB),
-    "sqlite": SQLite(types=_OF_SQLITE, casts=False),
-    "postgresql": PostgreSQL(name_bytes=63, folds_case=False),
+    "duckdb": DuckDB(types=_OF_DUCKDB, own_schema="main"),
+    "sqlite": SQLite(types=_OF_SQLITE, casts=False, own_schema="main"),
+    "postgresql": PostgreSQL(name_bytes=63, folds_case=False, own_schema="public"),
     "mysql": Dialect(name_bytes=64),
     "redshift": Dialect(name_bytes=127),
     "snowflake": Dialect(name_bytes=255, folds_case=False),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dshap.core.errors import InputError
 from dshap.sinks.dialects import LoadSession, Place
-from dshap.sinks.records import Sink
+from dshap.sinks.records import RowHistory, Sink
 from dshap.sinks.shapes import TIME
 
 LEDGER = "_dshap_runs"
@@ -86,9 +86,17 @@ class Ledger:
         """
         if not self.exists():
             return None
-        (mark,) = self.session.dialect.parameters(1)
-        query = f"SELECT {', '.join(COLUMNS)} FROM {self._table} WHERE table_name = {mark}"
-        lines = [LoadLine(*each) for each in self.session.rows(query, sink.table)]
+        dialect = self.session.dialect
+        (mark,) = dialect.parameters(1)
+        query = (
+            f"SELECT {', '.join(COLUMNS)} FROM {self._table} "
+            f"WHERE lower(table_name) = lower({mark})"
+        )
+        lines = [
+            line
+            for line in (LoadLine(*each) for each in self.session.rows(query, sink.table))
+            if dialect.as_name(line.table_name) == dialect.as_name(sink.table)
+        ]
         for line in lines:
             if (line.job, line.explain) != (job, sink.explain):
                 raise InputError(
@@ -96,7 +104,7 @@ class Ledger:
                     f"and job {job!r} would load {sink.explain!r}: give another table; or, if that "
                     f"load is given up, free the table: {self._freeing(line)}"
                 )
-        return max(lines, key=lambda line: line.run_id, default=None)
+        return max(lines, key=lambda line: (line.run_id, line.loaded_at), default=None)
 
     def _freeing(self, line: LoadLine) -> str:
         """The statements after which another job may load the table of a line."""
@@ -112,3 +120,28 @@ class Ledger:
         self.session.run(
             f"INSERT INTO {self._table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
         )
+
+
+def refuse_later_run(sink: Sink, last: LoadLine | None, run_id: str) -> None:
+    """Refuse a load of a run that is older than the last one that was loaded.
+
+    Raises
+    ------
+    InputError
+        A later run was loaded, which is none of this store's.
+    """
+    if last is not None and last.run_id > run_id:
+        raise InputError(
+            f"{sink}: run {last.run_id} was loaded, and this one, {run_id}, is earlier: another "
+            f"store of job {last.job!r} loads here too, or a clock was wrong; give another place, "
+            f"or, if that load is given up, delete the line of run_id {last.run_id} in {LEDGER}"
+        )
+
+
+def is_loaded(sink: Sink, last: LoadLine | None, history: RowHistory) -> bool:
+    """Whether the last load was of this run, in the form that the sink has now."""
+    return (
+        last is not None
+        and (last.run_id, last.method) == (history.run_id, history.method)
+        and last.form == sink.form
+    )

@@ -19,7 +19,7 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
-from dshap.sinks.ledger import Ledger, LoadLine
+from dshap.sinks.ledger import Ledger, LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
 from dshap.sinks.shapes import (
     DELETED,
@@ -163,21 +163,15 @@ def load_table(
         load.found = session.columns(load.target)
         ledger = Ledger(session, load.target)
         last = ledger.last(sink, job)
-        if last is not None and load.found and last.run_id >= history.run_id:
-            return _already(last, history)
+        refuse_later_run(sink, last, history.run_id)
         refuse_shape(load)
+        if is_loaded(sink, last, history) and not is_empty(load):
+            return SinkResult(reason="this run was loaded before", already=True)
         choice = rows_to_load(sink, history, last, is_empty(load))
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
         result = _written(load, ledger, choice, job)
         commit(load)
         return result
-
-
-def _already(last: LoadLine, history: RowHistory) -> SinkResult:
-    reason = "this run was loaded before"
-    if last.run_id > history.run_id:
-        reason = f"a later run, {last.run_id}, was loaded before"
-    return SinkResult(reason=reason, already=True)
 
 
 def _what(choice: LoadChoice) -> str:

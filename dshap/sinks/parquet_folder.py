@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from dshap.core.errors import InputError
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import clear_private_folders, private_folder
-from dshap.sinks.ledger import LoadLine
+from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
 from dshap.sinks.shapes import batches_of, table_schema
 
@@ -49,21 +50,37 @@ def load_folder(
         The folder holds something else, or loads of another job.
     """
     last = _last(sink, folder, job)
-    if last is not None and last.run_id >= history.run_id:
-        return SinkResult(reason="this run, or a later one, was loaded before", already=True)
+    refuse_later_run(sink, last, history.run_id)
+    if is_loaded(sink, last, history):
+        return SinkResult(reason="this run was loaded before", already=True)
     say(f"{sink}: loading all rows")
     make_folder(folder)
-    run = folder / history.run_id
+    before = _named_by_link(folder)
+    run = _folder_of(folder, sink, history)
     clear_private_folders(run)
     if not (run / LINE).is_file():
         _write_run(sink, run, cube, history, job)
     line = _line(run)
-    _point(folder, history.run_id)
-    kept = {history.run_id}
-    if last is not None:
-        kept.add(last.run_id)
-    _clear(folder, kept)
+    _point(folder, run.name)
+    _clear(folder, {run.name, before})
     return SinkResult(line.n_rows, line.n_lines)
+
+
+def _named_by_link(folder: Path) -> str:
+    """The name of the folder that readers see now; empty where there is none."""
+    link = folder / CURRENT
+    if link.is_symlink():
+        return os.readlink(link)
+    return ""
+
+
+def _folder_of(folder: Path, sink: Sink, history: RowHistory) -> Path:
+    """The folder of this load: named by its run, and by its form where another form of it is there."""
+    run = folder / history.run_id
+    if not (run / LINE).is_file() or is_loaded(sink, _line(run), history):
+        return run
+    digest = hashlib.sha256(f"{history.method} {sink.form}".encode()).hexdigest()
+    return run.with_name(f"{history.run_id}-{digest[:12]}")
 
 
 def _last(sink: Sink, folder: Path, job: str) -> LoadLine | None:

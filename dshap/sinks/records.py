@@ -86,13 +86,18 @@ class Sink:
 
     @property
     def form(self) -> str:
-        """The form as the record of loads names it: lines of another form are not up to date."""
-        form: str = self.shape
+        """The form as the record of loads names it: lines of another form are not up to date.
+
+        Lines of keys that are gone are part of it: those that were kept go by a load of all rows.
+        """
+        words: list[str] = [self.shape]
         if self.shape == "top_k":
-            form = f"top_{self.k}"
+            words = [f"top_{self.k}"]
         if self.write == "append":
-            return f"{form} history"
-        return form
+            words.append("history")
+        if self.deletes != "remove":
+            words.append(f"{self.deletes} deleted")
+        return " ".join(words)
 
 
 @dataclass(frozen=True)

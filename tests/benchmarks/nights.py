@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import random
 import subprocess
 import sys
@@ -191,10 +192,11 @@ def opened(kind: str, folder: Path) -> Iterator[Database]:
     if kind != "postgresql":
         yield Database(f"{kind}:///{folder}/warehouse.{kind}")
         return
-    from tests.databases import running_postgresql
+    from tests.databases import PASSWORD, running_postgresql
 
+    os.environ["PGPASSWORD"] = PASSWORD  # a job file holds none
     with running_postgresql() as server:
-        yield server.database
+        yield Database(server.uri(password=None))
 
 
 def nights(kind: str, n_rows: int, n_kills: int, folder: Path) -> Iterator[Night]:

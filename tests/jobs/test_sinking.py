@@ -144,3 +144,13 @@ def test_two_sinks_of_one_table():
     with pytest.raises(InputError, match=r"two \[\[sink\]\] load into mart.reasons"):
         job_of(SINK, SINK | {"explain": "interventional"})
     job_of(SINK, SINK | {"table": "mart.others"})
+
+
+@pytest.mark.parametrize("other", ["Reasons", "main.reasons", "MAIN.reasons"])
+def test_two_ways_to_write_one_table_are_one_table(other):
+    tables = [SINK | {"table": "reasons"}, SINK | {"table": other}]
+    with pytest.raises(InputError, match=r"two \[\[sink\]\] load into main.reasons"):
+        job_of(*tables)
+    server = {"uri": "postgresql://me@host/db"}
+    if other == "Reasons":  # another table there
+        job_of(*(table | server for table in tables))

@@ -6,9 +6,11 @@ SQL, on DuckDB, SQLite and PostgreSQL.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import signal
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -429,9 +431,46 @@ def test_an_earlier_run_does_not_replace_a_later_one(database, nights):
     first, second, *_ = nights[1]
     sink = Sink("reasons", database, table="t")
     load_sink(sink, second.path, second, JOB)
-    late = load_sink(sink, first.path, first, JOB)
-    assert late.already and "a later run" in late.reason
+    with pytest.raises(InputError, match=f"run {second.run_id} was loaded.*or a clock was wrong"):
+        load_sink(sink, first.path, first, JOB)
     assert ordered(lines_in(sink)) == ordered(lines_of(sink, second))
+
+
+def test_a_run_is_loaded_again_where_its_lines_are_gone_or_of_another_form(database, nights):
+    night = nights[1][0]
+    sink = Sink("reasons", database, table="t", shape="top_k", k=2)
+    load_sink(sink, night.path, night, JOB)
+    run(database, "DELETE FROM t")
+    assert load_sink(sink, night.path, night, JOB).reason == "the table is empty"
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+    narrow = replace(sink, k=1)
+    assert not load_sink(narrow, night.path, night, JOB).already
+    assert ordered(lines_in(narrow)) == ordered(lines_of(narrow, night))
+    assert load_sink(narrow, night.path, night, JOB).already
+
+
+@pytest.mark.parametrize("before", ["keep", "mark"])
+def test_lines_that_were_kept_go_once_deleted_keys_are_removed(database, nights, before):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t", deletes=before)
+    load_sink(sink, first.path, first, JOB)
+    load_sink(sink, second.path, second, JOB)
+    assert keys_of(lines_in(sink, "1 = 1")) > second.rows.keys()
+    sink = replace(sink, deletes="remove")
+    load_sink(sink, second.path, second, JOB)
+    assert ordered(lines_in(sink, "1 = 1")) == ordered(lines_of(sink, second))
+
+
+def test_a_table_is_one_whatever_the_case_of_its_name(database, nights):
+    night = nights[1][0]
+    load_sink(Sink("reasons", database, table="reasons"), night.path, night, JOB)
+    other = Sink("reasons", database, table="Reasons")
+    if database.kind == "postgresql":
+        assert not load_sink(other, night.path, night, "other").already
+        return
+    assert load_sink(other, night.path, night, JOB).already
+    with pytest.raises(InputError, match="job 'shop' loads explanation 'reasons' into this table"):
+        load_sink(other, night.path, night, "other")
 
 
 def test_a_schema_that_is_named(database, nights):
@@ -578,6 +617,38 @@ def test_keys_of_times_and_repeated_keys(database, tmp_path, monkeypatch):
         found = run(database, 'SELECT "at" FROM t')
         shown = sorted(str(at)[:21].replace(" ", "T") for (at,) in found)
         assert shown == sorted(str(at)[:21] for at in times)
+
+
+def test_keys_with_a_time_zone_are_found_whatever_the_zone_of_the_host(
+    database, tmp_path, monkeypatch
+):
+    """Keys without a zone are UTC, so that each is one instant in every night."""
+    if database.kind == "sqlite":
+        pytest.skip("SQLite has no type of times with a zone")
+    connect = Database.connect
+
+    @contextlib.contextmanager
+    def connected(self, zone, **options):
+        with connect(self, **options) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET TimeZone = '{zone}'")
+            yield connection
+
+    times = np.datetime64("2024-06-01T00:00", "ns") + np.arange(9) * np.timedelta64(1, "D")
+    monkeypatch.setitem(KEYS, "datetime64[ns]", lambda n: times)
+    change = {"keys": {"at": "datetime64[ns]"}, "columns": {"a": "float64"}}
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    for run_id, zone in (("r1", "America/New_York"), ("r2", "Asia/Tokyo")):
+        make_cube(tmp_path / run_id, outputs=("y",), n_rows=9, **change)
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "connect", partialmethod(connected, zone=zone))
+            load_sink(sink, tmp_path / run_id, SingleRun(run_id, "m"), JOB)
+        if run_id == "r1":
+            run(
+                database,
+                'ALTER TABLE t ALTER COLUMN "at" TYPE TIMESTAMPTZ USING "at" AT TIME ZONE \'UTC\'',
+            )
+    assert run(database, 'SELECT COUNT(*), COUNT(DISTINCT "at") FROM t') == [(9, 9)]
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, MemoryError, ValueError])

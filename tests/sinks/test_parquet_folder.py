@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -37,7 +38,17 @@ def test_the_folder_is_the_cube_after_every_night(sink, nights):
         assert load_sink(sink, night.path, night, "shop").already
     names = sorted(each.name for each in sink.path.iterdir())
     assert names == [nights[-2].run_id, nights[-1].run_id, "current"]
-    assert load_sink(sink, nights[0].path, nights[0], "shop").already
+    with pytest.raises(InputError, match="or a clock was wrong"):
+        load_sink(sink, nights[0].path, nights[0], "shop")
+
+
+def test_another_form_of_the_same_run_takes_the_place_of_the_first(sink, nights):
+    night = nights[0]
+    load_sink(sink, night.path, night, "shop")
+    narrow = replace(sink, shape="top_k", k=1)
+    assert not load_sink(narrow, night.path, night, "shop").already
+    assert ordered(lines_in(narrow)) == ordered(lines_of(narrow, night))
+    assert load_sink(narrow, night.path, night, "shop").already
 
 
 def test_many_lines_are_several_files(sink, nights, monkeypatch):
