@@ -9,9 +9,11 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -163,7 +165,8 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-if __name__ == "__main__":  # a server by hand: python -m tests.databases
+if __name__ == "__main__":  # a server by hand: python -m tests.databases, until Ctrl-C or SIGTERM
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with running_postgresql() as by_hand:
         print(by_hand.uri(), flush=True)
         while True:

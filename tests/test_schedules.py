@@ -120,6 +120,26 @@ def test_the_line_of_cron_is_run_by_sh(folder):
     assert failed.returncode == 2 and len(failed.stderr.splitlines()) == 1  # one line of mail
 
 
+def test_the_line_of_a_secret_is_taken_as_it_stands(tmp_path):
+    """The example in the crontab, by the command of its line: with blanks, %, & and $."""
+    text = (SCHEDULES / "crontab").read_text()
+    (example,) = re.findall(r"WAREHOUSE_PASSWORD='.*?'", text)
+    (tmp_path / "secrets.env").write_text(f"{example}\nOTHER='it'\\''s'\n")
+    (tmp_path / "dshap").write_text('#!/bin/sh\necho "$WAREHOUSE_PASSWORD|$OTHER"\n')
+    (tmp_path / "dshap").chmod(0o755)
+    _, line = cron_table(text)
+    named = {
+        "SECRETS": str(tmp_path / "secrets.env"),
+        "DSHAP": str(tmp_path / "dshap"),
+        "JOB": "",
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], env={**BARE, **named}, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("50% sure & $afe|it's\n", "")
+    assert "'\\''" in text
+
+
 def cron_table(text: str) -> tuple[dict[str, str], str]:
     """The assignments and the one command of a table of cron; an unescaped % would end the
     command."""

@@ -13,11 +13,11 @@ from dshap.jobs.kinds import Table
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 """Letter of a unit of time -> its name in `datetime.timedelta`."""
-_DURATION = re.compile(r"(\d+)\s*([smhdw])")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
 
 def duration_of(given: Any) -> datetime.timedelta:
-    """A time span written as a whole number and a unit, as in "24h" or "30d".
+    """A time span written as a number and a unit, as in "24h", "1.5d" or "2w".
 
     Raises
     ------
@@ -28,13 +28,16 @@ def duration_of(given: Any) -> datetime.timedelta:
         return given
     found = None
     if isinstance(given, str):
-        found = _DURATION.fullmatch(given)
-    if found is None or int(found[1]) == 0:
+        found = _DURATION.fullmatch(given.strip())
+    if found is None or float(found[1]) == 0:
         raise ValueError(
             f'{shown(given)} is no time span: give a number and a unit, as in "90m", "24h", "30d" '
             'or "2w"'
         )
-    return datetime.timedelta(**{UNITS[found[2]]: int(found[1])})
+    try:
+        return datetime.timedelta(**{UNITS[found[2]]: float(found[1])})
+    except OverflowError:
+        raise ValueError(f"{shown(given)} is too long: give a shorter time span") from None
 
 
 Duration = Annotated[datetime.timedelta, BeforeValidator(duration_of)]

@@ -33,7 +33,7 @@ def keys_of(job: Job, settings: Sequence[str] = ()) -> Iterator[Key]:
 
     `settings` are the texts of --set that the job was read with.
     """
-    replaced = {setting.partition("=")[0].strip() for setting in settings}
+    replaced = [setting.partition("=")[0].strip() for setting in settings]
     for table in Job.model_fields:
         held = getattr(job, table)
         if table not in SEVERAL:
@@ -51,7 +51,8 @@ def _keys_of_table(
         origin: Origin = "default"
         if name in record.model_fields_set:
             origin = "job file"
-        if f"{within}.{name}" in replaced:
+        whole = f"{within}.{name}"
+        if any(each == whole or each.startswith(f"{whole}.") for each in replaced):
             origin = "--set"
         yield Key(place, index, name, value, origin)
 

@@ -218,8 +218,9 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
     Parameters
     ----------
     given : the tables
-    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name, and
-        so for checks; of two for one key the last counts.  A value is read as TOML where it is TOML
+    settings : "TABLE.KEY=VALUE", "TABLE.KEY.INNER=VALUE" for a key whose value is a table itself, or
+        "explain.NAME.KEY=VALUE" for the explanation of that name, and so for checks; of two for one
+        key the last counts.  A value is read as TOML where it is TOML
         (300, 1e-4, true, ["hr", "temp"], "all"), else as text.
 
     Raises
@@ -236,13 +237,24 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
             raise InputError(f"--set {setting}: {FORM}")
         if name in SEVERAL:
             table = _one_of_several(tables, name, setting, key)
-            key = key.rpartition(".")[2]
+            rooms = []
         else:
-            table = tables.setdefault(name, {})
-        if not isinstance(table, dict) or "." in key:
+            table = tables
+            rooms = [name, *key.split(".")[:-1]]
+        for room in rooms:
+            table = _inside(table, room)
+        key = key.rpartition(".")[2]
+        if not isinstance(table, dict) or not key:
             raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
         table[key] = _value(text.strip())
     return tables
+
+
+def _inside(table: Any, name: str) -> Any:
+    """The table of a name in a table, made if it is not there; None where there is none to make."""
+    if isinstance(table, dict) and name:
+        return table.setdefault(name, {})
+    return None
 
 
 def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: str) -> Any:

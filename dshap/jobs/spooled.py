@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from dshap.core.errors import InputError
 from dshap.jobs.fields import Names, NotEmpty, options_of
+from dshap.jobs.incremental import duration_of
 from dshap.jobs.kinds import KindTable, Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, TablePath, database_of
 from dshap.tables.columns import as_names
@@ -19,25 +19,14 @@ from dshap.tables.freshness import Freshness
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.queries import Query
 
-_PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def period_s(text: str) -> float:
-    """The seconds of a period like "90s", "15m", "24h" or "30d"."""
-    found = _PERIOD.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f'{text!r} is no period: give one like "15m", "24h" or "30d"')
-    return float(found[1]) * _SECONDS[found[2]]
-
 
 def _period(text: str) -> str:
-    period_s(text)
+    duration_of(text)
     return text
 
 
 Period = Annotated[str, AfterValidator(_period)]
-"""The type of a period: a number of seconds, minutes, hours or days, like "24h"."""
+"""The type of a period that is shown as it is written, like "24h"."""
 
 
 class FreshnessTable(Table):
@@ -67,7 +56,7 @@ class FreshnessTable(Table):
 def _seconds_or_none(period: str | None) -> float | None:
     if period is None:
         return None
-    return period_s(period)
+    return duration_of(period).total_seconds()
 
 
 def _built(given: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.core.disk import make_folder, sync, sync_tree
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, SinkError
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import clear_private_folders, private_folder
@@ -48,7 +48,23 @@ def load_folder(
     ------
     InputError
         The folder holds something else, or loads of another job.
+    SinkError
+        The file system refuses a step.
     """
+    try:
+        return _loaded(sink, folder, cube, history, job, say)
+    except OSError as error:
+        raise SinkError(f"{sink}: the file system refuses: {error}") from error
+
+
+def _loaded(
+    sink: Sink,
+    folder: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    say: Callable[[str], None],
+) -> SinkResult:
     last = _last(sink, folder, job)
     refuse_later_run(sink, last, history.run_id)
     if is_loaded(sink, last, history):

@@ -48,12 +48,12 @@ class Contract:
         if self.columns == "freeze" and moved:
             raise InputError(
                 f"[source] contract: other columns than in the run before, {'; '.join(moved)}: mend "
-                'the source, or take them once with contract = { columns = "evolve" }'
+                "the source, or take them once with --set source.contract.columns=evolve"
             )
         if self.types == "freeze" and changed:
             raise InputError(
                 f"[source] contract: other types than in the run before, {', '.join(changed)}: mend "
-                'the source, or take them once with contract = { types = "evolve" }'
+                "the source, or take them once with --set source.contract.types=evolve"
             )
 
 

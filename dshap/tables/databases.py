@@ -139,6 +139,7 @@ class Database:
             kind = self.kind
             options = self._options(read_only)
         if kind == "postgresql" and "uri" in options:
+            self._refuse_no_address(options["uri"])
             options["uri"] = _with_timeout(as_libpq(options["uri"]))
         started = time.monotonic()
         try:
@@ -147,6 +148,15 @@ class Database:
             elapsed = time.monotonic() - started
             words = _words(error)
             raise _masked_error(self, f"no connection after {elapsed:.1f} s: {words}") from None
+
+    def _refuse_no_address(self, uri: str) -> None:
+        """Raise where the uri of a profile of PostgreSQL is no address; the message shows none of it."""
+        if "://" in uri and _KINDS.get(scheme_of(uri)) == "postgresql":
+            return
+        raise InputError(
+            f"connection profile {self.connection}: uri is no address, as in host=… password=…: write "
+            'uri = "postgresql://user:{{ env_var(NAME) }}@host/database"'
+        )
 
     def _options(self, read_only: bool) -> dict[str, str]:
         """The options of the driver for an address."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -28,10 +29,10 @@ DIGEST_BYTES = 16
 """Bytes of a digest: two different rows among 10^12 share one with probability 10^-15."""
 DIGEST = "row digest"
 """The column of the digests in a file of them."""
-SHOWN_KEYS = 3
-"""Number of repeated keys that a message shows."""
 UNREADABLE = (OSError, EOFError, ValueError)
 """The errors of Arrow and numpy for a file that is missing, empty or damaged."""
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+"""Unit of a column of times -> the nanoseconds in one."""
 BATCH_ROWS = 65_536
 """Rows that are digested at once: 20 columns take 21 MB."""
 
@@ -55,24 +56,6 @@ class RowDigests:
         if len(columns) == 1:
             return pd.Index(columns[0])
         return pd.MultiIndex.from_arrays(columns)
-
-    def check_unique(self) -> None:
-        """Raise an `InputError` where two rows have one key."""
-        if self.index.is_unique:
-            return
-        repeated = self.index[self.index.duplicated()].unique()
-        shown = ", ".join(str(key) for key in repeated[:SHOWN_KEYS])
-        if len(repeated) > SHOWN_KEYS:
-            shown += " …"
-        if len(repeated) == 1:
-            noun = "key stands"
-        else:
-            noun = "keys stand"
-        raise InputError(
-            f"[source] key = {list(self.keys)}: {len(repeated):,} {noun} in several rows ({shown}): "
-            "[incremental] needs one row a key; add a column to key, or take the last row of each "
-            "in the query"
-        )
 
     def positions_in(self, before: RowDigests) -> NDArray[np.int64]:
         """(n,): the row of an earlier table that has this row's key, −1 where it had none."""
@@ -116,10 +99,12 @@ class RowDigests:
 def digest_rows(parts: Sequence[Path], key: Sequence[str], features: Sequence[str]) -> RowDigests:
     """Digest the rows of Parquet files, in their order, a batch at a time.
 
+    No two rows have one key: that was seen to where they were spooled (`contract.check_keys`).
+
     Raises
     ------
     InputError
-        A row has no key, or two rows have one.
+        A row has no key.
     """
     keys: dict[str, list[NDArray[Any]]] = {name: [] for name in key}
     digests: list[NDArray[np.uint64]] = [np.zeros((0, 2), np.uint64)]
@@ -133,9 +118,7 @@ def digest_rows(parts: Sequence[Path], key: Sequence[str], features: Sequence[st
     if len(digests) == 1:  # no row: then no key has a type
         return RowDigests({}, digests[0])
     joined = {name: np.concatenate(values) for name, values in keys.items()}
-    found = RowDigests(joined, np.concatenate(digests))
-    found.check_unique()
-    return found
+    return RowDigests(joined, np.concatenate(digests))
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
@@ -216,11 +199,14 @@ def _whole_bytes(column: pa.Array) -> NDArray[np.uint8]:
 
 
 def _as_whole_time(column: pa.Array) -> pa.Array:
-    """Times as whole numbers of their own unit; dates as days."""
+    """Times as nanoseconds since 1970, modulo 2^64; dates as days, times of a day in their unit.
+
+    No two times of the years 1 to 9999 share such a number, as they are whole microseconds there.
+    """
     if pa.types.is_date32(column.type) or pa.types.is_time32(column.type):
         return column.cast(pa.int32())
     if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("ns", tz=column.type.tz)).cast(pa.int64())
+        return pc.multiply(column.cast(pa.int64()), _NANOSECONDS[column.type.unit])  # wraps around
     return column.cast(pa.int64())
 
 

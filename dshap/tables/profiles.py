@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.core.addresses import is_secret
+from dshap.core.addresses import is_secret, scheme_of
 from dshap.core.environment import values_in, with_environment
 from dshap.core.errors import InputError
 
@@ -59,7 +59,9 @@ def read_profile(name: str) -> Profile:
             raise InputError(f"connection profile {path}: {key}: {error}") from None
         if is_secret(key):
             secrets.append(options[key])
-        elif key != "uri":
+        elif key == "uri":  # of an address its password alone: see `databases.secrets_of`
+            secrets += [each for each in of_environment if not scheme_of(each)]
+        else:
             secrets += of_environment
     return Profile(name, driver.removeprefix(_PREFIX), options, tuple(filter(None, secrets)))
 

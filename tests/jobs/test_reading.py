@@ -47,6 +47,13 @@ def test_places():
     assert [entry.get("landmarks") for entry in given["explain"]] == [None, 7]
     assert given["job"]["seed"] == 2  # the last one counts
     assert before == JOB  # the given tables stay as they are
+    twice = ["source.contract.columns=evolve", "source.contract.types=evolve"]
+    assert with_settings(JOB, twice)["source"]["contract"] == {
+        "columns": "evolve",
+        "types": "evolve",
+    }
+    beside = with_settings(changed(("source.contract", {"types": "evolve"})), twice[:1])
+    assert beside["source"]["contract"] == {"columns": "evolve", "types": "evolve"}
     dotted = with_settings(changed(("explain.0.name", "a.b")), ["explain.a.b.background=9"])
     assert dotted["explain"][0]["background"] == 9
 
@@ -59,7 +66,9 @@ def test_places():
         ("=3", "write --set TABLE.KEY=VALUE"),
         (".a=3", "write --set TABLE.KEY=VALUE"),
         ("model.=3", "write --set TABLE.KEY=VALUE"),
-        ("model.a.b=3", "--set model.a.b=3: no key of a table is addressed"),
+        ("model.kind.b=3", "--set model.kind.b=3: no key of a table is addressed"),
+        ("source..columns=3", "--set source..columns=3: no key of a table is addressed"),
+        ("source.contract.=3", "--set source.contract.=3: no key of a table is addressed"),
         (
             "explain.landmarks=3",
             "[[explain]] is a list of tables, so name one: explain.NAME.landmarks=…, NAME one of "
@@ -91,6 +100,8 @@ def test_no_list_of_explanations():
     [
         ("modle.landmarks=3", "with --set: unknown table 'modle'; did you mean 'model'?"),
         ("model.landmark=3", "with --set: [model] unknown key 'landmark'"),
+        ("model.a.b=3", "with --set: [model] unknown key 'a'"),
+        ("source.contract.colums=evolve", "[source.contract] unknown key 'colums'"),
         ("model.landmarks=many", '[model] landmarks = "many": give a whole number'),
         ("explain.observational.landmrks=3", "[[explain]] observational unknown key 'landmrks'"),
     ],

@@ -185,7 +185,10 @@ def test_words_of_freshness_and_contract(tmp_path):
     assert job_on("duckdb:///a.db", table="t").source.age_limits() is None
     for given, message in (
         ({"freshness": {"column": "at"}}, "freshness needs warn_after or error_after"),
-        ({"freshness": {"column": "at", "warn_after": "soon"}}, "'soon' is no period: give one"),
+        (
+            {"freshness": {"column": "at", "warn_after": "soon"}},
+            "'soon' is no time span: give a number",
+        ),
         ({"contract": {"columns": "discard_row"}}, '"discard_row" is not built: built are'),
         ({"contract": {"types": "thaw"}}, 'give "freeze" or "evolve"'),
         ({"contract": {"keys": "any"}}, 'keys = "any": a key tells'),

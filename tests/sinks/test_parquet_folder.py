@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, SinkError
 from dshap.sinks import Sink, load_sink
 from dshap.sinks import parquet_folder as steps
 from tests.sinks.nights import Line, lines_of, ordered, random_nights
@@ -64,12 +64,19 @@ def test_a_load_that_fails_leaves_the_one_before(sink, nights, monkeypatch, step
     load_sink(sink, nights[0].path, nights[0], "shop")
     with monkeypatch.context() as patch:
         patch.setattr(os, step, _failing)
-        with pytest.raises(OSError, match="stopped"):
+        with pytest.raises(SinkError, match="out: the file system refuses: stopped"):
             load_sink(sink, nights[1].path, nights[1], "shop")
     assert ordered(lines_in(sink)) == ordered(lines_of(sink, nights[0]))
     load_sink(sink, nights[1].path, nights[1], "shop")
     assert ordered(lines_in(sink)) == ordered(lines_of(sink, nights[1]))
     assert len(list(sink.path.iterdir())) == 3
+
+
+def test_a_file_where_the_folder_should_be(sink, nights):
+    sink.path.parent.joinpath("file").write_text("")
+    below = Sink("reasons", path=sink.path.parent / "file" / "out", rows="all", write="replace")
+    with pytest.raises(SinkError, match=r"file/out.*refuses: .*Not a directory"):
+        load_sink(below, nights[0].path, nights[0], "shop")
 
 
 def _failing(*given):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +16,7 @@ from dshap.core.errors import DatabaseError, InputError
 from dshap.tables.databases import Database, as_libpq, masking, secrets_of
 from dshap.tables.profiles import PROFILE_PATH
 from tests.databases import PASSWORD
+from tests.pages import ROOT
 
 
 def made(kind, path):
@@ -224,6 +226,55 @@ def test_a_profile_opens_the_same_databases(tmp_path, monkeypatch, postgresql):
     with pytest.raises(DatabaseError, match="connection night: no connection") as raised:
         values(night)
     assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "host=127.0.0.1 password={{ env_var(DSHAP_PW) }}",
+        "{{ env_var(DSHAP_PW) }}",
+        "mysql://host/db",
+    ],
+)
+def test_a_uri_of_postgresql_is_an_address(tmp_path, monkeypatch, uri):
+    """Key words of libpq are refused before they are opened, and none of the password is shown."""
+    monkeypatch.setenv("DSHAP_PW", "hunter2 Sommer2026")
+    profile = tmp_path / "night.toml"
+    profile.write_text(f'driver = "postgresql"\n[Options]\nuri = "{uri}"\n')
+    database = Database(connection=str(profile))
+    with pytest.raises(InputError, match=r"uri is no address.*write uri = ") as raised:
+        values(database)
+    assert "hunter2" not in str(raised.value) and "Sommer" not in str(raised.value)
+
+
+def test_values_of_the_environment_are_secrets_with_all_their_words(tmp_path, monkeypatch):
+    """In a uri too, beside an address, of which the password alone is one."""
+    monkeypatch.setenv("DSHAP_PW", "hunter2 Sommer2026")
+    monkeypatch.setenv("DSHAP_URI", "other://me:hush@host/db")
+    profile = tmp_path / "night.toml"
+    for uri in ("dsn={{ env_var(DSHAP_PW) }}", "other://me:{{ env_var(DSHAP_PW) }}@host/db"):
+        profile.write_text(f'driver = "other"\n[Options]\nuri = "{uri}"\n')
+        secrets = Database(connection=str(profile)).secrets()
+        assert {"hunter2 Sommer2026", "hunter2", "Sommer2026"} <= set(secrets)
+    profile.write_text('driver = "other"\n[Options]\nuri = "{{ env_var(DSHAP_URI) }}"\n')
+    assert Database(connection=str(profile)).secrets() == ["hush"]
+
+
+@pytest.mark.slow
+def test_a_server_by_hand_ends_with_its_process(postgresql):
+    """SIGTERM to `python -m tests.databases` stops the server, and its folder is gone."""
+    by_hand = subprocess.Popen(
+        [sys.executable, "-m", "tests.databases"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        database = Database(by_hand.stdout.readline().strip())
+        ((data,),) = values(database, "SELECT current_setting('data_directory')")
+    finally:
+        by_hand.terminate()
+    assert by_hand.wait(timeout=300) == 0
+    with pytest.raises(DatabaseError, match="no connection"):
+        values(database, "SELECT 1")
+    assert not Path(data).parent.exists()
 
 
 def test_an_error_inside_a_mask_shows_no_secret():
