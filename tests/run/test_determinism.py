@@ -123,11 +123,11 @@ DESIGNS: dict[str, Design | str] = {
 @pytest.mark.parametrize("name", ["exact", "kriging", "permutation"])
 @pytest.mark.parametrize("n_background", [1, 4])
 def test_intervals_hold_the_values_of_the_mean_model(rows, name, n_background):
-    """Of 30 rows × 6 players, twelve runs with noise of a third of the deviation: 92 to 99.8 % of
+    """Of 30 rows × 6 players, six runs with noise of a third of the deviation: 92 to 99.8 % of
     intervals hold the values without noise; a third of their width does not do."""
     background, inside, half = rows[:n_background], [], []
     truth = dshap.explain(Marginal(plain, background), rows, design="exact").attribution.values
-    for seed in range(12):
+    for seed in range(6):
         value = Marginal(Noisy(0.3, seed), background)
         cube = dshap.explain(value, rows, design=DESIGNS[name], stochastic=True)
         off = np.abs(cube.attribution.values - truth)
