@@ -42,6 +42,9 @@ WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
 }
 """Arrow type of a sink's column -> the type of PostgreSQL whose bits its driver writes."""
 
+CACHE_KIB = 65_536
+"""The page cache of SQLite while it loads, in KiB: 32 times SQLite's own, for 64 MiB of memory."""
+
 
 def family_of(sql_type: str) -> str:
     """The family of a type of a database; empty where no pattern knows it."""
@@ -263,6 +266,10 @@ class DuckDB(Dialect):
 
 class SQLite(Dialect):
     """The dialect of SQLite, whose columns convert what they are given."""
+
+    def begin(self, session: LoadSession) -> None:
+        # lines that replace others wait for a sync of the journal each time the cache is full
+        session.run(f"PRAGMA cache_size = -{CACHE_KIB}")
 
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
         query = "SELECT name, type FROM pragma_table_info(?, ?)"
