@@ -12,7 +12,7 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 # Three on two cores: a test waits for the processes that it starts, its clusters and files
 AT_ONCE := -n 3 --dist worksteal
 
-.PHONY: demo nightly test test-all test-systems coverage lint types benchmarks experiments constraints clean
+.PHONY: demo nightly test test-all test-systems coverage lint types benchmarks experiments docs constraints clean
 
 nightly: .venv/installed-dev  # three nights of a made-up shop, in a database of its own
 	$(BIN)/python workflows/nightly/nights.py
@@ -66,6 +66,9 @@ build/experiments/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	touch $@
+
+docs: .venv/installed-docs  # build/site; notebooks that `make test-all` has run are shown with what they printed
+	$(BIN)/python -m website
 
 constraints: .venv/installed-dev
 	$(BIN)/python -m pip install --quiet uv

@@ -78,7 +78,7 @@ def explain(
     store : path, optional
         Folder of the cube, readable while it grows: the same call again resumes after a crash.
         None computes in memory and is refused above 2 GiB of attributions.
-    client : distributed.Client or the address of a scheduler ("tcp://…"), optional
+    client : distributed.Client or the address of a scheduler (`tcp://…`), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.
     key : str or list of str

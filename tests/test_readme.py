@@ -27,7 +27,7 @@ from tests.pages import (
 
 README = PAGES["README.md"]
 JOBS = "docs/job_files.md"
-NEEDS = {"docs/peers.md": "shap", "docs/models.md": "sklearn", "docs/pictures.md": "matplotlib"}
+NEEDS = {"docs/from_shap.md": "shap", "docs/models.md": "sklearn", "docs/pictures.md": "matplotlib"}
 """Page -> a package that its blocks want beyond those of a plain installation."""
 DOCUMENTS = {
     **PAGES,

@@ -1,4 +1,4 @@
-"""Each notebook runs from its text, in a kernel of its own."""
+"""Each notebook runs from its text, in a kernel of its own; what it printed is kept for the site."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_notebook_runs(name):
-    jupytext, nbclient = (pytest.importorskip(module) for module in ("jupytext", "nbclient"))
+    jupytext, nbclient, nbformat = map(pytest.importorskip, ("jupytext", "nbclient", "nbformat"))
     notebook = jupytext.read(ROOT / "notebooks" / f"{name}.py")
     folder = ROOT / "build" / "notebooks"  # a notebook runs in its own folder
     folder.mkdir(parents=True, exist_ok=True)
     nbclient.NotebookClient(
         notebook, timeout=600, resources={"metadata": {"path": str(folder)}}
     ).execute()
+    nbformat.write(notebook, folder / f"{name}.ipynb")
     assert any(cell.outputs for cell in notebook.cells if cell.cell_type == "code")
 
 

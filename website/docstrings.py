@@ -1,0 +1,98 @@
+"""A Sphinx extension: docstrings as they are written here, in single backticks, with links to
+public names."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+import sys
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.inspect import stringify_signature
+
+from website.reference import as_rst, public_places
+
+ITEM = re.compile(r"^((\S.*?) : (.*))\n( +)(\S+)", re.MULTILINE)
+"""An item of a list of parameters and the first word of its next line."""
+WIDTH = 92
+"""The width of a line of a method's docstring, which is indented by eight, with its wrap."""
+SHORT = {"np": "numpy", "xr": "xarray", "pd": "pandas", "pa": "pyarrow"}
+"""Short name of a package in annotations -> the package."""
+PACKAGES = ("builtins", "collections.abc", "typing", "pathlib", "numpy.typing")
+"""Packages whose names annotations use without the package."""
+
+
+def docstring_as_rst(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Make a docstring reStructuredText, but for its examples."""
+    text = ITEM.sub(joined_if_wrapped, "\n".join(lines))
+    parts = re.split(r"^( *>>> .*)$", text, flags=re.MULTILINE)
+    lines[:] = "".join(
+        part if part.lstrip().startswith(">>>") else as_rst(part) for part in parts
+    ).split("\n")
+
+
+def joined_if_wrapped(item: re.Match[str]) -> str:
+    """An item of a list of parameters, whose text is its description where it takes several lines:
+    numpydoc would show the first of them as a type."""
+    line, name, text, indent, word = item.groups()
+    is_wrapped = len(line) + 1 + len(word) > WIDTH
+    return f"{name}\n{indent}{text}\n{indent}{word}" if is_wrapped else item[0]
+
+
+def signature_as_written(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: Any
+) -> tuple[str, str] | None:
+    """The parameters of a function or class, with their types as the source has them."""
+    if not signature:
+        return None
+    text = stringify_signature(inspect.signature(obj)).replace("<factory>", "...")
+    parameters, _, result = text.partition(" -> ")
+    return parameters, "" if inspect.isclass(obj) else result
+
+
+def public_target(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element
+) -> nodes.Node | None:
+    """The page of a class that is named by the module which defines it; plain text where a name has
+    no page but is there."""
+    if node.get("refdomain") != "py":
+        return None
+    target = str(node["reftarget"])
+    place = public_places().get(target.rpartition(".")[2])
+    if place and target != place:
+        domain = env.domains["py"]
+        return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", place, node, content)
+    return content if is_there(target) else None
+
+
+def is_there(target: str) -> bool:
+    """Whether a name can be imported, from Python, dshap or a package that annotations name."""
+    head, _, rest = target.partition(".")
+    places = [f"{SHORT.get(head, head)}.{rest}"] if rest else []
+    places += [f"{package}.{target}" for package in PACKAGES]
+    rooms = [module for name, module in sys.modules.items() if name.startswith("dshap")]
+    return any(map(found, places)) or any(hasattr(room, target) for room in rooms)
+
+
+def found(name: str) -> bool:
+    """Whether a dotted name can be imported."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError):
+        return False
+    return True
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Connect to Sphinx; docstrings come here before numpydoc reads them."""
+    app.connect("autodoc-process-docstring", docstring_as_rst, priority=100)
+    app.connect("autodoc-process-signature", signature_as_written)
+    app.connect("missing-reference", public_target)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

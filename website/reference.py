@@ -1,0 +1,206 @@
+"""Pages of the API reference: one a public module, one a public name."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+MODULES = (
+    "dshap",
+    "dshap.values",
+    "dshap.designs",
+    "dshap.models",
+    "dshap.kernels",
+    "dshap.sources",
+    "dshap.sinks",
+    "dshap.report",
+    "dshap.engine",
+    "dshap.errors",
+    "dshap.blocks",
+    "dshap.records",
+)
+"""The public modules, in the order of the reference."""
+BEHIND = {
+    "dshap.run.prepared": ("Prepared", "PreparedAttributor"),
+    "dshap.run.quality": ("Quality",),
+    "dshap.core.options": ("RunOptions",),
+    "dshap.core.types": (
+        "Attributor",
+        "Design",
+        "Explained",
+        "Link",
+        "Pass",
+        "Predictor",
+        "RowReader",
+        "ValueFunction",
+    ),
+}
+"""Module -> what public functions take or give of it; a module that is not public itself."""
+SPAN = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
+
+
+@cache
+def public_names(module: str) -> dict[str, Any]:
+    """Name -> object of a module of the reference, without its modules."""
+    room = importlib.import_module(module)
+    names = BEHIND.get(module) or sorted(set(room.__all__))
+    found = {name: getattr(room, name) for name in names}
+    return {name: each for name, each in found.items() if not isinstance(each, ModuleType)}
+
+
+@cache
+def public_places() -> dict[str, str]:
+    """Short name of each class, function or constant -> its first place in the reference."""
+    places: dict[str, str] = {}
+    for module in (*MODULES, *BEHIND):
+        for name in public_names(module):
+            places.setdefault(name, f"{module}.{name}")
+    return places
+
+
+def place_of(module: str, name: str) -> str:
+    """The place of a name in the reference: the first module that has the same object by it."""
+    first = public_places()[name].rpartition(".")[0]
+    is_same = public_names(first)[name] is public_names(module)[name]
+    return f"{first if is_same else module}.{name}"
+
+
+def reference_pages() -> dict[str, str]:
+    """Name of each page of the reference -> its text."""
+    pages = {"index": index_page()}
+    for module in (*MODULES, *BEHIND):
+        names = {
+            name: each
+            for name, each in public_names(module).items()
+            if place_of(module, name) == f"{module}.{name}"
+        }
+        files = page_files(module, list(names))
+        pages[module] = module_page(module, files)
+        pages |= {files[name]: name_page(module, name, each) for name, each in names.items()}
+    return pages
+
+
+def page_files(module: str, names: list[str]) -> dict[str, str]:
+    """Name -> its page; no two of them differ by capitals alone, which some disks take as one."""
+    taken: set[str] = set()
+    files = {}
+    for name in names:
+        suffix = "-function" if name.lower() in taken else ""
+        taken.add(name.lower())
+        files[name] = f"{module}.{name}{suffix}"
+    return files
+
+
+def index_page() -> str:
+    """The first page of the reference: every public name, by its module."""
+    lead = "Every public name of dshap, by its module; the text of each is its docstring."
+    parts = [titled("API reference"), lead, toctree([*MODULES, *BEHIND])]
+    for module in (*MODULES, *BEHIND):
+        parts.append(titled(module, "-") + first_sentence(importlib.import_module(module)))
+        parts.append(name_table(module))
+    return "\n\n".join(parts)
+
+
+def module_page(module: str, files: dict[str, str]) -> str:
+    """The page of a module: its docstring and its names."""
+    parts = [titled(module), f".. automodule:: {module}", name_table(module)]
+    return "\n\n".join([*parts, toctree(list(files.values()))])
+
+
+def name_table(module: str) -> str:
+    """A table of the names of a module with the first sentence of each."""
+    lines = [".. list-table::", "   :widths: 30 70", ""]
+    for name, each in public_names(module).items():
+        text = first_sentence(each) if has_docstring(each) else constant_text(module, name)
+        lines.append(f"   * - :py:obj:`{name} <{place_of(module, name)}>`")
+        lines.append(f"     - {text.partition('. ')[0].rstrip('.')}")
+    return "\n".join(lines)
+
+
+def name_page(module: str, name: str, each: Any) -> str:
+    """The page of a name."""
+    head = f"{titled(name)}\n\n.. currentmodule:: {module}\n\n"
+    if inspect.isclass(each):
+        kind = "autoexception" if issubclass(each, BaseException) else "autoclass"
+        return f"{head}.. {kind}:: {name}\n   :members:\n   :inherited-members: {NOT_SHOWN}\n"
+    if has_docstring(each):
+        return f"{head}.. autofunction:: {name}\n"
+    value = f"   :value: {each!r}\n" if len(repr(each)) < 100 else ""
+    return f"{head}.. py:data:: {name}\n{value}\n   {constant_text(module, name)}\n"
+
+
+NOT_SHOWN = "object, tuple, BaseException, Exception, int, str, Enum, IntEnum, Protocol, Generic"
+"""Classes whose members are not listed where a public class inherits them."""
+
+
+def has_docstring(each: Any) -> bool:
+    """Whether it is a class or a function, which have one of their own."""
+    return inspect.isclass(each) or inspect.isroutine(each)
+
+
+def first_sentence(each: Any) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = (inspect.getdoc(each) or "").partition("\n\n")[0]
+    return as_rst(" ".join(paragraph.split()))
+
+
+def as_rst(text: str) -> str:
+    """A text of a docstring as reStructuredText: single backticks are code, or lead to a public
+    name; a bar is a bar."""
+    parts = SPAN.split(text)
+    return "".join(marked(part) if part[:1] == "`" else part.replace("|", r"\|") for part in parts)
+
+
+def marked(span: str) -> str:
+    """Code, or a link if the text in backticks is a class of dshap or begins with dshap's name."""
+    text = span.strip("`")
+    place = public_places().get(text.rpartition(".")[2], "")
+    if place and (text[0].isupper() or text.startswith("dshap.")):
+        return f":py:obj:`{text} <{place}>`"
+    return f"``{text}``"
+
+
+def constant_text(module: str, name: str) -> str:
+    """The string below the assignment of a constant, where it is defined; several constants may
+    share one."""
+    statements = ast.parse(Path(str(importlib.import_module(module).__file__)).read_text()).body
+    for position, statement in enumerate(statements):
+        if name in assigned(statement):
+            below = next(each for each in statements[position:] if not assigned(each))
+            text = ast.literal_eval(below.value) if isinstance(below, ast.Expr) else ""
+            return as_rst(" ".join(text.split()))
+        if name in imported(statement) or "*" in imported(statement):
+            text = constant_text(str(statement.module), name)
+            if text:
+                return text
+    return ""
+
+
+def imported(statement: ast.stmt) -> set[str]:
+    """Names that a statement of a module imports from another."""
+    return {alias.name for alias in getattr(statement, "names", []) if hasattr(statement, "module")}
+
+
+def assigned(statement: ast.stmt) -> set[str]:
+    """Names that a statement of a module assigns."""
+    if isinstance(statement, ast.AnnAssign):
+        return {ast.unparse(statement.target)}
+    if isinstance(statement, ast.Assign):
+        return {ast.unparse(target) for target in statement.targets}
+    return set()
+
+
+def toctree(pages: list[str]) -> str:
+    """A hidden list of pages, for the navigation."""
+    return "\n".join([".. toctree::", "   :hidden:", "", *(f"   {page}" for page in pages)])
+
+
+def titled(title: str, mark: str = "=") -> str:
+    """A heading of reStructuredText."""
+    return f"{title}\n{mark * len(title)}\n\n"

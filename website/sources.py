@@ -1,0 +1,128 @@
+"""The sources of the site, laid out as in the repository, so that the links of its pages hold."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import click
+import jupytext
+import nbformat
+
+from dshap.cli import cli
+from website.reference import reference_pages, titled
+
+ROOT = Path(__file__).parents[1]
+OWN = Path(__file__).parent
+EXECUTED = ROOT / "build" / "notebooks"
+"""The folder in which tests/report/test_notebook.py keeps the notebooks that it has run."""
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md")
+LINK = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
+FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def lay_out(target: Path) -> None:
+    """Fill an empty folder with every source of the site."""
+    shutil.copytree(OWN / "pages", target)
+    for page in documents():
+        add_document(page, target)
+    (target / "notebooks").mkdir(exist_ok=True)
+    for path in sorted((ROOT / "notebooks").glob("*.py")):
+        nbformat.write(notebook_of(path), target / "notebooks" / f"{path.stem}.ipynb")
+    (target / "words.rst").write_text(words_page())
+    (target / "commands.rst").write_text(commands_page())
+    (target / "api").mkdir()
+    for name, text in reference_pages().items():
+        (target / "api" / f"{name}.rst").write_text(text)
+
+
+def documents() -> list[Path]:
+    """The Markdown pages of the repository."""
+    found = [*(ROOT / "docs").glob("*.md"), *(ROOT / "workflows").rglob("*.md")]
+    return sorted(found) + [ROOT / name for name in DOCUMENTS]
+
+
+def add_document(page: Path, target: Path) -> None:
+    """Copy a page with the files that it links to; a link to a notebook or a folder leads to its
+    page."""
+    text = page.read_text()
+    for _, link in LINK.findall(FENCE.sub("", text)):
+        path = (page.parent / link).resolve()
+        place = target / path.relative_to(ROOT)
+        if path.is_dir():
+            shutil.copytree(path, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc"))
+            (place / "files.rst").write_text(folder_page(path))
+        elif path.suffix != ".md" and path.parent != ROOT / "notebooks":
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+    place = target / page.relative_to(ROOT)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(LINK.sub(lambda link: link[1] + as_page(page, link[2]), text))
+
+
+def as_page(page: Path, link: str) -> str:
+    """The link of a page, to the page of the site where it leads to a notebook or a folder."""
+    path = (page.parent / link).resolve()
+    if path.is_dir():
+        return f"{link.rstrip('/')}/files.rst"
+    if path.parent == ROOT / "notebooks":
+        return f"{link.removesuffix('.py')}.ipynb"
+    return link
+
+
+def folder_page(folder: Path) -> str:
+    """A page that shows the files of a folder, and stands in it."""
+    name = folder.relative_to(ROOT).as_posix()
+    parts = [titled(f"Files of {name}"), f"Each file of ``{name}``, as it is in the repository."]
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            inside = path.relative_to(folder).as_posix()
+            shown = "image" if path.suffix == ".png" else "literalinclude"
+            parts.append(f"{titled(inside, '-')}.. {shown}:: {inside}\n")
+    return "\n\n".join(parts)
+
+
+def literal(text: str) -> str:
+    """A block of reStructuredText that shows a text as it is."""
+    lines = "\n".join(f"   {line}".rstrip() for line in text.splitlines())
+    return f"\n.. code-block:: text\n\n{lines}\n"
+
+
+def notebook_of(path: Path) -> nbformat.NotebookNode:
+    """A notebook with the outputs of its last run in the tests, if its cells are still the same."""
+    notebook = jupytext.read(path)
+    executed = EXECUTED / f"{path.stem}.ipynb"
+    if executed.exists():
+        ran = nbformat.read(executed, as_version=4)
+        if [cell.source for cell in ran.cells] == [cell.source for cell in notebook.cells]:
+            return ran
+    return notebook
+
+
+def words_page() -> str:
+    """The word list, from the table "Words" of the architecture."""
+    table = (ROOT / "dshap" / "ARCHITECTURE.md").read_text().partition("## Words")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (`[^|]+`) \|$", table, re.MULTILINE)
+    entries = []
+    for words, meaning, places in sorted(rows, key=lambda row: row[0].lower()):
+        terms = "\n".join(f"   {word}" for word in words.split(", "))
+        where = re.sub(r"`([^`]+)`", r"``dshap.\1``", places)
+        entries.append(f"{terms}\n      {meaning.replace('`', '``')}; in code: {where}")
+    lead = "One word for one thing, one thing for one word, in code, messages and documents."
+    return "\n\n".join([titled("Words"), lead, ".. glossary::", *entries, ""])
+
+
+def commands_page() -> str:
+    """What each command of `dshap` prints with --help."""
+    lead = "Every command of ``dshap``, as ``--help`` prints it; :doc:`docs/job_files` shows them at work."
+    parts = [titled("Commands"), lead, literal(help_of(cli, "dshap"))]
+    for name, command in sorted(cli.commands.items()):
+        parts.append(titled(f"dshap {name}", "-") + literal(help_of(command, f"dshap {name}")))
+    return "\n\n".join(parts)
+
+
+def help_of(command: click.Command, name: str) -> str:
+    """The help of a command, 100 columns wide."""
+    context = click.Context(command, info_name=name, terminal_width=100, max_content_width=100)
+    return command.get_help(context)
