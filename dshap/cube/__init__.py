@@ -12,7 +12,6 @@ from dshap.cube.arrays import (
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.carrying import CarriedRows
 from dshap.cube.current import cube_at, current_of, remove_run, runs_of, set_current
-from dshap.cube.datasets import as_cube, attribution_of, global_means, origin_of, row_slices
 from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.folder import clear_orphans, is_free
@@ -66,8 +65,6 @@ __all__ = [
     "FinishedBlock",
     "StateFolder",
     "Workspace",
-    "as_cube",
-    "attribution_of",
     "check_place",
     "clear_orphans",
     "create_cube",
@@ -81,7 +78,6 @@ __all__ = [
     "feature_ranking",
     "find_row",
     "finished_blocks",
-    "global_means",
     "has_copy",
     "holds_run",
     "is_finished",
@@ -97,7 +93,6 @@ __all__ = [
     "may_prepare",
     "named_cubes",
     "open_cube",
-    "origin_of",
     "read_job",
     "read_notes",
     "read_plan",
@@ -110,7 +105,6 @@ __all__ = [
     "repair",
     "repair_store",
     "row_key",
-    "row_slices",
     "runs_of",
     "set_current",
     "states_of",
