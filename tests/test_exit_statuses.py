@@ -16,6 +16,7 @@ from dshap import errors
 from dshap.cli import cli
 from dshap.cube import Workspace
 from dshap.jobs.run_record import read_records
+from tests.jobs.job_files import nightly_job
 
 N_ROWS = 60
 MODEL = """
@@ -28,30 +29,7 @@ def predict(x):
         raise KeyboardInterrupt
     return x[:, 0] * x[:, 1] + x[:, 2]
 """
-JOB = """
-[job]
-name = "shop"
-store = "build/shop"
-seed = 0
-[source]
-kind = "sql"
-uri = "duckdb:///shop.duckdb"
-query = "select * from customers"
-key = ["id"]
-features = ["a", "b", "c"]
-[model]
-kind = "import"
-function = "my_status_model:predict"
-[[explain]]
-name = "reasons"
-value = "marginal"
-background = 5
-[incremental]
-strategy = "digest"
-[[sink]]
-uri = "duckdb:///mart.duckdb"
-table = "reasons"
-"""
+JOB = nightly_job("my_status_model:predict", "duckdb:///shop.duckdb", "duckdb:///mart.duckdb")
 STALE = 'freshness = { column = "loaded_at", error_after = "24h" }\n[model]'
 LATE = f'[[check]]\nkind = "row_count"\nerror = {N_ROWS + 1}\n'
 FEW_FAILED = '[[check]]\nkind = "failed_rows"\nerror = 1_000\n'

@@ -18,35 +18,17 @@ from click.testing import CliRunner, Result
 from dshap.cli import cli
 from dshap.tables.databases import Database
 from tests.databases import PASSWORD, Server
+from tests.jobs.job_files import nightly_job
 
 WINDOW = 7
 """Letters in a row that tell a password: a part of it is a leak too."""
-JOB = """
-[job]
-name = "shop"
-store = "build/shop"
-[source]
-kind = "sql"
-uri = "ADDRESS"
-query = "select id, a, b, c from customers"
-key = ["id"]
-features = ["a", "b", "c"]
-[model]
-kind = "import"
-function = "my_secret_model:predict"
-[[explain]]
-name = "reasons"
-value = "marginal"
-background = 5
-[incremental]
-strategy = "digest"
-[[sink]]
-uri = "ADDRESS"
-table = "reasons"
-[[check]]
-kind = "failed_rows"
-error = 0
-"""
+JOB = nightly_job(
+    "my_secret_model:predict",
+    "ADDRESS",
+    "ADDRESS",
+    query="select id, a, b, c from customers",
+    more='[[check]]\nkind = "failed_rows"\nerror = 0\n',
+)
 MODEL = """
 import os
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from dshap.core.disk import whole_file
 from dshap.core.records import BoolArray
 from dshap.cube.folder import Folder
 from dshap.jobs.run_folders import RunFolders
+from dshap.jobs.run_record import KeyCounts
 from dshap.tables.digests import UNREADABLE, RowDigests
 
 ROWS = "rows.parquet"
@@ -29,28 +30,14 @@ CARRIED = (int(Status.OK), int(Status.SKIPPED))
 """The statuses of rows that need not be explained again; failed ones are tried again."""
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The number of keys that are new, changed, unchanged or deleted since the run before."""
-
-    new: int
-    changed: int
-    unchanged: int
-    deleted: int
-
-    @classmethod
-    def between(cls, tonight: RowDigests, before: RowDigests | None) -> Self:
-        if before is None or not len(before):
-            return cls(len(tonight), 0, 0, 0)
-        positions = tonight.positions_in(before)
-        unchanged = int(tonight.is_unchanged(before, positions).sum())
-        known = int((positions >= 0).sum())
-        return cls(len(tonight) - known, known - unchanged, unchanged, len(before) - known)
-
-    @property
-    def is_none(self) -> bool:
-        """Whether the table is the same as before, up to the order of its rows."""
-        return not (self.new or self.changed or self.deleted)
+def counts_between(tonight: RowDigests, before: RowDigests | None) -> KeyCounts:
+    """The numbers of keys of tonight's table against those of the run before."""
+    if before is None or not len(before):
+        return KeyCounts(len(tonight), 0, 0, 0)
+    positions = tonight.positions_in(before)
+    unchanged = int(tonight.is_unchanged(before, positions).sum())
+    known = int((positions >= 0).sum())
+    return KeyCounts(len(tonight) - known, known - unchanged, unchanged, len(before) - known)
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ from dshap.cube import (
     set_current,
 )
 from dshap.cube.blocks import CubeArrays
-from dshap.jobs.history import ROWS, Changes, NightHistory
+from dshap.jobs.history import ROWS, NightHistory, counts_between
 from dshap.jobs.learned import Learner, NightMethod
 from dshap.jobs.run_folders import RunAbout, RunFolders, runs_in_store
+from dshap.jobs.run_record import KeyCounts
 from dshap.jobs.runner import (
     NIGHTS,
     ExplanationResult,
@@ -73,14 +74,12 @@ class NightResult:
     result: JobResult
     snapshot: Snapshot | None = None
     """The record of what was read; None where the table is read in place and promises nothing."""
-    changes: Changes | None = None
+    changes: KeyCounts | None = None
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
     methods: dict[str, NightMethod] = field(default_factory=dict)
     """explanation -> its method; empty without [incremental]."""
     lost: dict[str, str] = field(default_factory=dict)
     """explanation -> why nothing is carried, where the history of the run before is damaged."""
-    is_idle: bool = False
-    """Whether there was nothing to do: no cube was written."""
 
 
 @dataclass
@@ -158,16 +157,16 @@ class Night:
         create_night_store(self.store, self.job)
         before = self._newest()
         if before is None:
-            changes = Changes.between(tonight, None)
+            changes = counts_between(tonight, None)
         else:
-            changes = Changes.between(tonight, before.rows)
+            changes = counts_between(tonight, before.rows)
         if not len(tonight):
             return self._idle(snapshot, changes)
         learner = Learner(job, self.folders, self.session, self.progress, self.trusts_files)
         methods = {each.name: learner.method_of(each, len(tonight)) for each in self.job.explain}
         for each in self.job.explain:
             self._write_history(each, methods[each.name].about.method)
-        if changes.is_none and all(map(self._is_carried_whole, self.job.explain)):
+        if changes.is_unchanged and all(map(self._is_carried_whole, self.job.explain)):
             return replace(self._idle(snapshot, changes), methods=methods)
         table = JobRows(job, trusts_files=self.trusts_files)
         plan = plan_of(job, table)
@@ -177,7 +176,7 @@ class Night:
         result = JobResult(self.store, results, None, tuple(self.progress.stages))
         return NightResult(self.run_id, result, snapshot, changes, methods, self.lost)
 
-    def _idle(self, snapshot: Snapshot, changes: Changes) -> NightResult:
+    def _idle(self, snapshot: Snapshot, changes: KeyCounts) -> NightResult:
         """Throw the rows of a run away that has nothing to do."""
         self.folders.drop_rows()
         currents = {each.name: current_of(self.store / each.name) for each in self.job.explain}
@@ -187,8 +186,9 @@ class Night:
             if run_id is not None
         )
         is_empty = not snapshot.n_rows
-        result = JobResult(self.store, results, None, tuple(self.progress.stages), is_empty)
-        return NightResult(self.run_id, result, snapshot, changes, is_idle=True)
+        stages = tuple(self.progress.stages)
+        result = JobResult(self.store, results, None, stages, is_empty, is_idle=True)
+        return NightResult(self.run_id, result, snapshot, changes)
 
     def _digests(self, job: Job) -> RowDigests:
         """Digest tonight's rows by key, unless that is done."""

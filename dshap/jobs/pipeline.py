@@ -9,7 +9,7 @@ is finished first, from its parts, where these are whole; then tonight's begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from dshap.jobs.run_folders import RunAbout, RunFolders, made_by, runs_in_store
 from dshap.jobs.run_record import (
     CheckResult,
     ExplanationFacts,
-    KeyCounts,
     RunFacts,
     SinkFacts,
     last_run,
@@ -209,7 +208,7 @@ class Pipeline:
         if done.snapshot is not None:
             known["source"] = {**facts.source, **_source_of(done.snapshot)}
         if done.changes is not None:
-            known["keys"] = KeyCounts(**asdict(done.changes), failed=facts.failed)
+            known["keys"] = replace(done.changes, failed=facts.failed)
         if facts.name in done.lost:
             known["message"] = done.lost[facts.name]
         if method := done.methods.get(facts.name):
@@ -230,7 +229,9 @@ class Pipeline:
         sink = table.sink(self.job.explain[0].name, self.job.incremental.deletes)
         name = table.name or sink.label
         started = datetime.now(UTC)
-        facts = SinkFacts(name, sink.explain, "success", started=started, target=_target_of(sink))
+        facts = SinkFacts(
+            name, "success", started=started, explain=sink.explain, target=_target_of(sink)
+        )
         cube = self._cube_to_load(sink.explain)
         failed = [each.name for each in checks if each.status == "error"]
         if cube is None:

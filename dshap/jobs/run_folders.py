@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from dshap.core.disk import sync
 from dshap.cube.folder import Folder
@@ -69,15 +68,6 @@ class RunFolders:
     def is_over(self) -> bool:
         """Whether the run has written its results."""
         return Folder(self.record).has_file(RECORD)
-
-    @property
-    def results(self) -> dict[str, Any] | None:
-        """The results of the run, as the record has them; None where it is not over."""
-        content = Folder(self.record).get(RECORD)
-        if content is None:
-            return None
-        found: dict[str, Any] = json.loads(content)
-        return found
 
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""

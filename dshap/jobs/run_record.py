@@ -61,20 +61,34 @@ class KeyCounts:
     failed: int | None = None
     """The keys whose rows have no attributions."""
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the table is the same as before, up to the order of its rows."""
+        return self.new == 0 and self.changed == 0 and self.deleted == 0
+
 
 @dataclass(frozen=True)
-class ExplanationFacts:
-    """The outcome of one [[explain]] of a job."""
+class PartFacts:
+    """The outcome of one part of a run: an explanation, or the load of a sink."""
 
     name: str
     status: ResultStatus
     rows: int = 0
-    """The number of rows of the cube."""
-    failed: int = 0
-    """The number of rows without attributions because the model, or a sum, failed for them."""
+    """The number of rows of the cube, or of lines that were written into the sink."""
     seconds: float = 0.0
     started: datetime | None = None
     ended: datetime | None = None
+    message: str = ""
+    failure: DshapError | None = None
+    """The error that it ended with; None where it ended well, or was not tried."""
+
+
+@dataclass(frozen=True)
+class ExplanationFacts(PartFacts):
+    """The outcome of one [[explain]] of a job."""
+
+    failed: int = 0
+    """The number of rows without attributions because the model, or a sum, failed for them."""
     cube: Path | None = None
     """The cube that is read from now on; None where there is none."""
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -96,32 +110,24 @@ class ExplanationFacts:
     """Where it ran: kind, workers, threads, memory_limit."""
     ranking: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Output -> feature -> mean |attribution| over the rows of the cube."""
-    message: str = ""
-    failure: DshapError | None = None
-    """The error that it ended with; None where it ended well."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether its cube is that of an earlier night, as no row has changed since."""
+        return self.status == "no-op" and self.keys.new is not None
 
 
 @dataclass(frozen=True)
-class SinkFacts:
-    """The outcome of one [[sink]] of a job."""
+class SinkFacts(PartFacts):
+    """The outcome of one [[sink]] of a job; its name is its table, with the schema if it has one."""
 
-    name: str
-    """The name of the sink: its table, with the schema where there is one."""
-    explain: str
-    status: ResultStatus
-    rows: int = 0
-    """The number of lines that were written."""
+    explain: str = ""
+    """The explanation that it loads."""
     deleted: int = 0
     """The number of keys that were removed, or marked as deleted."""
-    seconds: float = 0.0
-    started: datetime | None = None
-    ended: datetime | None = None
     target: str = ""
     """The masked address and table that it was loaded into."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    message: str = ""
-    failure: DshapError | None = None
-    """The error that the load ended with; None where it ended well, or was not tried."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +378,7 @@ def _check(facts: RunFacts, each: CheckResult) -> _Result:
     )
 
 
-def _timing(done: ExplanationFacts | SinkFacts) -> tuple[Mapping[str, str], ...]:
+def _timing(done: PartFacts) -> tuple[Mapping[str, str], ...]:
     """The times of a result, where it has any."""
     if done.started is None:
         return ()

@@ -145,6 +145,8 @@ class JobResult:
     """Time, rows and memory of each stage, in the order of the run."""
     is_empty: bool = False
     """Whether the table has no rows: then nothing was explained or written."""
+    is_idle: bool = False
+    """Whether no row had changed since the night before, so that no cube was written."""
 
     @property
     def seconds(self) -> dict[str, float]:

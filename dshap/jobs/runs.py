@@ -98,15 +98,19 @@ def closing_lines(facts: RunFacts, store: Path) -> list[str]:
     """A line for each explanation, sink and check of a run that is over.
 
     Those of explanations name the columns whose place in the ranking moved most since the run
-    before.
+    before.  A night without a changed row has no line about its cubes, nor about sinks that are
+    up to date.
     """
     earlier = EarlierRuns(store, facts.run_id)
+    shown = [each for each in facts.explanations if each.cube and not each.is_unchanged]
+    is_idle = any(each.is_unchanged for each in facts.explanations)
     return [
-        *(_explained_line(each, earlier) for each in facts.explanations if each.cube is not None),
+        *(_explained_line(each, earlier) for each in shown),
         *(
             f"sink {label(each.name)}: {each.rows:,} lines, {each.deleted:,} deleted, "
             f"{each.seconds:.1f} s; {each.status}"
             for each in facts.sinks
+            if not (is_idle and each.status == "no-op")
         ),
         *(f"check {label(each.name)}: {each.status}: {each.message}" for each in facts.checks),
     ]

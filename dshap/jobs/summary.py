@@ -77,11 +77,17 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         "seconds": result.seconds,
         "stages": stages,
     }
-    lines = [line for section in sections if section for line in ("", *section)][1:]
+    if result.is_idle:
+        lines = [_done_line(result), *places]
+    else:
+        lines = [line for section in sections if section for line in ("", *section)][1:]
     return JobSummary(lines, content, has_rows, errors)
 
 
 def _done_line(result: JobResult) -> str:
+    if result.is_idle:
+        run_id = max(path.name for path in result.paths.values())
+        return f"nothing to do: no row is new, changed or deleted since run {run_id}"
     if result.was_complete and not result.seconds.keys() - {"census"}:
         return "nothing to do: every explanation is finished"
     return "done: " + ", ".join(

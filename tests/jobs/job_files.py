@@ -33,6 +33,39 @@ JOB: dict[str, Any] = {
 """A whole job on the table of `small_table`, in this process."""
 
 
+def nightly_job(
+    model: str, source: str, sink: str, *, query: str = "select * from customers", more: str = ""
+) -> str:
+    """TOML text of a job that explains a query of a shop each night, and loads a table of reasons.
+
+    `model` is the place of a predict function, `source` and `sink` are addresses of databases, and
+    `more` are tables that follow the [[sink]], or keys of it.
+    """
+    return f"""
+[job]
+name = "shop"
+store = "build/shop"
+[source]
+kind = "sql"
+uri = "{source}"
+query = "{query}"
+key = ["id"]
+features = ["a", "b", "c"]
+[model]
+kind = "import"
+function = "{model}"
+[[explain]]
+name = "reasons"
+value = "marginal"
+background = 5
+[incremental]
+strategy = "digest"
+[[sink]]
+uri = "{sink}"
+table = "reasons"
+{more}"""
+
+
 def changed(*changes: tuple[str, Any], job: dict[str, Any] = JOB) -> dict[str, Any]:
     """A job with other values at places like "model.landmarks" or "explain.0.name"; None takes the
     key out."""

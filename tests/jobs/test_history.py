@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dshap.core.blocks import Status
-from dshap.jobs.history import ROWS, Changes, NightHistory
+from dshap.jobs.history import ROWS, NightHistory, counts_between
 from dshap.jobs.run_folders import RunFolders
+from dshap.jobs.run_record import KeyCounts
 from dshap.tables.digests import RowDigests
 
 EXPLAIN = "reasons"
@@ -91,10 +92,10 @@ def test_skipped_rows_are_carried(tmp_path):
 def test_counts_of_changes():
     before = rows_of({1: 1, 2: 2, 3: 3, 4: 4})
     tonight = rows_of({4: 4, 3: 9, 5: 5})
-    assert Changes.between(tonight, before) == Changes(1, 1, 1, 2)
-    assert Changes.between(tonight, None) == Changes(3, 0, 0, 0)
-    assert not Changes.between(tonight, before).is_none
-    assert Changes.between(rows_of({4: 4, 1: 1, 3: 3, 2: 2}), before).is_none
+    assert counts_between(tonight, before) == KeyCounts(1, 1, 1, 2)
+    assert counts_between(tonight, None) == KeyCounts(3, 0, 0, 0)
+    assert not counts_between(tonight, before).is_unchanged
+    assert counts_between(rows_of({4: 4, 1: 1, 3: 3, 2: 2}), before).is_unchanged
 
 
 FILES = (ROWS, "reasons.positions.npy", "reasons.computed.npy")

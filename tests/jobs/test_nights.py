@@ -16,10 +16,10 @@ import dshap
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import current_of
 from dshap.engine import SilentProgress
-from dshap.jobs import Command, parse_job, run_recorded
+from dshap.jobs import Command, job_summary, parse_job, run_recorded
 from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import exit_status
-from dshap.jobs.runs import runs_summary
+from dshap.jobs.runs import closing_lines, runs_summary
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.processes import forked
@@ -119,6 +119,12 @@ def shop(tmp_path, model):
     return Shop(tmp_path, model)
 
 
+def shown(ended, job):
+    """The lines that a run prints at its end."""
+    closing = closing_lines(ended.facts, ended.result.store)
+    return [*job_summary(job, ended.result).lines, *closing]
+
+
 def counts(result):
     """New, changed, unchanged and deleted keys of a run."""
     keys = result.facts.explanations[0].keys
@@ -135,11 +141,16 @@ def test_three_nights(shop):
     second = shop.night()
     assert counts(second) == (0, 0, 150, 0) and not second.facts.has_work
     assert current_of(shop.folder / "store" / "reasons") == made
+    assert shown(second, shop.job()) == [
+        f"nothing to do: no row is new, changed or deleted since run {made}",
+        f"cube: {shop.folder}/store/reasons/{made} (reasons)",
+    ]
     shop.table = pd.concat([shop.table.iloc[5:], rows_of(20, seed=1, start=1000)])
     shop.table.loc[shop.table["id"].isin([10, 11, 12]), "a"] += 1
     shop.put()
     third = shop.night()
     assert counts(third) == (20, 3, 142, 5)
+    assert any(line.startswith("attributions, over 165 rows") for line in shown(third, shop.job()))
     shop.check()
     assert [run.is_over for run in runs_in_store(shop.folder / "store")] == [True] * 3
 

@@ -49,7 +49,12 @@ DONE = ExplanationFacts(
     ranking={"y": {"a": 2.0, "b": 1.0}},
 )
 LOADED = SinkFacts(
-    "mart.reasons", "reasons", "success", 3_000, 5, target="postgresql://me:hunter2@db/shop"
+    "mart.reasons",
+    "success",
+    rows=3_000,
+    explain="reasons",
+    deleted=5,
+    target="postgresql://me:hunter2@db/shop",
 )
 PASSED = CheckResult("drift", "pass", 0.99, 0.95, "NDCG is 0.99", "drift", "reasons", "ndcg")
 FACTS = RunFacts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from dshap.core.errors import InputError
 from dshap.jobs import parse_job
 from dshap.jobs.reading import read_job_file
 from dshap.jobs.runner import plan_job
+from dshap.jobs.sinking import SinkTable
 from tests.jobs.job_files import changed, small_table, write_job
 
 SINK = {"explain": "observational", "uri": "duckdb:///shop.duckdb", "table": "mart.reasons"}
@@ -154,3 +156,20 @@ def test_two_ways_to_write_one_table_are_one_table(other):
     server = {"uri": "postgresql://me@host/db"}
     if other == "Reasons":  # another table there
         job_of(*(table | server for table in tables))
+
+
+def test_the_defaults_of_the_page_are_those_of_a_sink():
+    page = Path(__file__).parents[2] / "docs" / "job_files.md"
+    table = page.read_text().partition("| key of `[[sink]]` |")[2].partition("\n\n")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines()[2:]]
+    told = {key.strip(" `"): left_out.strip() for key, left_out, _ in rows}
+    places = {"uri", "connection", "path", "table"}
+    assert set(told) == set(SinkTable.model_fields) - places
+    database = SinkTable(uri="duckdb:///shop.duckdb", table="reasons")
+    made = database.sink("a")
+    replaced = database.model_copy(update={"write": "replace"}).sink("a")
+    folder = SinkTable(path="build/reasons").sink("a")
+    assert told["shape"] == f'`"{made.shape}"`' and told["k"] == f"`{made.k}`"
+    assert told["rows"] == f'`"{made.rows}"`; with `write = "replace"` `"{replaced.rows}"`'
+    assert told["write"] == f'`"{made.write}"`; with `path` `"{folder.write}"`'
+    assert told["deletes"] == f'`"{made.deletes}"`, or what `[incremental] deletes` says'
