@@ -8,6 +8,7 @@ and the run that computed it, so that a sink which missed a night still learns w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +32,11 @@ CARRIED = (int(Status.OK), int(Status.SKIPPED))
 
 
 def counts_between(tonight: RowDigests, before: RowDigests | None) -> KeyCounts:
-    """The numbers of keys of tonight's table against those of the run before."""
-    if before is None or not len(before):
+    """The numbers of keys of tonight's table against those of the run before.
+
+    Where another key tells rows apart, every key is new.
+    """
+    if before is None or not len(before) or _key_kinds(before) != _key_kinds(tonight):
         return KeyCounts(len(tonight), 0, 0, 0)
     positions = tonight.positions_in(before)
     unchanged = int(tonight.is_unchanged(before, positions).sum())
@@ -76,6 +80,12 @@ class NightHistory:
     def method(self) -> str:
         """The digest of the method that all rows of the cube are explained by."""
         return str(self._said.get("method", ""))
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts of model and method for the record of the run; empty where they are not known."""
+        found: Mapping[str, Any] = self._said.get("facts", {})
+        return found
 
     @property
     def positions(self) -> Path:
@@ -122,16 +132,28 @@ class NightHistory:
         return before.rows.without(self.rows)
 
     def _before(self, run_id: str, method: str) -> NightHistory | None:
-        """The history of an earlier run of the same method."""
+        """The history of an earlier run of the same method and key."""
         before = NightHistory(RunFolders(self.folders.store, run_id), self.explain)
-        if before.is_written and before.method == method == self.method and not before.damage:
+        is_known = before.is_written and before.method == method == self.method
+        if is_known and not before.damage and self.has_key_of(before):
             return before
         return None
 
-    def write(self, method: str, before: NightHistory | None, statuses: NDArray[np.int8]) -> None:
+    def has_key_of(self, other: NightHistory) -> bool:
+        """Whether the rows of both have the same key columns, in one order, of the same kinds."""
+        return _key_kinds(other.rows) == _key_kinds(self.rows)
+
+    def write(
+        self,
+        method: str,
+        before: NightHistory | None,
+        statuses: NDArray[np.int8],
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
         """Decide which rows are carried from the cube of an earlier run, and keep it.
 
-        `statuses` (n,) are those of that cube's rows.
+        `statuses` (n,) are those of that cube's rows; `facts` tell of model and method.  An earlier
+        decision of this run is replaced: it is not there while its arrays are written anew.
         """
         n = len(self.rows)
         positions = np.full(n, -1, np.int64)
@@ -145,6 +167,8 @@ class NightHistory:
             positions[at] = known[at]
             runs += before._said["runs"]
             run_of_row[at] = 1 + before._run_of_row[known[at]]
+        room = Folder(self.folders.keys)
+        room.delete(f"{self.explain}.json")
         used = np.unique(run_of_row)
         used = np.union1d([0], used).astype(np.int64)
         _save(self.positions, positions)
@@ -157,8 +181,9 @@ class NightHistory:
             "runs": [runs[j] for j in used],
             "previous": previous,
             "carried": int((positions >= 0).sum()),
+            "facts": dict(facts or {}),
         }
-        Folder(self.folders.keys).put_new(f"{self.explain}.json", json.dumps(said).encode())
+        room.replace(f"{self.explain}.json", json.dumps(said).encode())
         self.__dict__.pop("_said", None)
 
     @property
@@ -175,3 +200,8 @@ def _save(file: Path, values: NDArray[Any]) -> None:
     """Write an array in one step that a power cut keeps."""
     with whole_file(file, synced=True) as private, private.open("wb") as opened:
         np.save(opened, values)
+
+
+def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:
+    """The key columns in their order, each with the kind of its values: number, text or time."""
+    return [(name, values.dtype.kind) for name, values in rows.keys.items()]

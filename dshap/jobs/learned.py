@@ -20,7 +20,7 @@ from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
-from dshap.jobs.models import ModelFileTable
+from dshap.jobs.models import sha256_of_given
 from dshap.jobs.run_folders import RunFolders
 from dshap.jobs.run_record import started_at
 from dshap.jobs.runner import JobRun, fingerprint_of_job, plan_of, value_of
@@ -28,7 +28,6 @@ from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.spooling import job_of_parts
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows
-from dshap.models.adapters.model_files import sha256_of
 from dshap.run.fixed import fixed_method
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
@@ -150,11 +149,9 @@ class Learner:
         return ""
 
     def _fixed(self, value: Any, n_rows: int, method: str | None) -> Prepared:
-        match self.job.model:
-            case ModelFileTable(path=path):
-                sha256 = sha256_of(path)
-            case _:
-                sha256 = ""
+        sha256 = ""
+        if self.job.is_given:
+            sha256 = sha256_of_given(self.job.model)
         return fixed_method(
             value,
             self.session,

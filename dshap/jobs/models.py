@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from dshap.core.errors import InputError
 from dshap.jobs.fields import Names, NotEmpty, one_of
@@ -72,6 +72,17 @@ class ModelFileTable(GivenModel):
     """The path of the file."""
     sha256: Sha256 | None = None
     """The SHA-256 that the file must have, where given."""
+    _held: LoadedModel | None = PrivateAttr(default=None)
+
+    def with_model(self) -> Self:
+        """A copy that holds the model of the file as it is now, whatever is written there later."""
+        copy = self.model_copy()
+        copy._held = given_model(self)
+        return copy
+
+    def model_now(self) -> LoadedModel:
+        """The model that is held; else that of the file, read once while its bytes stay."""
+        return self._held or _read(self, sha256_of(self.path))
 
 
 class XGBoostTable(ModelFileTable):
@@ -143,8 +154,16 @@ def given_model(table: GivenModel) -> LoadedModel:
     """The model of a table; one of a file is read once in a process, while its bytes stay."""
     match table:
         case ModelFileTable():
-            return _read(table, sha256_of(table.path))
+            return table.model_now()
     return table.loaded()
+
+
+def sha256_of_given(table: GivenModel) -> str:
+    """The SHA-256 of the file of a model, as it was read; empty for an object of Python code."""
+    file = given_model(table).file
+    if file is None:
+        return ""
+    return file.sha256
 
 
 @cache

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dshap.core.errors import StoreMismatchError
+from dshap.core.errors import EmptyTableError, StoreMismatchError
+from dshap.core.types import RowReader
 from dshap.cube import (
     create_store,
     current_of,
@@ -26,10 +29,11 @@ from dshap.cube import (
     set_current,
 )
 from dshap.cube.blocks import CubeArrays
+from dshap.jobs.facts import model_facts
 from dshap.jobs.history import ROWS, NightHistory, counts_between
 from dshap.jobs.learned import Learner, NightMethod
-from dshap.jobs.run_folders import RunAbout, RunFolders, runs_in_store
-from dshap.jobs.run_record import KeyCounts
+from dshap.jobs.run_folders import RunAbout, RunFolders
+from dshap.jobs.run_record import KeyCounts, source_types_before, started_at
 from dshap.jobs.runner import (
     NIGHTS,
     ExplanationResult,
@@ -41,12 +45,15 @@ from dshap.jobs.runner import (
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.spooling import job_of_parts, spool_job
 from dshap.jobs.stages import StageRecorder
-from dshap.jobs.table import JobRows
+from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.tables.digests import UNREADABLE, RowDigests, digest_rows
 from dshap.tables.snapshot import Snapshot
+
+NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
+"""The remedy of an `EmptyTableError` about a source that is read once."""
 
 
 def create_night_store(store: Path, job: Job) -> None:
@@ -76,8 +83,8 @@ class NightResult:
     """The record of what was read; None where the table is read in place and promises nothing."""
     changes: KeyCounts | None = None
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
-    methods: dict[str, NightMethod] = field(default_factory=dict)
-    """explanation -> its method; empty without [incremental]."""
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """explanation -> the facts of its model and method; empty without [incremental]."""
     lost: dict[str, str] = field(default_factory=dict)
     """explanation -> why nothing is carried, where the history of the run before is damaged."""
 
@@ -111,6 +118,8 @@ class Night:
     def carry_out(self) -> NightResult:
         """Do what is left of the run, up to its cubes."""
         snapshot = self._read()
+        if not snapshot.n_rows:
+            raise EmptyTableError(snapshot.source, NO_ROWS)
         job = job_of_parts(self.job, self.folders.parts)
         if not self.job.is_incremental:
             return NightResult(self.run_id, self._whole(job), snapshot)
@@ -120,6 +129,10 @@ class Night:
     def is_read(self) -> bool:
         """Whether the rows of the run lie in its parts."""
         return self.folders.about is not None and Snapshot.read(self.folders.parts) is not None
+
+    def is_of_job(self, digest: str) -> bool:
+        """Whether the run began with this job; one that does not say is taken for it."""
+        return self._about.job in ("", digest)
 
     def _read(self) -> Snapshot:
         """Read the source into parts, unless that is done."""
@@ -131,18 +144,11 @@ class Night:
                 self.job,
                 self.folders.parts,
                 datetime.date.fromisoformat(self._about.as_of),
-                self._snapshot_before(),
+                source_types_before(self.store),
                 self.progress.say,
             )
             counted.rows = found.n_rows
         return found
-
-    def _snapshot_before(self) -> Snapshot | None:
-        """The newest snapshot of an earlier run."""
-        for run in reversed(runs_in_store(self.store)):
-            if run.run_id < self.run_id and (found := Snapshot.read(run.parts)):
-                return found
-        return None
 
     def _whole(self, job: Job) -> JobResult:
         """Explain all rows into cubes that are the same for every run."""
@@ -160,21 +166,50 @@ class Night:
             changes = counts_between(tonight, None)
         else:
             changes = counts_between(tonight, before.rows)
-        if not len(tonight):
-            return self._idle(snapshot, changes)
+        results = {each.name: self._kept(each) for each in self.job.explain if self._has_cube(each)}
+        left = [each for each in self.job.explain if each.name not in results]
         learner = Learner(job, self.folders, self.session, self.progress, self.trusts_files)
-        methods = {each.name: learner.method_of(each, len(tonight)) for each in self.job.explain}
-        for each in self.job.explain:
-            self._write_history(each, methods[each.name].about.method)
-        if changes.is_unchanged and all(map(self._is_carried_whole, self.job.explain)):
-            return replace(self._idle(snapshot, changes), methods=methods)
+        methods = {each.name: learner.method_of(each, len(tonight)) for each in left}
+        for each in left:
+            self._write_history(each, methods[each.name], open_table(job))
+        facts = {each.name: self._facts_in(each) for each in self.job.explain}
+        if changes.is_unchanged and not results and all(map(self._is_carried_whole, left)):
+            return replace(self._idle(snapshot, changes), facts=facts)
+        results |= self._explained_of(job, left, methods)
+        learner.forget_others()
+        in_order = tuple(results[each.name] for each in self.job.explain)
+        result = JobResult(self.store, in_order, None, tuple(self.progress.stages))
+        return NightResult(self.run_id, result, snapshot, changes, facts, self.lost)
+
+    @property
+    def has_cubes(self) -> bool:
+        """Whether the run has all its cubes, and each of them is the one that is read."""
+        return self.job.is_incremental and all(map(self._has_cube, self.job.explain))
+
+    def _has_cube(self, explain: ExplainTable) -> bool:
+        """Whether the run's cube is whole, and the one that is read: nothing is done to it then."""
+        if current_of(self.store / explain.name) != self.run_id:
+            return False
+        history = self._history(explain, self.run_id)
+        is_known = history.is_written and not history.damage
+        return is_known and is_finished(self._cube(explain, self.run_id))
+
+    def _kept(self, explain: ExplainTable) -> ExplanationResult:
+        """The result of an explanation that was over before the run was killed."""
+        self.progress.kept_explanation(explain.name, False)
+        path = self._cube(explain, self.run_id)
+        return ExplanationResult(explain.name, path, was_complete=True)
+
+    def _explained_of(
+        self, job: Job, left: Sequence[ExplainTable], methods: Mapping[str, NightMethod]
+    ) -> dict[str, ExplanationResult]:
+        """Write the cubes that are left to write."""
+        if not left:
+            return {}
         table = JobRows(job, trusts_files=self.trusts_files)
         plan = plan_of(job, table)
         work = JobRun(job, plan, table, self.store, self.session, self.progress)
-        results = tuple(self._explained(work, each, methods[each.name]) for each in job.explain)
-        learner.forget_others()
-        result = JobResult(self.store, results, None, tuple(self.progress.stages))
-        return NightResult(self.run_id, result, snapshot, changes, methods, self.lost)
+        return {each.name: self._explained(work, each, methods[each.name]) for each in left}
 
     def _idle(self, snapshot: Snapshot, changes: KeyCounts) -> NightResult:
         """Throw the rows of a run away that has nothing to do."""
@@ -185,9 +220,8 @@ class Night:
             for name, run_id in currents.items()
             if run_id is not None
         )
-        is_empty = not snapshot.n_rows
         stages = tuple(self.progress.stages)
-        result = JobResult(self.store, results, None, stages, is_empty, is_idle=True)
+        result = JobResult(self.store, results, None, stages, is_idle=True)
         return NightResult(self.run_id, result, snapshot, changes)
 
     def _digests(self, job: Job) -> RowDigests:
@@ -236,17 +270,53 @@ class Night:
         found = [each for each in map(self._before, self.job.explain) if each is not None]
         return max(found, key=lambda each: each.run_id, default=None)
 
-    def _write_history(self, explain: ExplainTable, method: str) -> None:
+    def _write_history(self, explain: ExplainTable, method: NightMethod, rows: RowReader) -> None:
         """Decide which rows are carried, unless that is decided."""
+        before, reason = self._carried_from(explain, method, rows)
+        previous = ""
+        statuses = np.zeros(0, np.int8)
+        if before is not None:
+            previous = before.run_id
+            statuses = CubeArrays(self._cube(explain, previous)).read("status", slice(None))
         history = self._history(explain, self.run_id)
-        if history.is_written and history.method == method and not history.damage:
+        is_decided = history.facts and not history.damage
+        if is_decided and (history.method, history.previous) == (method.about.method, previous):
             return
+        history.write(method.about.method, before, statuses, self._facts_of(method, reason))
+
+    def _carried_from(
+        self, explain: ExplainTable, method: NightMethod, rows: RowReader
+    ) -> tuple[NightHistory | None, str]:
+        """The history of the cube that rows are carried from, if any; why not, or what is new."""
         before = self._before(explain)
-        if before is None or before.method != method:
-            history.write(method, None, np.zeros(0, np.int8))
-            return
-        statuses = CubeArrays(self._cube(explain, before.run_id)).read("status", slice(None))
-        history.write(method, before, statuses)
+        if before is None or before.method != method.about.method:
+            return None, method.reason
+        was = (read_run(self._cube(explain, before.run_id)) or {})["fingerprint"]
+        tonight = self._history(explain, self.run_id)
+        is_same = {
+            "features": was["features"] == list(rows.feature_names),
+            "key": was["keys"] == dict(rows.key_dtypes) and tonight.has_key_of(before),
+            "missing": was["rows"]["missing"] == rows.missing,
+        }
+        if other := [name for name, same in is_same.items() if not same]:
+            return None, f"[source] {', '.join(other)}: not as in run {before.run_id}"
+        return before, method.reason
+
+    def _facts_in(self, explain: ExplainTable) -> Mapping[str, Any]:
+        """The facts in tonight's history; an older one does not tell by which model."""
+        return self._history(explain, self.run_id).facts or {"model": {}}
+
+    def _facts_of(self, method: NightMethod, reason: str) -> dict[str, Any]:
+        """The facts of tonight's model and method, for the record."""
+        age = started_at(self.run_id) - started_at(method.about.run_id)
+        prepared = {
+            "method": method.about.method,
+            "reused": method.is_reused,
+            "age": age.total_seconds(),
+            "reason": reason or None,
+            "learned_in": method.about.run_id,
+        }
+        return {"model": model_facts(self.job), "prepared": prepared}
 
     def _cube(self, explain: ExplainTable, run_id: str) -> Path:
         return self.store / explain.name / run_id

@@ -11,17 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import DshapError, SinkError, StaleSourceError
+from dshap.core.records import digest_of
 from dshap.cube import current_of, is_finished, mark_finished, read_job, read_run, remove_run
 from dshap.cube import runs_of as cubes_of
+from dshap.cube.current import has_nights
+from dshap.cube.folder import Folder
 from dshap.engine import Progress
 from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.facts import explanations_of
 from dshap.jobs.history import NightHistory
 from dshap.jobs.learned import Learner
+from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import RunAbout, RunFolders, made_by, runs_in_store
 from dshap.jobs.run_record import (
@@ -32,7 +37,6 @@ from dshap.jobs.run_record import (
     last_run,
     new_run_id,
     source_types_before,
-    started_at,
     write_record,
 )
 from dshap.jobs.runner import JobResult, explain_all, locked, refuse_place
@@ -90,10 +94,18 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
     with locked(job, store, progress, command.wait_s) as (session, recorder):
-        pipeline = Pipeline(job, store, session, recorder, command)
+        pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         for run in pipeline.unfinished():
             pipeline.carry_out(run)
         return pipeline.carry_out(pipeline.tonight())
+
+
+def _with_its_model(job: Job) -> Job:
+    """The job with the model that its file holds now: one model a command, whatever replaces it."""
+    match job.model:
+        case ModelFileTable() as table:
+            return job.model_copy(update={"model": table.with_model()})
+    return job
 
 
 @dataclass(frozen=True)
@@ -116,11 +128,32 @@ class Pipeline:
         for run in runs_in_store(self.store):
             if run.is_over:
                 continue
-            if self.reads_once and self._night(run).is_read:
+            night = self._night(run)
+            if not (self.reads_once and night.is_read):
+                run.drop()
+            elif night.has_cubes or night.is_of_job(self._job_digest):
                 self.progress.say(f"run {run.run_id} was not over: it is finished from its rows")
                 yield run
             else:
-                run.drop()
+                self.progress.say(
+                    f"run {run.run_id} was not over, and [source], [model] or [[explain]] of the "
+                    "job has changed since: it is dropped"
+                )
+                self._forget(run)
+
+    @cached_property
+    def _job_digest(self) -> str:
+        """The digest of what the job explains, by what, from where: [source], [model], [[explain]]."""
+        tables = (self.job.source, self.job.model, *self.job.explain)
+        return digest_of([each.model_dump(mode="json", exclude_defaults=True) for each in tables])
+
+    def _forget(self, run: RunFolders) -> None:
+        """Remove a run of another job with its cubes; one that is read stays."""
+        for name in Folder(self.store).list():
+            place = self.store / name
+            if has_nights(place) and current_of(place) != run.run_id:
+                remove_run(place, run.run_id)
+        self._throw_away(run)
 
     def tonight(self) -> RunFolders:
         """The folders of a run that begins now."""
@@ -129,7 +162,7 @@ class Pipeline:
             currents = {each.name: current_of(self.store / each.name) for each in self.job.explain}
             known = {name: run_id for name, run_id in currents.items() if run_id is not None}
             as_of = self.command.as_of or datetime.now(UTC).date()
-            run.begin(RunAbout(run.run_id, as_of.isoformat(), known))
+            run.begin(RunAbout(run.run_id, as_of.isoformat(), known, self._job_digest))
         return run
 
     def carry_out(self, run: RunFolders) -> RecordedRun:
@@ -211,16 +244,7 @@ class Pipeline:
             known["keys"] = replace(done.changes, failed=facts.failed)
         if facts.name in done.lost:
             known["message"] = done.lost[facts.name]
-        if method := done.methods.get(facts.name):
-            age = started_at(done.run_id) - started_at(method.about.run_id)
-            known["prepared"] = {
-                "method": method.about.method,
-                "reused": method.is_reused,
-                "age": age.total_seconds(),
-                "reason": method.reason or None,
-                "learned_in": method.about.run_id,
-            }
-        return known
+        return {**known, **done.facts.get(facts.name, {})}
 
     def _loaded(
         self, table: SinkTable, done: NightResult, checks: tuple[CheckResult, ...]
@@ -287,7 +311,7 @@ class Pipeline:
         cubes of runs beyond `keep_runs`."""
         if self.job.is_incremental and read_job(self.store) is not None:
             mark_finished(self.store, [])
-        if any(each.status == "error" for each in facts.sinks):
+        if any(each.status in ("error", "skipped") for each in facts.sinks):
             return
         keep = self.job.job.keep_runs
         if not self.job.is_incremental:

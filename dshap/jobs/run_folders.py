@@ -32,6 +32,8 @@ class RunAbout:
     """The date that {as_of} of a query stands for, as in 2026-11-27."""
     previous: Mapping[str, str] = field(default_factory=dict)
     """explanation -> the run whose cube was read when this run began; only those that had one."""
+    job: str = ""
+    """The digest of [source], [model] and [[explain]] as the job had them; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,26 @@ def runs_in_store(store: Path) -> list[RunFolders]:
 
 
 def made_by(store: Path, explain: str, run_id: str) -> str:
-    """The run that made a cube which later runs do not replace: this one, unless one is recorded."""
+    """The run that made what stands in a cube that all runs share: this one, unless one is recorded."""
     room = Folder(store / RUNS)
-    name = f"{explain}.made"
-    room.put_new(name, run_id.encode())
-    return (room.get(name) or b"").decode()
+    name = _maker_file(explain)
+    known = room.get(name) or b""
+    if not known:
+        known = run_id.encode()
+        room.replace(name, known)
+    return known.decode()
+
+
+def forget_maker(store: Path, explain: str) -> None:
+    """Let the next run that asks be the one that made a cube, before blocks are added to it.
+
+    Sinks that have loaded the cube as it was then load it again.
+    """
+    room = Folder(store / RUNS)
+    name = _maker_file(explain)
+    if room.has_file(name):
+        room.replace(name, b"")
+
+
+def _maker_file(explain: str) -> str:
+    return f"{explain}.made"

@@ -37,14 +37,14 @@ from dshap.engine import (
 )
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
-from dshap.jobs.models import ModelFileTable, given_model
+from dshap.jobs.models import ModelFileTable, given_model, sha256_of_given
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
+from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.models import FitReport, KernelModel
-from dshap.models.adapters.model_files import sha256_of
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
 from dshap.run.difference import refuse_difference
@@ -449,6 +449,7 @@ class JobRun:
                 f"explanation {name}: {explanation.plan.n_rows:,} rows, "
                 f"{explanation.plan.n_coalitions:,} coalitions"
             )
+            forget_maker(self.store, name)
             is_new = read_run(explanation.path) is None
             with self.progress.explanation(name, explanation.plan.data_rows, learns, is_new):
                 ended = explanation.run(self.session)
@@ -509,7 +510,7 @@ def _described(model: Any) -> dict[str, Any]:
     }
     match model:
         case ModelFileTable():
-            return {**described, "path": "", "sha256": sha256_of(model.path)}
+            return {**described, "path": "", "sha256": sha256_of_given(model)}
     return described
 
 

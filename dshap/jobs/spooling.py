@@ -34,7 +34,7 @@ def spool_job(
     job: Job,
     folder: Path,
     as_of: date,
-    previous: Snapshot | None,
+    previous: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> Snapshot:
     """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
@@ -48,8 +48,8 @@ def spool_job(
         A folder that does not exist; it is removed again where anything goes wrong.
     as_of : date
         The day that stands for {as_of} in a query.
-    previous : Snapshot, optional
-        The snapshot of the run before, which the contract compares columns and types with.
+    previous : mapping, optional
+        Column -> type in the run before, which the contract compares those of this run with.
     say : function
         Takes a line for people, such as a warning.
 
@@ -61,10 +61,7 @@ def spool_job(
         A source that is older than its freshness allows.
     """
     source = job.source
-    if previous is None:
-        rules = _rules(job, None)
-    else:
-        rules = _rules(job, previous.schema)
+    rules = _rules(job, previous)
     match source:
         case SqlTable():
             return spool_database(source.database(), source.rows(), folder, as_of, rules, say)

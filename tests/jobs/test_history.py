@@ -80,6 +80,31 @@ def test_another_method_and_a_forgotten_run_are_not_known(tmp_path):
     assert again.previous == "" and again.n_carried == 0
 
 
+def test_a_later_decision_replaces_an_earlier_one(tmp_path):
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    second = night(tmp_path, "20261102T000000Z", {1: 1, 2: 2}, first)
+    assert second.method == "m" and second.n_carried == 2 and second.facts == {}
+    second.write("other", None, np.zeros(0, np.int8), {"model": {"kind": "xgboost"}})
+    again = NightHistory(second.folders, EXPLAIN)
+    for history in (second, again):
+        assert history.method == "other" and history.previous == "" and history.n_carried == 0
+        assert history.facts == {"model": {"kind": "xgboost"}}
+    assert again.computed_by(0, 2).tolist() == [second.run_id] * 2
+
+
+def test_a_history_of_another_key_is_not_known(tmp_path):
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    folders = RunFolders(tmp_path, "20261102T000000Z")
+    texts = RowDigests({"id": np.array(["1", "2"], np.dtypes.StringDType())}, first.rows.digests)
+    texts.write(folders.keys / ROWS)
+    history = NightHistory(folders, EXPLAIN)
+    history.write("m", None, np.zeros(0, np.int8))
+    assert not history.has_key_of(first) and history.has_key_of(history)
+    assert history.changed_since(first.run_id, "m") is None
+    assert history.deleted_since(first.run_id, "m") is None
+    assert counts_between(history.rows, first.rows) == KeyCounts(2, 0, 0, 0)
+
+
 def test_skipped_rows_are_carried(tmp_path):
     first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2, 3: 3}, None)
     folders = RunFolders(tmp_path, "20261102T000000Z")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+import sys
 
 import duckdb
 import numpy as np
@@ -13,13 +15,16 @@ import xarray as xr
 import xgboost
 
 import dshap
-from dshap.core.errors import InputError, StoreMismatchError
-from dshap.cube import current_of
+from dshap.core.errors import EmptyTableError, InputError, StoreMismatchError
+from dshap.cube import current_of, read_run
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, job_summary, parse_job, run_recorded
+from dshap.jobs.history import NightHistory
 from dshap.jobs.run_folders import runs_in_store
-from dshap.jobs.run_record import exit_status
+from dshap.jobs.run_record import exit_status, read_records
+from dshap.jobs.runner import JobRun
 from dshap.jobs.runs import closing_lines, runs_summary
+from dshap.models.adapters.model_files import sha256_of
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.processes import forked
@@ -201,13 +206,24 @@ def test_only_changed_rows_reach_the_model(shop, monkeypatch):
     shop.check()
 
 
-@pytest.mark.slow
-def test_another_model_explains_all_rows_anew(shop):
-    shop.night()
+def deploy_another(shop):
+    """Replace the model in the job's file."""
     table = rows_of(300, seed=8)
     other = xgboost.XGBRegressor(n_estimators=5, max_depth=2, seed=0)
     other.fit(table[FEATURES], predictions_of(table))
     other.save_model(shop.model)
+
+
+def models_in_records(shop):
+    """The SHA-256 of the model that each record names."""
+    records = read_records(shop.folder / "store")
+    return [each.explanation("reasons")["adapter_response"]["model"]["sha256"] for each in records]
+
+
+@pytest.mark.slow
+def test_another_model_explains_all_rows_anew(shop):
+    shop.night()
+    deploy_another(shop)
     second = shop.night()
     assert second.facts.has_work
     assert not second.facts.explanations[0].prepared["reused"]
@@ -258,9 +274,9 @@ def test_old_runs_go(shop):
     shop.check()
 
 
-def loaded(shop, table="reasons"):
+def loaded(shop, table="reasons", database="shop"):
     """Lines of the sink's table: key -> (status, run)."""
-    with duckdb.connect(str(shop.folder / "shop.duckdb"), read_only=True) as connection:
+    with duckdb.connect(str(shop.folder / f"{database}.duckdb"), read_only=True) as connection:
         lines = connection.execute(f"select id, status, _dshap_run_id from {table}").fetchall()
     assert len(lines) == len({key for key, *_ in lines})
     return {key: (status, run) for key, status, run in lines}
@@ -303,6 +319,45 @@ def test_a_check_that_blocks_the_sinks(shop):
     assert tables == ["customers"]
     assert exit_status(shop.night(sink=sink).facts) == 0
     assert len(loaded(shop)) == 150
+
+
+@pytest.mark.slow
+def test_old_runs_stay_while_a_sink_is_not_loaded(shop):
+    """A sink that a check keeps waiting still learns what changed since its last load."""
+    sink = [sink_of(shop)]
+    job = {**shop.tables()["job"], "keep_runs": 1}
+    shop.night(sink=sink, job=job)
+    first = current_of(shop.folder / "store" / "reasons")
+    for night in range(2):
+        shop.table.loc[night, "a"] = 9.0
+        shop.put()
+        blocking = [{"kind": "row_count", "error": 1000, "blocks_sinks": True}]
+        waiting = shop.night(sink=sink, job=job, check=blocking)
+        assert waiting.facts.sinks[0].status == "skipped"
+    done = shop.night(sink=sink, job=job)
+    assert done.facts.sinks[0].details["since"] == first and done.facts.sinks[0].rows == 2
+    assert len(os.listdir(shop.folder / "store" / "keys")) == 1
+
+
+def test_a_change_of_columns_is_taken_once_on_a_night_without_work(shop):
+    shop.night()
+    shop.table["note"] = "new"
+    shop.put()
+    with pytest.raises(InputError, match="contract: other columns"):
+        shop.night()
+    source = {**shop.tables()["source"], "contract": {"columns": "evolve"}}
+    assert not shop.night(source=source).facts.has_work
+    assert not shop.night().facts.has_work
+
+
+def test_a_table_without_rows_is_refused_by_its_name(shop):
+    """The night before stays."""
+    shop.night()
+    shop.table = shop.table.iloc[:0]
+    shop.put()
+    with pytest.raises(EmptyTableError, match=r"empty table: .*shop.duckdb.*, table customers; "):
+        shop.night()
+    assert len(shop.cube["id"]) == 150 and len(runs_in_store(shop.folder / "store")) == 1
 
 
 def test_a_stale_source_does_nothing(shop):
@@ -448,6 +503,156 @@ def test_rows_that_failed_are_tried_again(shop, tmp_path, monkeypatch):
     cube = shop.cube
     failed = cube["id"].to_numpy()[cube["status"].to_numpy() == 3]
     assert failed.tolist() == [4]
+
+
+@pytest.fixture
+def moody(shop, monkeypatch):
+    """A model that fails for row 7 as long as its `is_down` says so."""
+    shop.table["d"] = shop.table["id"].astype(float)
+    shop.put()
+    (shop.folder / "my_moody_model.py").write_text(
+        "is_down = True\n"
+        "def predict(rows):\n"
+        "    if is_down and (rows[:, 3] == 7).any():\n"
+        "        raise RuntimeError('service down')\n"
+        "    return rows[:, 0] * rows[:, 2] + rows[:, 3]\n"
+    )
+    monkeypatch.syspath_prepend(str(shop.folder))
+    yield importlib.import_module("my_moody_model")
+    sys.modules.pop("my_moody_model")
+
+
+@pytest.mark.slow
+def test_rows_that_are_tried_again_reach_the_sink_of_one_cube(shop, moody, monkeypatch):
+    """Without [incremental] one cube stays: what a later run adds to it is loaded all the same, by
+    the run after where that one was killed."""
+    changed = {
+        "model": {"kind": "import", "function": "my_moody_model:predict"},
+        "explain": [{"name": "reasons", "value": "marginal", "background": 10}],
+        "incremental": {"strategy": "none"},
+        "sink": [sink_of(shop)],
+    }
+    assert exit_status(shop.night(**changed).facts) == 5
+    assert loaded(shop, database="sink")[7][0] == "failed"
+    moody.is_down = False
+    killed_at(monkeypatch, "dshap.jobs.pipeline.load_sink", shop, **changed)
+    assert exit_status(shop.night(**changed).facts) == 0
+    assert {status for status, _ in loaded(shop, database="sink").values()} == {"ok"}
+    assert not shop.night(**changed).facts.has_work
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_model_is_deployed_after_a_night_was_killed(shop, monkeypatch, is_whole):
+    """A cube that was whole is loaded as it is; else that night is explained by the new model."""
+    shop.night(sink=[sink_of(shop)])
+    before = sha256_of(shop.model)
+    shop.table.loc[:5, "a"] = 7.0
+    shop.put()
+    place = "dshap.jobs.nights.Night._explained"
+    if is_whole:
+        place = "dshap.jobs.pipeline.load_sink"
+    killed_at(monkeypatch, place, shop, sink=[sink_of(shop)])
+    deploy_another(shop)
+    shop.table.loc[6:9, "a"] = 7.0
+    shop.put()
+    last = shop.night(sink=[sink_of(shop)])
+    shop.check()
+    now = sha256_of(shop.model)
+    assert models_in_records(shop) == [before, before if is_whole else now, now]
+    for run in runs_in_store(shop.folder / "store"):
+        history = NightHistory(run, "reasons")
+        assert run.is_over
+        assert history.method == read_run(shop.folder / "store/reasons" / run.run_id)["method"]
+    assert last.facts.sinks[0].status == "success"
+    assert {status for status, _ in loaded(shop, database="sink").values()} == {"ok"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_job_is_edited_after_a_night_was_killed(shop, monkeypatch, is_whole):
+    """Its rows lack the column that the job takes now: unless its cube is whole and read, the night
+    is dropped, and said to be."""
+    (shop.folder / "my_wide_model.py").write_text(
+        "def predict(rows):\n    return rows[:, 0] * rows[:, -1]\n"
+    )
+    monkeypatch.syspath_prepend(str(shop.folder))
+    said = []
+    monkeypatch.setattr(SilentProgress, "say", lambda self, line: said.append(line))
+    source = {**shop.tables()["source"], "features": ["a", "c"]}
+    changed = {
+        "model": {"kind": "import", "function": "my_wide_model:predict"},
+        "explain": [{"name": "reasons", "value": "marginal", "background": 10}],
+    }
+    place = "dshap.jobs.nights.set_current"
+    if is_whole:
+        place = "dshap.jobs.pipeline.judge"
+    killed_at(monkeypatch, place, shop, source=source, **changed)
+    (killed,) = runs_in_store(shop.folder / "store")
+    shop.night(source={**source, "features": ["a", "c", "d"]}, **changed)
+    *earlier, run = runs_in_store(shop.folder / "store")
+    ids = [each.run_id for each in (*earlier, run)]
+    assert (killed.run_id in ids) == is_whole and all(each.is_over for each in earlier)
+    is_said = any(f"run {killed.run_id} was not over, and [source]" in line for line in said)
+    assert is_said != is_whole
+    assert shop.cube["feature"].to_numpy().tolist() == ["a", "c", "d"]
+    assert sorted(os.listdir(shop.folder / "store/reasons")) == [*ids, "current"]
+
+
+@pytest.mark.slow
+def test_another_treatment_of_nan_and_another_key_explain_all_rows(shop):
+    """On nights on which no row changed: the method is the same, and the record says why."""
+    shop.table["branch"] = shop.table["id"] % 3
+    shop.put()
+    source = shop.tables()["source"]
+    shop.night(source={**source, "missing": "skip"})
+    assert (shop.cube["status"] == 2).any()
+    for changed, word in (({}, "missing"), ({"key": ["id", "branch"]}, "key")):
+        night = shop.night(source={**source, **changed})
+        told = night.facts.explanations[0].prepared
+        assert f"[source] {word}: not as in run" in told["reason"]
+        shop.check()
+        assert not shop.night(source={**source, **changed}).facts.has_work
+
+
+@pytest.mark.slow
+def test_a_model_that_is_replaced_meanwhile_explains_no_row(shop, monkeypatch):
+    before = sha256_of(shop.model)
+    value = dshap.values.Trees(_booster(shop.model))
+    plain = JobRun.census
+
+    def census(self):
+        deploy_another(shop)
+        return plain(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JobRun, "census", census)
+        shop.night()
+    shop.check(value)
+    shop.night()
+    shop.check()
+    assert models_in_records(shop) == [before, sha256_of(shop.model)] and before != sha256_of(
+        shop.model
+    )
+
+
+def sink_of(shop):
+    return {"uri": f"duckdb:///{shop.folder}/sink.duckdb", "table": "reasons"}
+
+
+def killed_at(monkeypatch, place, shop, **changed):
+    """Carry out a night that ends, with all that it has done, where it would call a function."""
+
+    def killed(*arguments, **options):
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(place, killed)
+        shop.night(**changed)
+
+
+class Killed(BaseException):
+    """The end of a process, which nothing handles."""
 
 
 @pytest.mark.slow

@@ -39,6 +39,13 @@ def test_what_a_run_is_about_stays(tmp_path):
     assert RunFolders(tmp_path, "20261128T000000Z").about is None
 
 
+def test_an_older_run_does_not_say_of_which_job_it_is(tmp_path):
+    run = RunFolders(tmp_path, "20261127T000000Z")
+    run.record.mkdir(parents=True)
+    (run.record / "run.json").write_text('{"run_id": "20261127T000000Z", "as_of": "2026-11-27"}')
+    assert run.about.job == "" and run.about.previous == {}
+
+
 def test_a_run_is_over_with_its_results(tmp_path):
     run = begun(tmp_path)
     assert not run.is_over
