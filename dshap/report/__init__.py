@@ -9,6 +9,7 @@ from dshap.report.attributions import (
     rankings,
     require_matplotlib,
 )
+from dshap.report.bars import bar
 from dshap.report.densities import beeswarm
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
@@ -21,6 +22,7 @@ __all__ = [
     "Summary",
     "accuracy",
     "accuracy_lines",
+    "bar",
     "beeswarm",
     "breakdown",
     "breakdown_lines",

@@ -37,6 +37,10 @@ LARGEST = 2**16
 """The pixels per inch of a picture, and the side in pixels from which matplotlib refuses it."""
 AS_WRITTEN: dict[str, Any] = {"parse_math": False, "usetex": False}
 """Properties of a matplotlib text that is no formula, even if it holds dollar signs."""
+INTERVAL = 1.96
+"""Standard errors on each side of a mean in an interval that covers 95 %."""
+LABELS = "#777777"
+"""The colour of numbers beside bars, legible on white and on black."""
 COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")
 
 
@@ -228,17 +232,32 @@ def ranking_picture(
 
 
 def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
-    """Draw bars with their numbers: the largest feature, and the first explanation, on top."""
+    """Draw bars with their numbers: the largest feature, and the first explanation, on top.
+
+    Lines are the 95 % intervals of the means, where coalitions were sampled.
+    """
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
     decimals = decimals_of(values)
+    errors = [
+        [
+            INTERVAL * np.nan_to_num(ranking.magnitude_error.get(feature, 0.0))
+            for feature in features
+        ]
+        for ranking in given
+    ]
     drawn = []
     for index, ranking in enumerate(given):
         offset = height * (index - (len(given) - 1) / 2)
         lengths = [ranking.magnitude.get(feature, 0.0) for feature in features]
         colour = COLOURS[index % len(COLOURS)]
         bars = axes.barh(
-            [y + offset for y in range(len(features))], lengths, height * 0.92, color=colour
+            [y + offset for y in range(len(features))],
+            lengths,
+            height * 0.92,
+            color=colour,
+            xerr=errors[index],
+            error_kw={"ecolor": LABELS, "elinewidth": 1.0},
         )
         drawn.append(bars)
         axes.bar_label(
@@ -246,11 +265,11 @@ def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> N
             [number(length, decimals) for length in lengths],
             padding=3,
             fontsize=7.5,
-            color="#444444",
+            color=LABELS,
         )
     axes.set_yticks(range(len(features)), [label(feature) for feature in features], **AS_WRITTEN)
     axes.set_ylim(len(features) - 0.5, -0.5)
-    axes.set_xlim(0, 1.09 * max(values, default=0.0) or 1.0)
+    axes.set_xlim(0, 1.09 * max(np.add(values, np.ravel(errors)), default=0.0) or 1.0)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.xaxis.grid(True, color="#dddddd", linewidth=0.7)

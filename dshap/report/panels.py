@@ -126,18 +126,18 @@ def zero_line(axes: Any) -> None:
 def name_rows(axes: Any, names: Any, n_others: int = 0) -> None:
     """Name horizontal rows from the top, 0, down; a last line counts features left out."""
     axes.set_yticks(range(len(names)), [label(name, 32) for name in names], **AS_WRITTEN)
-    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_ylim(len(names) - 0.4 + 0.6 * (n_others > 0), -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     if n_others:
         axes.annotate(
             f"+ {n_others:,} others",
-            (0, 0),
-            (-5, -4),
-            xycoords="axes fraction",
+            (0, len(names) - 0.1),
+            (-5, 0),
+            xycoords=axes.get_yaxis_transform(),
             textcoords="offset points",
             ha="right",
-            va="top",
+            va="center",
             fontsize="small",
             color=GREY,
         )
