@@ -124,3 +124,53 @@ def same_rows(cube: xr.Dataset, arrays: CubeArrays) -> bool:
         )
         for rows in row_slices(cube)
     )
+
+
+def row_position(cube: xr.Dataset, key: Any) -> int:
+    """The position of the row with this key, or the position itself in a cube without keys.
+
+    Raises
+    ------
+    InputError
+        There is none; the message names the keys before and after it in their order.
+    """
+    given = np.atleast_1d(np.array(key, object))
+    names = [str(name) for name in cube.coords if cube[name].dims == ("instance",)]
+    order = str(cube["attribution"].encoding.get("coordinates", "")).split()
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    if len(given) != (len(names) or 1):
+        raise InputError(
+            f"key {key}: the cube has {len(names)} key columns ({', '.join(names)}), give a value "
+            "for each"
+        )
+    if not names:
+        n_rows = cube.sizes["instance"]
+        if given[0] not in range(n_rows):
+            raise InputError(
+                f"key {key}: the cube has no key, give a position from 0 to {n_rows - 1}"
+            )
+        return int(given[0])
+    before: list[Any] = []
+    after: list[Any] = []
+    for rows in row_slices(cube):
+        values = [cube[name].isel(instance=rows).values for name in names]
+        wanted = [_as_key(each, array, key) for each, array in zip(given, values, strict=True)]
+        is_it = np.logical_and.reduce([a == b for a, b in zip(values, wanted, strict=True)])
+        if is_it.any():
+            return int(rows.start + is_it.argmax())
+        ordered = np.unique(values[0])
+        place = np.searchsorted(ordered, wanted[0])
+        before += [*ordered[:place][-1:]]
+        after += [*ordered[place:][:1]]
+    near = " and ".join(map(str, [*sorted(before)[-1:], *sorted(after)[:1]]))
+    raise InputError(f"no row has the key {key} ({', '.join(names)}): near it are {near}")
+
+
+def _as_key(value: Any, array: np.ndarray, key: Any) -> Any:
+    """A part of a key in the type of its column."""
+    try:
+        return np.array(value).astype(array.dtype)[()]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"key {key}: {value!r} is no {array.dtype}, as the key column is"
+        ) from None

@@ -13,6 +13,7 @@ from dshap.report.bars import bar
 from dshap.report.densities import beeswarm
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
+from dshap.report.single_rows import waterfall
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "sentence",
     "sentence_picture",
     "stage_table",
+    "waterfall",
 ]

@@ -380,7 +380,7 @@ def _status_of(parts: Sequence[RowExplanation], name: str) -> str:
 def _parts(name: str, path: Path, position: int) -> list[RowExplanation]:
     row = open_cube(path).isel(instance=position).load()
     outputs = [str(output) for output in row["output"].values]
-    features = _features(row)
+    features = row_features(row)
     return [
         RowExplanation(
             name if len(outputs) == 1 else f"{name}, {output}",
@@ -395,7 +395,7 @@ def _parts(name: str, path: Path, position: int) -> list[RowExplanation]:
     ]
 
 
-def _features(row: Any) -> list[str]:
+def row_features(row: Any) -> list[str]:
     """Names of the players of one row; for a text its tokens, each after its position."""
     names = [str(feature) for feature in row["feature"].values]
     if not {"length", "token"} <= set(row.data_vars):
@@ -420,7 +420,7 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
     ]
     decimals = decimals_of(numbers)
     width = max(len("base value"), *(len(label(name)) for name in features))
-    shown = {name: _shown(row.values[name]) for name in features if name in row.values}
+    shown = {name: shown_value(row.values[name]) for name in features if name in row.values}
     value_width = max([2, *(len(text) + 2 for text in shown.values())])
     labels = [label(part.label) for part in row.parts]
     column = max(14, *(len(each) + 2 for each in labels))
@@ -460,7 +460,8 @@ def _states(row: Breakdown) -> str:
     return ""
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A value of a column as text, numbers with four digits."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return label(value)
