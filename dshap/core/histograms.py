@@ -7,6 +7,7 @@ nights or explanations add up.  Only bins that hold something are kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,20 @@ def _compact(codes: CodeArray) -> tuple[CodeArray, CodeArray]:
     is_there = np.bincount(codes + SIGN_BINS, minlength=2 * SIGN_BINS) > 0
     places = np.cumsum(is_there) - 1
     return np.flatnonzero(is_there) - SIGN_BINS, places[codes + SIGN_BINS]
+
+
+def histogram_quantiles(histogram: Moments, shares: Sequence[float]) -> FloatArray:
+    """(v, q): quantiles of the attributions in each value bin, right to within their bin.
+
+    NaN where a value bin is empty.
+    """
+    lower, upper = bin_ends(histogram["codes"])
+    counts = histogram["counts"]
+    upto = np.cumsum(counts, axis=0)
+    found = np.full((upto.shape[1], len(shares)), np.nan)
+    for place in np.flatnonzero(upto[-1]):
+        wanted = np.asarray(shares) * upto[-1, place]
+        bins = np.searchsorted(upto[:, place], wanted)
+        inside = 1.0 - (upto[bins, place] - wanted) / np.maximum(counts[bins, place], 1)
+        found[place] = lower[bins] + np.clip(inside, 0, 1) * (upper[bins] - lower[bins])
+    return found

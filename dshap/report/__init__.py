@@ -11,6 +11,7 @@ from dshap.report.attributions import (
 )
 from dshap.report.bars import bar
 from dshap.report.densities import beeswarm
+from dshap.report.dependence import dependence
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.single_rows import waterfall
@@ -28,6 +29,7 @@ __all__ = [
     "breakdown",
     "breakdown_lines",
     "damage_summary",
+    "dependence",
     "heat_map",
     "heat_picture",
     "importance_summary",

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_member, shape_of
-from dshap.core.errors import InputError, shown
-from dshap.core.histograms import category_bins, number_bins, value_bins
+from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.histograms import MAX_VALUE_BINS, category_bins, number_bins, value_bins
 from dshap.core.records import FloatArray, Record
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.datasets import origin_of, row_slices, same_rows
@@ -98,6 +98,18 @@ def _given(cube: Any, rows: Any) -> Columns:
     return {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)}
 
 
+def require_column(columns: Columns, name: str) -> None:
+    """Raise an `InputError` where there is no such column; it says where columns come from."""
+    if name in columns:
+        return
+    if columns:
+        raise InputError(unknown_name("column", name, columns))
+    raise InputError(
+        f"the cube has no values of the column {name!r}: give rows=, or keep them with "
+        "explain(..., keep_rows=True) or [run] keep_rows = true"
+    )
+
+
 def has_order(values: NDArray[Any]) -> bool:
     """Whether values are numbers, flags or times; others are categories."""
     if values.dtype.kind == "O":
@@ -132,12 +144,19 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     return texts
 
 
-def bins_of_column(cube: Any, read: Callable[[slice], NDArray[Any]]) -> Record:
+def bins_of_column(
+    cube: Any, read: Callable[[slice], NDArray[Any]], n_bins: int = MAX_VALUE_BINS
+) -> Record:
     """Bins of a column, learned from rows that are taken evenly from all of the cube's."""
-    sample = np.concatenate([read(rows) for rows in sampled_slices(cube)])
+    sample = sample_of_column(cube, read)
     if has_order(sample):
-        return number_bins(as_numbers(sample))
-    return category_bins(as_texts(sample))
+        return number_bins(as_numbers(sample), n_bins)
+    return category_bins(as_texts(sample), n_bins)
+
+
+def sample_of_column(cube: Any, read: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
+    """Values of a column in rows that are taken evenly from all of the cube's."""
+    return np.concatenate([read(rows) for rows in sampled_slices(cube)])
 
 
 def binned(bins: Record, values: NDArray[Any]) -> NDArray[np.int64]:

@@ -96,7 +96,7 @@ def beeswarm(
     else:
         found = histograms(cube, place, positions, columns, bins)
         _draw_swarms(axes, [found[name] for name in shown], [bins.get(name) for name in shown])
-    zero_line(axes)
+    zero_line(axes.axvline)
     name_rows(axes, shown, len(ranked) - len(shown))
     axes.set_xlabel(attribution_words("attribution", cube, place, n_rows), **AS_WRITTEN)
     if any("edges" in each.arrays for each in bins.values()):
@@ -164,7 +164,7 @@ def shades(rows: FloatArray, places: FloatArray, missing: FloatArray) -> FloatAr
     )
 
 
-def _limits(found: list[Moments]) -> tuple[float, float]:
+def limits(found: list[Moments]) -> tuple[float, float]:
     """The ends of an axis that holds all attributions, and 0."""
     ends = [bin_ends(each["codes"]) for each in found if len(each["codes"])]
     lower = min((float(low[0]) for low, _ in ends), default=0.0)
@@ -175,7 +175,7 @@ def _limits(found: list[Moments]) -> tuple[float, float]:
 
 def _draw_swarms(axes: Any, found: list[Moments], bins: list[Record | None]) -> None:
     """Draw a density in each row, from the top down."""
-    low, high = _limits(found)
+    low, high = limits(found)
     grid = np.linspace(low, high, GRID + 1)
     middle = (grid[1:] + grid[:-1]) / 2
     axes.set_xlim(low, high)

@@ -55,6 +55,13 @@ def by_place(places: FloatArray) -> dict[str, Any]:
     return {"c": places, "cmap": colour_map(), "vmin": 0.0, "vmax": 1.0, "plotnonfinite": True}
 
 
+def text_colour() -> Any:
+    """The colour of texts, dark or light as the user's style has it."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"]
+
+
 def output_of(cube: Any, output: str | int | None) -> int:
     """The position of the output that a picture shows, by its name or position.
 
@@ -118,9 +125,9 @@ def attribution_words(text: str, cube: Any, output: int, n_rows: int = 0) -> str
     return "".join(said)
 
 
-def zero_line(axes: Any) -> None:
-    """Draw a grey line at 0 behind everything."""
-    axes.axvline(0.0, color=GREY, linewidth=1.0, alpha=0.8, zorder=0)
+def zero_line(draw: Any) -> None:
+    """Draw a grey line at 0, by `axvline` or `axhline` of axes, behind everything."""
+    draw(0.0, color=GREY, linewidth=1.0, alpha=0.8, zorder=0)
 
 
 def name_rows(axes: Any, names: Any, n_others: int = 0) -> None:

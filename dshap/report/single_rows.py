@@ -60,10 +60,8 @@ def waterfall(
         raise InputError(f"row {key} has no attribution: it was skipped, failed, or is pending")
     columns = columns_of(cube, rows)
     where = slice(position, position + 1)
-    words = [
-        f"{label(name, 24)} = {shown_value(columns[name](where)[0])}" if name in columns else name
-        for name in names
-    ]
+    values = {name: f" = {shown_value(columns[name](where)[0])}" for name in columns}
+    words = [label(name, 24) + values.get(name, "") for name in names]
     steps, sizes = _steps(words, phi)
     base = float(row["base_value"].values)
     axes = new_axes(ax, 8.0, 1.5 + 0.36 * len(steps))

@@ -13,6 +13,7 @@ from dshap.core.histograms import (
     bin_ends,
     category_bins,
     histogram_of,
+    histogram_quantiles,
     number_bins,
     number_of_bins,
     value_bins,
@@ -81,3 +82,12 @@ def test_histograms_of_any_parts_add_up_to_that_of_all():
     good = ~np.isnan(phi)
     expected = [np.abs(phi[good & (bins == place)]).sum() for place in range(7)]
     np.testing.assert_allclose(whole["magnitudes"], expected, rtol=1e-12)
+
+
+def test_quantiles_are_right_to_within_their_bin():
+    phi = np.random.default_rng(4).normal(size=20_000)
+    bins = (phi > 0).astype(int)
+    found = histogram_quantiles(histogram_of(phi, bins, 3), [0.25, 0.5])
+    expected = [np.quantile(phi[bins == place], [0.25, 0.5]) for place in (0, 1)]
+    np.testing.assert_allclose(found[:2], expected, rtol=0.125)
+    assert np.isnan(found[2]).all()
