@@ -7,7 +7,7 @@ from typing import Any
 
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
-from dshap.cube import as_cube, global_means
+from dshap.cube.datasets import as_cube, global_means
 from dshap.report.attributions import AS_WRITTEN, draw_bars, features_of, output_ranking
 from dshap.report.panels import (
     MAX_SHOWN,

@@ -18,7 +18,7 @@ from dshap.core.histograms import (
 )
 from dshap.core.printing import label
 from dshap.core.records import FloatArray, Moments, Record, TreeSum
-from dshap.cube import as_cube, attribution_of, row_slices
+from dshap.cube.datasets import as_cube, attribution_of, row_slices
 from dshap.report.attributions import AS_WRITTEN
 from dshap.report.columns import (
     Columns,

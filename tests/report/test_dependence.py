@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.cube import row_slices
+from dshap.cube.datasets import row_slices
 from dshap.report import dependence
 from dshap.report.columns import columns_of
 from dshap.report.dependence import strongest_partner
