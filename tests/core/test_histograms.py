@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dshap.core.histograms import (
@@ -28,6 +28,7 @@ def test_a_bin_is_sign_exponent_and_eighth():
     assert codes[4] == -1 - codes[0]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine too
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_every_value_lies_between_the_ends_of_its_bin_and_bins_rise(values):
     values = np.sort(np.array([*values, *EDGES]))
