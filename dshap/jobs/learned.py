@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
@@ -31,6 +32,7 @@ from dshap.jobs.table import JobRows
 from dshap.run.fixed import fixed_method
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
+from dshap.tables.snapshot import Snapshot
 
 ROOM = "prepared"
 
@@ -185,13 +187,20 @@ class Learner:
         return work, model
 
     def _keep_rows(self) -> str:
-        """Keep tonight's rows to learn from; gives the run's id."""
+        """Keep tonight's rows to learn from; gives the run's id.
+
+        What a killed process left of them, while it removed or kept them, is replaced.
+        """
         kept = self.room / "rows" / self.run.run_id
-        if not kept.exists():
+        if Snapshot.read(kept) is None:
             private = kept.with_name(f".{kept.name}")
-            shutil.rmtree(private, ignore_errors=True)
+            for folder in (private, kept):
+                shutil.rmtree(folder, ignore_errors=True)
+            make_folder(kept.parent)
             shutil.copytree(self.run.parts, private, copy_function=_link)
+            sync_tree(private)
             private.rename(kept)
+            sync([kept.parent])
         return self.run.run_id
 
 

@@ -25,6 +25,7 @@ from dshap.jobs.run_record import exit_status, read_records
 from dshap.jobs.runner import JobRun
 from dshap.jobs.runs import closing_lines, runs_summary
 from dshap.models.adapters.model_files import sha256_of
+from dshap.tables.snapshot import Snapshot
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.processes import forked
@@ -183,6 +184,29 @@ def test_a_history_that_a_power_cut_emptied_counts_as_none(shop, name):
     shop.table.loc[shop.table["id"] == 9, "c"] = 0.25
     shop.put()
     assert counts(shop.night()) == (0, 1, 149, 0)
+
+
+@pytest.mark.slow
+def test_rows_to_learn_from_that_a_kill_left_in_part_are_kept_anew(shop, monkeypatch):
+    """A first night is killed while it throws away what it learned; its rows are still whole."""
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dshap.jobs.nights.plan_of", stopped)  # once all is learned
+        with pytest.raises(KeyboardInterrupt):
+            shop.night()
+    store = shop.folder / "store"
+    (run,) = runs_in_store(store)
+    kept = store / "prepared" / "rows" / run.run_id
+    assert Snapshot.read(kept) == Snapshot.read(run.parts)
+    (store / "prepared" / "reasons.json").unlink()
+    for part in kept.glob("*.parquet"):
+        part.unlink()
+    shop.night()
+    assert Snapshot.read(kept).n_rows == 150 and runs_in_store(store)[0].is_over
+    shop.check()
 
 
 @pytest.mark.slow
