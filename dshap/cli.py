@@ -530,11 +530,12 @@ def show(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
     """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
 
+    Of a job the records of its runs, and the rows and keys that they kept, are checked too.
     Each damaged item is named, and the exit status is 7.  It is 11 where the store lacks what it
     would be checked against.
     """
-    from dshap.cube import named_cubes, repair_store, store_parts, verify_store
-    from dshap.jobs import refuse_damage, repair_with_job
+    from dshap.cube import named_cubes, store_parts
+    from dshap.jobs import refuse_damage, repair_job_store, repair_with_job, verify_job_store
     from dshap.report import damage_summary
 
     if job_file is not None and not repair:
@@ -545,9 +546,9 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     if not repair:
         mended = None
     elif job_file is None:
-        mended = repair_store(root)
+        mended = repair_job_store(root)
     else:
         mended = repair_with_job(root, job_file, _progress(quiet))
-    found = verify_store(root)
+    found = verify_job_store(root)
     _print(*damage_summary(root, found, mended), as_json)
     refuse_damage(root, found, mended, has_job=job_file is not None)

@@ -23,6 +23,7 @@ from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import (
     CONTAINER,
     PLAN,
+    copied_files,
     has_copy,
     keep_copy,
     renew_copy,
@@ -35,6 +36,8 @@ JOB = "dshap_job"
 """The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""
 ROOMS_OF_RUNS = ("keys", "parts", "prepared", "runs")
 """The folders in the store of a job that hold no cube: see `dshap.jobs.run_folders`."""
+RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
+"""The form of the names in the folder `runs`: times in UTC."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())
 """The codecs of every chunk; the checksum makes any reader of Zarr fail on a bit that changed."""
 NAT = np.iinfo(np.int64).min
@@ -465,13 +468,39 @@ def holds_runs_alone(path: Path) -> bool:
 def lost_its_metadata(path: Path) -> bool:
     """Whether this is a job's store that lost its own metadata.
 
-    It is, if it holds whole states and cubes of dshap, and nothing else.
+    It is, if the copy of what it was created with names a job.  Where that is lost too, it is if it
+    holds whole states, or records of runs, and cubes of dshap, and nothing else.
     """
-    states = states_of(path)
-    if read_job(path) is not None or not any(states.is_whole(name) for name in states.names()):
+    if read_job(path) is not None:
         return False
-    others = set(Folder(path).list()) - {CONTAINER, "zarr.json", *ROOMS_OF_RUNS}
-    return all(read_run(path / name) is not None for name in others)
+    if has_copy(path):
+        return _names_a_job(copied_files(path).get("zarr.json", b""))
+    folder = Folder(path)
+    states = states_of(path)
+    has_runs = any(map(RUN_TIME.fullmatch, Folder(path / "runs").list()))
+    if not has_runs and not any(map(states.is_whole, states.names())):
+        return False
+    others = set(folder.list()) - {CONTAINER, "zarr.json", *ROOMS_OF_RUNS}
+    return all(_holds_cubes(path / name) for name in others)
+
+
+def _names_a_job(metadata: bytes) -> bool:
+    """Whether the metadata of a group are those of a job's store."""
+    try:
+        return JOB in json.loads(metadata)["attributes"]
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _holds_cubes(path: Path) -> bool:
+    """Whether this is a cube, or the folder of an explanation with a cube for each run."""
+    places = (path, *(path / name for name in Folder(path).list()))
+    return any(read_run(place) is not None for place in places)
+
+
+def is_job_store(path: Path) -> bool:
+    """Whether this is the store of a job, even if it lost its own metadata."""
+    return read_job(path) is not None or lost_its_metadata(path)
 
 
 def read_job(path: Path) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dshap.core.disk import sync
 from dshap.core.errors import DamagedError, InputError
-from dshap.cube.arrays import read_job, read_run
+from dshap.cube.arrays import is_job_store, read_run
 from dshap.cube.folder import Folder, private_folder
 
 CURRENT = "current"
@@ -80,10 +80,9 @@ def runs_of(folder: Path) -> list[str]:
 
 def has_nights(folder: Path) -> bool:
     """Whether this is the folder of an explanation with a cube for each run."""
-    if read_run(folder) is not None or read_job(folder) is not None:
+    if read_run(folder) is not None or is_job_store(folder):
         return False
-    is_inside = read_job(folder.parent) is not None
-    return Folder(folder).has(CURRENT) or (is_inside and bool(runs_of(folder)))
+    return Folder(folder).has(CURRENT) or (bool(runs_of(folder)) and is_job_store(folder.parent))
 
 
 def cube_at(folder: Path, run_id: str = "") -> Path:

@@ -16,7 +16,7 @@ import zarr
 
 from dshap.core.errors import LockedError, UncheckableError
 from dshap.core.records import digest_of
-from dshap.cube.arrays import read_job, read_run
+from dshap.cube.arrays import is_job_store, read_job, read_run
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, runs_of, set_current
 from dshap.cube.disk import true_path
 from dshap.cube.files import CreateOnlyFolder
@@ -81,7 +81,7 @@ def store_parts(store: Path) -> dict[str, Path]:
         return {}
     names = [] if folder.has_room("attribution") else folder.list()
     inside = [name for name in names if name != CONTAINER and read_job(store / name) is None]
-    deeper = [name for name in inside if read_job(store) is not None and not _is_part(store / name)]
+    deeper = [name for name in inside if is_job_store(store) and not _is_part(store / name)]
     paths = [store / name for name in inside]
     below = [store / name / each for name in deeper for each in Folder(store / name).list()]
     found = {path.name: path for path in (store, *paths) if _is_part(path)}

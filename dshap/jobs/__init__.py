@@ -10,6 +10,7 @@ from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report,
 from dshap.jobs.runs import closing_lines, run_content, runs_summary
 from dshap.jobs.schema import Job
 from dshap.jobs.summary import JobSummary, job_summary
+from dshap.jobs.verification import repair_job_store, verify_job_store
 
 __all__ = [
     "Command",
@@ -29,9 +30,11 @@ __all__ = [
     "plan_from_source",
     "plan_job",
     "refuse_damage",
+    "repair_job_store",
     "repair_with_job",
     "run_content",
     "run_job",
     "run_recorded",
     "runs_summary",
+    "verify_job_store",
 ]

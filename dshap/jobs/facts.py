@@ -15,6 +15,7 @@ from dshap.jobs.models import GivenModel, given_model
 from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
 from dshap.jobs.runner import ExplanationResult, JobResult
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.stages import StageUse
 from dshap.models.adapters.model_files import ModelFile
 from dshap.report import accuracy
 
@@ -42,6 +43,7 @@ def _explanation(
         keys=KeyCounts(failed=facts.failed),
         seconds=result.seconds.get(explain.name, 0.0),
         failure=ended.failure,
+        stages=_stages_of(job, explain, result),
         cost={**facts.cost, "used": {"stages": _stages(explain, result)}},
     )
 
@@ -50,6 +52,16 @@ def _stages(explain: ExplainTable, result: JobResult) -> list[dict[str, Any]]:
     """The stages of a job that one explanation took."""
     beginning = f"{explain.name}: "
     return [each.to_dict() for each in result.stages if each.name.startswith(beginning)]
+
+
+def _stages_of(job: Job, explain: ExplainTable, result: JobResult) -> tuple[StageUse, ...]:
+    """The stages of an explanation by their own names, and those that all explanations share."""
+    others = tuple(f"{each.name}: " for each in job.explain if each.name != explain.name)
+    return tuple(
+        replace(each, name=each.name.removeprefix(f"{explain.name}: "))
+        for each in result.stages
+        if not each.name.startswith(others)
+    )
 
 
 def facts_of_cube(job: Job, explain: ExplainTable, cube: Path) -> ExplanationFacts:

@@ -58,7 +58,10 @@ class NightHistory:
     @cached_property
     def _said(self) -> dict[str, Any]:
         content = Folder(self.folders.keys).get(f"{self.explain}.json")
-        found: dict[str, Any] = json.loads(content or b"{}")
+        try:
+            found: dict[str, Any] = json.loads(content or b"{}")
+        except ValueError:
+            return {}
         return found
 
     @property
@@ -142,6 +145,21 @@ class NightHistory:
     def has_key_of(self, other: NightHistory) -> bool:
         """Whether the rows of both have the same key columns, in one order, of the same kinds."""
         return _key_kinds(other.rows) == _key_kinds(self.rows)
+
+    def fault(self, n_rows: int) -> str:
+        """The first thing in it that does not agree, in words, for so many rows; empty for none."""
+        if not self.is_written:
+            return "is missing"
+        if self.damage:
+            return f"has files beside it that cannot be read ({self.damage})"
+        if len(self._run_of_row) != n_rows:
+            return f"has arrays of other than {n_rows:,} rows"
+        if n_rows and not 0 <= self._run_of_row.min() <= self._run_of_row.max() < len(self._runs):
+            return "names runs that it does not list"
+        n_carried = int((np.load(self.positions, "r") >= 0).sum())
+        if n_carried != self.n_carried:
+            return f"counts {self.n_carried:,} carried rows, and {n_carried:,} are"
+        return ""
 
     def write(
         self,

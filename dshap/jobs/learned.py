@@ -8,6 +8,7 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -99,16 +100,16 @@ class Learner:
     def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
         """The method of an explanation, for a night of so many rows."""
         about = self._about(explain)
-        reason = self._reason_to_learn(about)
+        reason = self._reason_to_learn(explain, about)
         if about is not None and not reason:
             try:
                 value = self._value(explain, about.run_id)
-                prepared = self._fixed(value, n_rows, about.method)
+                prepared = self._fixed(explain, value, n_rows, about.method)
                 return NightMethod(value, prepared, about, True, "")
             except (StoreMismatchError, InputError) as error:  # another model, option or column
                 reason = f"{error}"
         value = self._value(explain, self._keep_rows())
-        prepared = self._fixed(value, n_rows, None)
+        prepared = self._fixed(explain, value, n_rows, None)
         about = LearnedAbout(prepared.digest, self.run.run_id)
         content = json.dumps(asdict(about)).encode()
         Folder(self.room).replace(f"{explain.name}.json", content)
@@ -135,13 +136,14 @@ class Learner:
                 shutil.rmtree(rows / name, ignore_errors=True)
 
     def _about(self, explain: ExplainTable) -> LearnedAbout | None:
-        content = Folder(self.room).get(f"{explain.name}.json")
-        if content is None:
-            return None
-        return LearnedAbout(**json.loads(content))
+        return read_learned(self.room, explain.name)
 
-    def _reason_to_learn(self, about: LearnedAbout | None) -> str:
+    def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
         """Why what was learned is not used; empty where it may be."""
+        if about is None and self.run.about is not None and explain.name in self.run.about.previous:
+            reason = f"{self.room / explain.name}.json, which says what was learned, was lost"
+            self.progress.say(f"warning: {reason}: the method is learned anew")
+            return reason
         if about is None:
             return "nothing was learned before"
         every = self.job.prepare.every
@@ -150,20 +152,24 @@ class Learner:
             return f"it was learned {age.days} days before, and [prepare] every = {every}"
         return ""
 
-    def _fixed(self, value: Any, n_rows: int, method: str | None) -> Prepared:
+    def _fixed(
+        self, explain: ExplainTable, value: Any, n_rows: int, method: str | None
+    ) -> Prepared:
+        """Open a method by its digest, or learn it."""
         sha256 = ""
         if self.job.is_given:
             sha256 = sha256_of_given(self.job.model)
-        return fixed_method(
-            value,
-            self.session,
-            self.room,
-            design=self.job.design_of(len(value.players)),
-            seed=self.job.design_seed,
-            n_rows=n_rows,
-            method=method,
-            model_sha256=sha256,
-        )
+        with self.progress.stage(f"{explain.name}: method"):
+            return fixed_method(
+                value,
+                self.session,
+                self.room,
+                design=self.job.design_of(len(value.players)),
+                seed=self.job.design_seed,
+                n_rows=n_rows,
+                method=method,
+                model_sha256=sha256,
+            )
 
     def _value(self, explain: ExplainTable, run_id: str) -> Any:
         """The value function of an explanation, from the rows of a run and the model on them."""
@@ -202,6 +208,14 @@ class Learner:
             private.rename(kept)
             sync([kept.parent])
         return self.run.run_id
+
+
+def read_learned(room: Path, explain: str) -> LearnedAbout | None:
+    """The method that an explanation has; None where none was learned, or its file is damaged."""
+    content = Folder(room).get(f"{explain}.json")
+    with contextlib.suppress(ValueError, TypeError):
+        return LearnedAbout(**json.loads(content or b""))
+    return None
 
 
 def _link(source: str, target: str) -> None:

@@ -248,9 +248,9 @@ class Night:
         if run_id is None:
             return None
         found = self._history(explain, run_id)
-        if not (found.is_written and is_finished(self._cube(explain, run_id))):
+        if not is_finished(self._cube(explain, run_id)):
             return None
-        if found.damage:
+        if not found.is_written or found.damage:
             self._tell_lost(explain.name, found)
             return None
         return found
@@ -261,7 +261,7 @@ class Night:
             return
         self.lost[explain] = (
             f"all rows are explained: the digests that run {history.run_id} left in "
-            f"{history.folders.keys} cannot be read ({history.damage})"
+            f"{history.folders.keys} cannot be read ({history.damage or 'it is not written'})"
         )
         self.progress.say(f"explanation {explain}: {self.lost[explain]}")
 

@@ -17,7 +17,16 @@ from typing import Any
 
 from dshap.core.errors import DshapError, SinkError, StaleSourceError
 from dshap.core.records import digest_of
-from dshap.cube import current_of, is_finished, mark_finished, read_job, read_run, remove_run
+from dshap.cube import (
+    current_of,
+    is_finished,
+    mark_finished,
+    read_job,
+    read_run,
+    refuse_altered,
+    remove_run,
+    set_current,
+)
 from dshap.cube import runs_of as cubes_of
 from dshap.cube.current import has_nights
 from dshap.cube.folder import Folder
@@ -94,6 +103,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
     with locked(job, store, progress, command.wait_s) as (session, recorder):
+        refuse_altered(store)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         for run in pipeline.unfinished():
             pipeline.carry_out(run)
@@ -159,11 +169,27 @@ class Pipeline:
         """The folders of a run that begins now."""
         run = RunFolders(self.store, new_run_id(self.store, datetime.now(UTC)))
         if self.reads_once:
-            currents = {each.name: current_of(self.store / each.name) for each in self.job.explain}
+            currents = {each.name: self._current(each) for each in self.job.explain}
             known = {name: run_id for name, run_id in currents.items() if run_id is not None}
             as_of = self.command.as_of or datetime.now(UTC).date()
             run.begin(RunAbout(run.run_id, as_of.isoformat(), known, self._job_digest))
         return run
+
+    def _current(self, explain: ExplainTable) -> str | None:
+        """The run whose cube is read; where the pointer is lost, it names the newest again."""
+        place = self.store / explain.name
+        named = current_of(place)
+        if named is not None or not self.job.is_incremental:
+            return named
+        finished = [run_id for run_id in cubes_of(place) if is_finished(place / run_id)]
+        if not finished:
+            return None
+        self.progress.say(
+            f"warning: {place / 'current'} was lost: it names the newest finished cube, "
+            f"{finished[-1]}, again"
+        )
+        set_current(place, finished[-1])
+        return finished[-1]
 
     def carry_out(self, run: RunFolders) -> RecordedRun:
         """Do what is left of a run, and leave its record."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dshap.core.errors import DamagedError, InputError
-from dshap.cube import Damage, is_left, repair_store, verify_store
+from dshap.cube import is_left
 from dshap.engine import Progress
+from dshap.jobs.pipeline import Command, run_recorded
 from dshap.jobs.reading import read_job_file
-from dshap.jobs.runner import run_job
-
-Damages = dict[str, list[Damage]]
-"""Part of a store -> its damage."""
+from dshap.jobs.run_record import error_of
+from dshap.jobs.verification import Damages, repair_job_store, verify_job_store
 
 
 def repair_with_job(store: Path, job_file: str, progress: Progress) -> Damages:
@@ -19,15 +18,15 @@ def repair_with_job(store: Path, job_file: str, progress: Progress) -> Damages:
 
     Gives what was damaged.
     """
-    mended = repair_store(store)
+    mended = repair_job_store(store)
     found: Damages = {}
     while True:
         _finish(job_file, store, progress)
         before = found
-        found = verify_store(store)
+        found = verify_job_store(store)
         if not any(found.values()) or found == before:
             return mended
-        for name, damages in repair_store(store).items():
+        for name, damages in repair_job_store(store).items():
             mended[name] = [*mended.get(name, []), *damages]
 
 
@@ -39,7 +38,8 @@ def _finish(job_file: str, store: Path, progress: Progress) -> None:
             f"{job_file} has the store {job.job.store}, not {store}: give the job that made this "
             "store"
         )
-    run_job(job, progress).raise_on_failed()
+    if error := error_of(run_recorded(job, progress, Command(job_file)).facts):
+        raise error
 
 
 def refuse_damage(store: Path, found: Damages, mended: Damages | None, *, has_job: bool) -> None:

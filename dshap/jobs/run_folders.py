@@ -60,11 +60,11 @@ class RunFolders:
 
     @cached_property
     def about(self) -> RunAbout | None:
-        """The facts that the run began with; None where they were never written."""
+        """The facts that the run began with; None where they were never written, or are damaged."""
         content = Folder(self.record).get(ABOUT)
-        if content is None:
-            return None
-        return RunAbout(**json.loads(content))
+        with contextlib.suppress(ValueError, TypeError):
+            return RunAbout(**json.loads(content or b""))
+        return None
 
     @property
     def is_over(self) -> bool:

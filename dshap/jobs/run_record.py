@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import version
@@ -31,7 +30,9 @@ from dshap.core.errors import (
     InputError,
     SinkError,
 )
+from dshap.cube.arrays import RUN_TIME
 from dshap.cube.folder import Folder
+from dshap.jobs.stages import StageUse
 
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 """The schema that a record follows."""
@@ -40,7 +41,8 @@ RUNS = "runs"
 RECORD = "run_results.json"
 ID_FORMAT = "%Y%m%dT%H%M%SZ"
 """The form of a run id: the time in UTC at which the run began."""
-ID = re.compile(r"\d{8}T\d{6}Z")
+ID = RUN_TIME
+"""The pattern of a run id."""
 WORST_FIRST = (DamagedError, SinkError, FailedBlocksError, CheckFailedError)
 """Errors that can end one run together; the first of them decides the exit status."""
 
@@ -76,8 +78,6 @@ class PartFacts:
     rows: int = 0
     """The number of rows of the cube, or of lines that were written into the sink."""
     seconds: float = 0.0
-    started: datetime | None = None
-    ended: datetime | None = None
     message: str = ""
     failure: DshapError | None = None
     """The error that it ended with; None where it ended well, or was not tried."""
@@ -89,6 +89,8 @@ class ExplanationFacts(PartFacts):
 
     failed: int = 0
     """The number of rows without attributions because the model, or a sum, failed for them."""
+    stages: tuple[StageUse, ...] = ()
+    """The stages of the run that it took, those that explanations share first."""
     cube: Path | None = None
     """The cube that is read from now on; None where there is none."""
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -128,6 +130,8 @@ class SinkFacts(PartFacts):
     target: str = ""
     """The masked address and table that it was loaded into."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    started: datetime | None = None
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -338,7 +342,7 @@ def _explanation(facts: RunFacts, each: ExplanationFacts) -> _Result:
         response,
         each.message or _said(each.failure) or None,
         each.failed,
-        _timing(each),
+        _timing((stage.name, stage.started, stage.ended) for stage in each.stages),
         execution_time=each.seconds,
         relation_name=str(each.cube or "") or None,
     )
@@ -357,7 +361,7 @@ def _sink(facts: RunFacts, each: SinkFacts) -> _Result:
         response,
         each.message or _said(each.failure) or None,
         None,
-        _timing(each),
+        _timing([("load", each.started, each.ended)]),
         execution_time=each.seconds,
         relation_name=each.target or None,
     )
@@ -378,17 +382,14 @@ def _check(facts: RunFacts, each: CheckResult) -> _Result:
     )
 
 
-def _timing(done: PartFacts) -> tuple[Mapping[str, str], ...]:
-    """The times of a result, where it has any."""
-    if done.started is None:
-        return ()
-    ended = done.ended or done.started + timedelta(seconds=done.seconds)
-    return (
-        {
-            "name": "execute",
-            "started_at": _time(done.started),
-            "completed_at": _time(ended),
-        },
+def _timing(
+    stages: Iterable[tuple[str, datetime | None, datetime | None]],
+) -> tuple[Mapping[str, str], ...]:
+    """The times of the stages of a result; without those that an earlier run had done."""
+    return tuple(
+        {"name": name, "started_at": _time(started), "completed_at": _time(ended)}
+        for name, started, ended in stages
+        if started is not None and ended is not None
     )
 
 
@@ -490,7 +491,7 @@ def _record_in(runs: Folder, run_id: str) -> Iterator[RunRecord]:
     if content is None:
         yield RunRecord(run_id)
         return
-    document = _document_in(content)
+    document = document_in(content)
     if document is None:
         warnings.warn(
             f"{runs.place(name)} is damaged and left out: it is no record of a run", stacklevel=4
@@ -523,7 +524,7 @@ def source_types_before(store: Path) -> Mapping[str, str] | None:
     return None
 
 
-def _document_in(content: bytes) -> Mapping[str, Any] | None:
+def document_in(content: bytes) -> Mapping[str, Any] | None:
     """The document in a file; None where it is not one that a run wrote."""
     try:
         document = json.loads(content)

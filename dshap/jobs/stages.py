@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from dshap.engine import JsonProgress, Progress
@@ -31,6 +32,9 @@ class StageUse:
     """Peak resident bytes of the process that started the job; None: not known."""
     kept: str = ""
     """The part that an earlier run had done, in words; empty for none."""
+    started: datetime | None = None
+    ended: datetime | None = None
+    """The times at which it began first and ended last; None where an earlier run had done it."""
 
     @property
     def rows_per_second(self) -> float | None:
@@ -59,11 +63,13 @@ class Counted:
 
 @dataclass
 class _Taken:
-    """Seconds and peaks of one step, over all the times that it was entered."""
+    """Seconds, peaks and times of one step, over all the times that it was entered."""
 
     seconds: float = 0.0
     worker_peak: int | None = None
     client_peak: int | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
 
 
 class StageRecorder:
@@ -83,6 +89,7 @@ class StageRecorder:
         self.stages: list[StageUse] = []
         self._meter = PeakMeter()
         self._started = 0.0
+        self._started_at = datetime.now(UTC)
         self._step = ""
         """The current step of the explanation; "" where none runs."""
         self._taken: dict[str, _Taken] = {}
@@ -96,9 +103,7 @@ class StageRecorder:
         self._begin_clock()
         yield counted
         taken = self._read_clock()
-        self._record(
-            StageUse(name, counted.rows, taken.seconds, taken.worker_peak, taken.client_peak)
-        )
+        self._record(StageUse(name, counted.rows, **vars(taken)))
 
     def kept(self, name: str) -> None:
         """Record a stage that an earlier run has done."""
@@ -164,7 +169,7 @@ class StageRecorder:
             kept = f"{done:,} of {total:,} {unit} kept from before"
         else:
             kept = ""
-        return StageUse(name, rows, taken.seconds, taken.worker_peak, taken.client_peak, kept)
+        return StageUse(name, rows, kept=kept, **vars(taken))
 
     def _go_to(self, step: str) -> None:
         """End the current step, and begin another."""
@@ -176,6 +181,8 @@ class StageRecorder:
             taken.seconds += more.seconds
             taken.worker_peak = _larger(taken.worker_peak, more.worker_peak)
             taken.client_peak = _larger(taken.client_peak, more.client_peak)
+            taken.started = taken.started or more.started
+            taken.ended = more.ended
         self._step = step
         if step:
             self._begin_clock()
@@ -183,10 +190,17 @@ class StageRecorder:
     def _begin_clock(self) -> None:
         self._meter.reset(self.executor.running)
         self._started = time.monotonic()
+        self._started_at = datetime.now(UTC)
 
     def _read_clock(self) -> _Taken:
         seconds = time.monotonic() - self._started
-        return _Taken(seconds, self._meter.worker(self.executor.running), self._meter.client())
+        return _Taken(
+            seconds,
+            self._meter.worker(self.executor.running),
+            self._meter.client(),
+            self._started_at,
+            datetime.now(UTC),
+        )
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.core.disk import whole_file
@@ -61,13 +60,18 @@ class Snapshot:
         """
         try:
             found = cls.from_json((folder / SNAPSHOT).read_text(encoding="utf-8"))
-            if found.n_rows == sum(map(_rows_in, folder.glob("part-*.parquet"))):
+            if found.n_rows == sum(map(count_rows_of, folder.glob("part-*.parquet"))):
                 return found
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, ValueError, TypeError):  # those of Arrow are ValueErrors
             return None
         return None
 
 
-def _rows_in(part: Path) -> int:
+def count_rows_of(part: Path) -> int:
     """The number of rows that the footer of a part states."""
     return int(pq.read_metadata(part).num_rows)
+
+
+def columns_of_part(part: Path) -> list[str]:
+    """The names of the columns of a part."""
+    return list(pq.read_schema(part).names)

@@ -30,6 +30,7 @@ from dshap.jobs.run_record import (
     read_records,
     write_record,
 )
+from dshap.jobs.stages import StageUse
 
 NIGHT = datetime(2026, 11, 27, 3, 15, 2, tzinfo=UTC)
 DONE = ExplanationFacts(
@@ -38,8 +39,11 @@ DONE = ExplanationFacts(
     rows=1_000,
     failed=2,
     seconds=12.5,
-    started=NIGHT,
-    ended=NIGHT + timedelta(seconds=12.5),
+    stages=(
+        StageUse("rows read", started=NIGHT, ended=NIGHT + timedelta(seconds=1)),
+        StageUse("base value", kept="done by an earlier run"),
+        StageUse("evaluation", started=NIGHT, ended=NIGHT + timedelta(seconds=12.5)),
+    ),
     cube=Path("/data/churn/reasons/20261127T031502Z"),
     source={"kind": "sql", "place": "postgresql://me:hunter2@db/shop", "rows": 1_000},
     keys=KeyCounts(new=10, changed=20, unchanged=970, deleted=5, failed=2),
@@ -85,9 +89,11 @@ def test_the_parser_of_dbt_artifacts_reads_it(tmp_path):
     }
     assert found["explanation.churn.reasons"].failures == 2
     assert read.elapsed_time == 30.0 and read.metadata.invocation_id == "20261127T031502Z"
-    (timing,) = found["explanation.churn.reasons"].timing
-    assert timing.started_at == "2026-11-27T03:15:02.000Z"
-    assert timing.completed_at == "2026-11-27T03:15:14.500Z"
+    read_rows, evaluation = found["explanation.churn.reasons"].timing
+    assert read_rows.name == "rows read" and evaluation.name == "evaluation"
+    assert evaluation.started_at == "2026-11-27T03:15:02.000Z"
+    assert evaluation.completed_at == "2026-11-27T03:15:14.500Z"
+    assert found["sink.churn.mart.reasons"].timing == []
 
 
 def test_other_keys_would_be_refused(tmp_path):

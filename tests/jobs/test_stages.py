@@ -159,6 +159,8 @@ def test_the_steps_of_an_explanation():
     assert evaluation.kept == "30 of 90 rows kept from before"
     for use in recorder.stages:
         assert use.rows_per_second == use.rows / use.seconds and fit.kept == ""
+    assert fit.started <= fit.ended <= learn.started <= base.started <= base.ended
+    assert base.ended <= evaluation.started <= evaluation.ended and base.ended <= learn.ended
     recorder.say("done")
     assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)] and told.said[-1] == (
         "say",

@@ -1,0 +1,211 @@
+"""Checking what a job's store holds beside its cubes: records, rows, keys and pointers of runs.
+
+Files are read by their heads: JSON, footers of Parquet, headers of arrays.  Each must be whole, and
+its ids, methods and numbers of rows must be those of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dshap.core.errors import DshapError
+from dshap.cube import (
+    Damage,
+    Workspace,
+    current_of,
+    is_finished,
+    read_run,
+    repair_store,
+    set_current,
+    verify_store,
+)
+from dshap.cube import runs_of as cubes_of
+from dshap.cube.arrays import is_job_store
+from dshap.cube.blocks import CubeArrays
+from dshap.cube.current import CURRENT, fault_of_current, has_nights
+from dshap.cube.folder import Folder
+from dshap.jobs.history import ROWS, NightHistory
+from dshap.jobs.learned import ROOM, read_learned
+from dshap.jobs.run_folders import ABOUT, RunFolders, runs_in_store
+from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
+from dshap.tables.digests import UNREADABLE
+from dshap.tables.snapshot import SNAPSHOT, Snapshot, columns_of_part, count_rows_of
+from dshap.tables.streams import digest_of_types
+
+Damages = dict[str, list[Damage]]
+"""Part of a store -> its damage."""
+
+
+def verify_job_store(store: Path) -> Damages:
+    """Part of a store -> its damage: cubes and states, then the runs of a job in "runs"."""
+    found = verify_store(store)
+    if damages := list(_damage_of_runs(store)):
+        found[RUNS] = damages
+    return found
+
+
+def repair_job_store(store: Path) -> Damages:
+    """Repair the parts of a store and its runs, and return the damage found in each."""
+    found = repair_store(store)
+    with Workspace(store):
+        damages = list(_damage_of_runs(store))
+        for name in (name for damage in damages for name in damage.remove):
+            Folder(store).delete(name)
+        for explain, run_id in _lost_pointers(store):
+            set_current(store / explain, run_id)
+    if damages:
+        found[RUNS] = damages
+    return found
+
+
+def _damage_of_runs(store: Path) -> Iterator[Damage]:
+    if not is_job_store(store):
+        return
+    for run in runs_in_store(store):
+        yield from _damage_of_run(run)
+    for explain, run_id in _lost_pointers(store):
+        what = f"is missing: the newest finished cube is {run_id}"
+        yield Damage(f"{explain}/{CURRENT}", what, is_copied=True)
+    yield from _damage_of_learned(store)
+
+
+def _explanations(store: Path) -> list[str]:
+    """The explanations of a store that have a cube for each run."""
+    return [name for name in Folder(store).list() if has_nights(store / name)]
+
+
+def _lost_pointers(store: Path) -> Iterator[tuple[str, str]]:
+    """(explanation, its newest finished cube) where no pointer names a cube, and no run will."""
+    over = {run.run_id for run in runs_in_store(store) if run.is_over}
+    for name in _explanations(store):
+        folder = store / name
+        finished = [each for each in cubes_of(folder) if is_finished(folder / each)]
+        if finished and finished[-1] in over and not Folder(folder).has(CURRENT):
+            yield name, finished[-1]
+
+
+def _damage_of_learned(store: Path) -> Iterator[Damage]:
+    """Check that keys and method of the cube that is read are kept, and the rows it learned from."""
+    room = store / ROOM
+    for name in _explanations(store):
+        file = f"{ROOM}/{name}.json"
+        if fault_of_current(store / name) or not Folder(store / name).has(CURRENT):
+            continue
+        run = RunFolders(store, current_of(store / name) or "")
+        if not run.is_over:
+            continue
+        keys = f"keys/{run.run_id}"
+        if not Folder(store).has_room(keys):
+            yield Damage(keys, "is missing: the next run explains all rows anew")
+        about = read_learned(room, name)
+        if about is None:
+            what = "is missing or damaged: the next run learns anew"
+            yield Damage(file, what, (file,))
+            continue
+        if not Folder(room).has_room(about.method):
+            yield Damage(file, f"names the method {about.method}, which is not there", (file,))
+        rows = room / "rows" / about.run_id
+        yield from _damage_of_rows(rows, f"{ROOM}/rows/{about.run_id}")
+
+
+def _damage_of_run(run: RunFolders) -> Iterator[Damage]:
+    """Hold the files of one run against each other."""
+    yield from _damage_of_record(run)
+    yield from _damage_of_about(run)
+    if run.parts.is_dir() and (run.is_over or Snapshot.read(run.parts)):
+        yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
+    if run.keys.is_dir() and run.is_over:
+        yield from _damage_of_keys(run)
+
+
+def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
+    name = f"{RUNS}/{run.run_id}/{ABOUT}"
+    if not Folder(run.store).has(name):
+        return
+    if run.about is None:
+        yield Damage(name, "does not say what the run is about", (name,))
+    elif run.about.run_id != run.run_id:
+        yield Damage(name, f"is about the run {run.about.run_id}", (name,))
+
+
+def _damage_of_record(run: RunFolders) -> Iterator[Damage]:
+    name = f"{RUNS}/{run.run_id}/{RECORD}"
+    content = Folder(run.store).get(name)
+    if content is None:
+        return
+    document = document_in(content)
+    if document is None:
+        yield Damage(name, "is no record of a run", (name,))
+        return
+    record = RunRecord(run.run_id, document)
+    if record.about.get("run_id") != run.run_id:
+        yield Damage(name, f"is the record of the run {record.about.get('run_id')}", (name,))
+    for result in record.named("explanation"):
+        explain = result["unique_id"].removeprefix(f"explanation.{record.about['job']}.")
+        response = result["adapter_response"]
+        method = response.get("prepared", {}).get("method")
+        for fault in _unlike_cube(run, explain, response["rows_affected"], method):
+            yield Damage(name, f"{explain} {fault}", (name,))
+
+
+def _damage_of_keys(run: RunFolders) -> Iterator[Damage]:
+    """Check digests of rows, and what is kept of each explanation."""
+    room = f"keys/{run.run_id}"
+    try:
+        n_rows = count_rows_of(run.keys / ROWS)
+    except UNREADABLE as error:
+        yield Damage(f"{room}/{ROWS}", f"cannot be read ({error})", (room,))
+        return
+    snapshot = Snapshot.read(run.parts)
+    if snapshot is not None and snapshot.n_rows != n_rows:
+        what = f"has {n_rows:,} rows, and {snapshot.n_rows:,} were read"
+        yield Damage(f"{room}/{ROWS}", what, (room,))
+        return
+    for name in _explanations(run.store):
+        if _cube_of(run, name) is None:
+            continue
+        history = NightHistory(run, name)
+        faults = [history.fault(n_rows)]
+        if faults == [""]:
+            faults = [*_unlike_cube(run, name, n_rows, history.method)]
+        for fault in faults:
+            yield Damage(f"{room}/{name}.json", fault, (room,))
+
+
+def _cube_of(run: RunFolders, explain: str) -> Path | None:
+    """The finished cube that a run wrote; None where there is none any more."""
+    path = run.store / explain / run.run_id
+    if read_run(path) is not None and is_finished(path):
+        return path
+    return None
+
+
+def _unlike_cube(run: RunFolders, explain: str, n_rows: int, method: str | None) -> Iterator[str]:
+    """Say in words how rows and method differ from those of the cube that a run wrote."""
+    path = _cube_of(run, explain)
+    if path is None:
+        return
+    try:
+        n_there = CubeArrays(path).n_rows
+    except DshapError:  # which the check of the cube names
+        return
+    if n_there != n_rows:
+        yield f"has {n_rows:,} rows, and its cube {n_there:,}"
+    known = (read_run(path) or {}).get("method")
+    if method and known != method:
+        yield f"has the method {method}, and its cube {known}"
+
+
+def _damage_of_rows(folder: Path, name: str) -> Iterator[Damage]:
+    """Check the parts in a folder against their snapshot."""
+    snapshot = Snapshot.read(folder)
+    if snapshot is None:
+        what = "is missing or damaged, or its rows are not those of the parts"
+        yield Damage(f"{name}/{SNAPSHOT}", what, (name,))
+        return
+    if digest_of_types(snapshot.schema) != snapshot.schema_digest:
+        yield Damage(f"{name}/{SNAPSHOT}", "has other columns than it says", (name,))
+    for file in sorted(folder.glob("part-*.parquet")):
+        if columns_of_part(file) != snapshot.detail["columns"]:
+            yield Damage(f"{name}/{file.name}", "has other columns than the snapshot", (name,))
