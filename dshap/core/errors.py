@@ -38,6 +38,11 @@ class DshapError(Exception):
 class InputError(DshapError, ValueError):
     """A bad job, option, table or model; nothing was written."""
 
+    column: str = ""
+    """The column of a table that it is about: one that is not there, or holds times; else empty."""
+    times: str = ""
+    """The type of the times in that column, where numbers are needed; else empty."""
+
 
 class EmptyTableError(InputError):
     """A table has no rows, so that there is nothing to fit or explain."""
@@ -174,6 +179,21 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterabl
     if near:
         return f"unknown {kind} {given!r}{hint} Allowed: {shown or 'none'}."
     return f"unknown {kind} {given!r}. Allowed: {shown or 'none'}."
+
+
+def unknown_column(given: str, held: Iterable[str]) -> InputError:
+    """The error about a column that a table lacks, which holds these."""
+    error = InputError(unknown_name("column", given, held))
+    error.column = given
+    return error
+
+
+def times_refused(column: str, times: str, message: str) -> InputError:
+    """The error about a column of times of this type where numbers are needed."""
+    error = InputError(message)
+    error.column = column
+    error.times = times
+    return error
 
 
 def _near_names(given: str, names: list[str]) -> list[str]:

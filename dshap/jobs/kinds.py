@@ -92,7 +92,10 @@ class Kinds:
         """Validate a table as a record; a ValueError for an unknown kind, or pydantic's error."""
         if not isinstance(given, Mapping):
             return self.base.model_validate(given)
-        return self.record(given).model_validate({self.tag: self.default, **given})
+        record = self.record(given).model_validate({self.tag: self.default, **given})
+        if self.tag not in given:  # the listing of a job tells defaults from what the file says
+            record.model_fields_set.discard(self.tag)
+        return record
 
     def record(self, given: Mapping[str, Any]) -> type[Any]:
         """The record class of the kind that a table names."""

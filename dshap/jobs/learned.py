@@ -8,8 +8,6 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import json
 import os
 import shutil
@@ -23,8 +21,8 @@ from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
+from dshap.jobs.outlook import ROOM, LearnedAbout, read_learned
 from dshap.jobs.run_folders import RunFolders
-from dshap.jobs.run_record import started_at
 from dshap.jobs.runner import JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.spooling import job_of_parts
@@ -34,22 +32,6 @@ from dshap.run.fixed import fixed_method
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
 from dshap.tables.snapshot import Snapshot
-
-ROOM = "prepared"
-
-
-@dataclass(frozen=True)
-class LearnedAbout:
-    """Which method an explanation has, and the rows that it was learned from."""
-
-    method: str
-    """The digest of the method, and the name of its folder."""
-    run_id: str
-    """The run whose rows it was learned from."""
-
-    def age_at(self, run_id: str) -> datetime.timedelta:
-        """The age when a run started; a run that is resumed keeps its decisions."""
-        return started_at(run_id) - started_at(self.run_id)
 
 
 @dataclass(frozen=True)
@@ -208,14 +190,6 @@ class Learner:
             private.rename(kept)
             sync([kept.parent])
         return self.run.run_id
-
-
-def read_learned(room: Path, explain: str) -> LearnedAbout | None:
-    """The method that an explanation has; None where none was learned, or its file is damaged."""
-    content = Folder(room).get(f"{explain}.json")
-    with contextlib.suppress(ValueError, TypeError):
-        return LearnedAbout(**json.loads(content or b""))
-    return None
 
 
 def _link(source: str, target: str) -> None:

@@ -37,19 +37,29 @@ def keys_of(job: Job, settings: Sequence[str] = ()) -> Iterator[Key]:
     for table in Job.model_fields:
         held = getattr(job, table)
         if table not in SEVERAL:
-            yield from _keys_of_table(f"[{table}]", 0, held, table, replaced)
+            written: Collection[str] = ()
+            if table in job.model_fields_set:
+                written = held.model_fields_set
+            yield from _keys_of_table(f"[{table}]", 0, held, written, table, replaced)
             continue
         for index, record in enumerate(held):
             within = f"{table}.{record.name}"
-            yield from _keys_of_table(f"[[{table}]]", index, record, within, replaced)
+            written = record.model_fields_set
+            yield from _keys_of_table(f"[[{table}]]", index, record, written, within, replaced)
 
 
 def _keys_of_table(
-    place: str, index: int, record: Table, within: str, replaced: Collection[str]
+    place: str,
+    index: int,
+    record: Table,
+    written: Collection[str],
+    within: str,
+    replaced: Collection[str],
 ) -> Iterator[Key]:
+    """The keys of one table, of which the job file and --set have those in `written`."""
     for name, value in record.model_dump(mode="json").items():
         origin: Origin = "default"
-        if name in record.model_fields_set:
+        if name in written:
             origin = "job file"
         whole = f"{within}.{name}"
         if any(each == whole or each.startswith(f"{whole}.") for each in replaced):

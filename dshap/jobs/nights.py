@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.errors import EmptyTableError, StoreMismatchError
+from dshap.core.errors import EmptyTableError
 from dshap.core.types import RowReader
 from dshap.cube import (
     create_store,
     current_of,
     is_finished,
-    read_job,
     read_run,
     remove_run,
     set_current,
@@ -41,6 +40,7 @@ from dshap.jobs.runner import (
     JobRun,
     job_description,
     plan_of,
+    refuse_other_layout,
 )
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.spooling import job_of_parts, spool_job
@@ -64,12 +64,7 @@ def create_night_store(store: Path, job: Job) -> None:
     StoreMismatchError
         The store holds one cube of each explanation.
     """
-    stored = read_job(store)
-    if stored is not None and stored.get("fingerprint") != NIGHTS:
-        raise StoreMismatchError(
-            f"{store} holds one cube of each explanation, and [incremental] writes one each night: "
-            "choose another [job] store"
-        )
+    refuse_other_layout(store, is_incremental=True)
     create_store(store, job_description(job, NIGHTS))
 
 

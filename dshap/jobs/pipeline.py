@@ -32,6 +32,7 @@ from dshap.cube.current import has_nights
 from dshap.cube.folder import Folder
 from dshap.engine import Progress
 from dshap.jobs.checks import judge, refuse_unknown_runs
+from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of
 from dshap.jobs.history import NightHistory
 from dshap.jobs.learned import Learner
@@ -54,7 +55,7 @@ from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import is_spooled, look_at_source
 from dshap.jobs.stages import StageRecorder
 from dshap.run.session import Session
-from dshap.sinks import RowHistory, SingleRun, Sink, load_sink
+from dshap.sinks import RowHistory, SingleRun, load_sink
 from dshap.tables.snapshot import Snapshot
 
 
@@ -102,7 +103,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     store = Path(job.job.store)
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
-    with locked(job, store, progress, command.wait_s) as (session, recorder):
+    with in_words_of(job), locked(job, store, progress, command.wait_s) as (session, recorder):
         refuse_altered(store)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         for run in pipeline.unfinished():
@@ -280,7 +281,7 @@ class Pipeline:
         name = table.name or sink.label
         started = datetime.now(UTC)
         facts = SinkFacts(
-            name, "success", started=started, explain=sink.explain, target=_target_of(sink)
+            name, "success", started=started, explain=sink.explain, target=sink.describe()
         )
         cube = self._cube_to_load(sink.explain)
         failed = [each.name for each in checks if each.status == "error"]
@@ -355,13 +356,6 @@ class Pipeline:
         for run_id in cubes_of(place)[:-keep]:
             if run_id != current:
                 remove_run(place, run_id)
-
-
-def _target_of(sink: Sink) -> str:
-    """The masked address of a sink's database with its table, or its folder."""
-    if sink.database is None:
-        return sink.label
-    return f"{sink.database.describe()}, {sink.label}"
 
 
 def _source_of(snapshot: Snapshot) -> dict[str, Any]:

@@ -8,7 +8,10 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from dshap.jobs.runner import JobPlan, plan_job
+from dshap.jobs.checks import refuse_unknown_runs
+from dshap.jobs.columns import in_words_of
+from dshap.jobs.outlook import nights_of, sinks_of
+from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout
 from dshap.jobs.schema import Job
 from dshap.jobs.spooling import is_spooled, job_of_parts, look_at_source, spool_job
 
@@ -38,12 +41,22 @@ def plan_from_source(
     StoreMismatchError
         Something else lies at the path of the store.
     """
-    day = as_of or datetime.now(UTC).date()
+    store = Path(job.job.store)
+    refuse_unknown_runs(job.check, store)
+    refuse_other_layout(store, is_incremental=job.is_incremental)
+    plan = _plan_of_rows(job, as_of or datetime.now(UTC).date(), say)
+    return replace(plan, nights=nights_of(job), sinks=sinks_of(job))
+
+
+def _plan_of_rows(job: Job, day: date, say: Callable[[str], None]) -> JobPlan:
+    """Plan a job from its rows, which are read into a temporary folder where a run reads them once."""
     if not is_spooled(job):
-        look_at_source(job, day, None, say)
+        with in_words_of(job):
+            look_at_source(job, day, None, say)
         return plan_job(job)
     with tempfile.TemporaryDirectory(prefix="dshap-plan-") as folder:
         parts = Path(folder) / "parts"
-        snapshot = spool_job(job, parts, day, None, say)
-        plan = plan_job(job_of_parts(job, parts))
+        with in_words_of(job):
+            snapshot = spool_job(job, parts, day, None, say)
+            plan = plan_rows(job_of_parts(job, parts))
     return replace(plan, source=f"{snapshot.source}: {snapshot.n_rows:,} rows on {snapshot.as_of}")

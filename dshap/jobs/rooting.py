@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError
 from dshap.cube import read_job
+from dshap.cube.folder import Folder
 from dshap.jobs.paths import PathKey, path_key, path_of
+from dshap.jobs.run_record import RUNS
 from dshap.jobs.schema import TABLES
 
 
@@ -45,25 +47,32 @@ class Elsewhere:
     """The absolute path that it would be from the working directory."""
 
     def is_left_behind(self, job_name: Any) -> bool:
-        """Whether something lies at the path from the working directory alone."""
+        """Whether something lies at the path from the working directory alone.
+
+        A store with records of runs is not left behind: whoever writes those takes paths from the
+        folder of the job file, so that another copy of the job file made it.
+        """
         if self.noun == "picture" or _is_there(self.path):
             return False
         if self.noun == "store":
-            stored = read_job(Path(self.from_here))
-            return stored is not None and stored.get("name") == job_name
+            store = Path(self.from_here)
+            stored = read_job(store)
+            is_of_job = stored is not None and stored.get("name") == job_name
+            return is_of_job and not Folder(store).has_room(RUNS)
         return _is_there(self.from_here)
 
     def __str__(self) -> str:
         better = Path(os.path.relpath(self.from_here, self.folder)).as_posix()
-        if self.noun == "store":
-            what = "the store of this job"
-        else:
-            what = f"a {self.noun}"
+        said = f'{self.place} {self.key} = "{self.text}": paths in a job file are relative to its folder'
+        move = f'write {self.key} = "{better}", or move it there'
+        if self.noun != "store":
+            return (
+                f"{said}, and a {self.noun} stands at {self.from_here}, not at {self.path}: {move}"
+            )
         return (
-            f'{self.place} {self.key} = "{self.text}": paths in a job file are relative to its '
-            f"folder, and {what} "
-            f'stands at {self.from_here}, not at {self.path}: write {self.key} = "{better}", or '
-            "move it there"
+            f"{said}, and a store of a job of this name, which Python or dshap before version 0.2 "
+            f"made, stands at {self.from_here}, not at {self.path}: to go on with it, {move}; to "
+            "begin another, give this one another [job] name or store"
         )
 
 

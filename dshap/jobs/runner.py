@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,10 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
+from dshap.jobs.columns import in_words_of
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.models import ModelFileTable, given_model, sha256_of_given
+from dshap.jobs.outlook import night_lines, sink_lines
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
@@ -86,6 +88,10 @@ class JobPlan:
     """(name, plan) of each explanation; a kernel model counts with all requested landmarks."""
     missing: MissingValues | None = None
     """Missing values in the first batches of rows; None in a run, and for texts."""
+    nights: Mapping[str, Any] | None = None
+    """How the nights of a job with [incremental] go on: see `jobs.outlook`; None without it."""
+    sinks: tuple[Mapping[str, Any], ...] = ()
+    """The options of each [[sink]]."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
@@ -109,7 +115,8 @@ class JobPlan:
             missing = []
         else:
             missing = [str(self.missing)]
-        return "\n".join([self.source, *missing, *fit, *plans])
+        after = [*night_lines(self.nights), *sink_lines(self.sinks)]
+        return "\n".join([self.source, *missing, *fit, *plans, *after])
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -117,6 +124,8 @@ class JobPlan:
             "missing": None if self.missing is None else self.missing.to_dict(),
             "fit": [asdict(stage) for stage in self.fit],
             "explanations": {name: asdict(plan) for name, plan in self.explanations},
+            "nights": self.nights,
+            "sinks": self.sinks,
         }
 
 
@@ -194,6 +203,12 @@ def plan_job(job: Job) -> JobPlan:
     StoreMismatchError
         Something else lies at the path of the store.
     """
+    with in_words_of(job):
+        return plan_rows(job)
+
+
+def plan_rows(job: Job) -> JobPlan:
+    """Plan a job; errors about columns are in the words of the table."""
     refuse_place(Path(job.job.store))
     try:
         table = JobRows(job)
@@ -233,6 +248,7 @@ def _planned(job: Job, table: JobRows, model: Model, fit: tuple[Stage, ...]) -> 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:
     value = value_of(explain, table.context(model))
+    table.check_kinds(value)
     reader = table.reader
     settled = settle(
         value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
@@ -277,7 +293,7 @@ def run_job(
     """
     store = Path(job.job.store)
     refuse_place(store)
-    with locked(job, store, progress, wait_s) as (session, recorder):
+    with in_words_of(job), locked(job, store, progress, wait_s) as (session, recorder):
         return explain_all(job, store, session, recorder, trusts_files)
 
 
@@ -524,16 +540,28 @@ def _refuse_other_job(
 ) -> None:
     refuse_altered(store)
     stored = read_job(store)
-    if stored is not None and stored.get("fingerprint") == NIGHTS:
-        raise StoreMismatchError(
-            f"{store} holds a cube for each night of a job with [incremental]: give it in this job "
-            "too, or choose another [job] store"
-        )
+    refuse_other_layout(store, is_incremental=False)
     if stored is not None:
         rows = RowsOfStore(store, reader, session)
         refuse_difference(store, stored.get("fingerprint", {}), fingerprint, rows)
     else:
         refuse_place(store)
+
+
+def refuse_other_layout(store: Path, *, is_incremental: bool) -> None:
+    """Raise where a store holds one cube of each explanation and the job writes one a night, or not."""
+    stored = read_job(store)
+    if stored is None or (stored.get("fingerprint") == NIGHTS) == is_incremental:
+        return
+    if is_incremental:
+        raise StoreMismatchError(
+            f"{store} holds one cube of each explanation, and [incremental] writes one each night: "
+            "choose another [job] store"
+        )
+    raise StoreMismatchError(
+        f"{store} holds a cube for each night of a job with [incremental]: give it in this job "
+        "too, or choose another [job] store"
+    )
 
 
 def refuse_place(store: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
-from dshap.core.printing import label
+from dshap.core.printing import label, printable
 from dshap.cube import read_job
 from dshap.jobs.run_record import (
     EarlierRuns,
@@ -21,7 +22,9 @@ from dshap.jobs.run_record import (
 
 N_MOVED = 3
 """The most columns that a closing line names."""
-HEADS = ("run", "exit", "seconds", "rows", "failed", "what was done")
+WIDTH = 120
+"""The most characters of a line of the table of runs, unless its numbers need more."""
+HEADS = ("run", "exit", "seconds", "rows", "new", "changed", "deleted", "failed", "what was done")
 
 
 def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
@@ -37,45 +40,81 @@ def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
         raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
     if not records:
         return ["no run is recorded"], {"runs": []}
-    lines = [_cells(HEADS), *(_cells(_row(record)) for record in records)]
+    lines = _aligned([HEADS, *map(_row, records)])
     return lines, {"runs": [_content(record) for record in records]}
 
 
-def _cells(row: Sequence[str]) -> str:
-    run, status, seconds, rows, failed, done = row
-    return f"{run:<18}{status:>5}{seconds:>10}{rows:>14}{failed:>9}  {done}".rstrip()
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table: every column but the first and the last is aligned to the right."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    room = max(WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1), len(HEADS[-1]))
+    return [_line(row, widths, room) for row in rows]
+
+
+def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
+    """One line of the table, whose last cell has so much room."""
+    first, *numbers, done = row
+    aligned = [number.rjust(width) for number, width in zip(numbers, widths[1:-1], strict=True)]
+    if len(done) > room:
+        done = f"{done[: room - 1]}…"
+    return "  ".join([first.ljust(widths[0]), *aligned, done]).rstrip()
 
 
 def _row(record: RunRecord) -> tuple[str, ...]:
     """The cells of one run."""
     if record.content is None:
-        return (record.run_id, "", "", "", "", "not over")
+        return (record.run_id, *[""] * (len(HEADS) - 2), "not over")
     explained = list(record.named("explanation"))
     rows = sum(each["adapter_response"]["rows_affected"] for each in explained)
     failed = sum(each["adapter_response"]["failed"] for each in explained)
-    words = [_word(each) for each in record.results]
+    keys = _keys_of(record)
     return (
         record.run_id,
         str(record.about["exit_status"]),
         f"{record.content['elapsed_time']:,.1f}",
         f"{rows:,}",
+        *(_count(each) for each in (keys.new, keys.changed, keys.deleted)),
         f"{failed:,}",
-        label(", ".join(words), longest=100),
+        printable(", ".join(map(_word, sorted(record.results, key=_is_good)))),
     )
 
 
+def _count(number: int | None) -> str:
+    """A number of keys; empty where nights are not compared."""
+    if number is None:
+        return ""
+    return f"{number:,}"
+
+
+def _keys_of(record: RunRecord) -> KeyCounts:
+    """The keys of the table against those of the night before, which all explanations share."""
+    counts = [KeyCounts(**each["adapter_response"]["keys"]) for each in record.named("explanation")]
+    return next((each for each in counts if each.new is not None), KeyCounts())
+
+
+def _is_good(result: Mapping[str, Any]) -> bool:
+    """Whether a result is as it should be, so that what is not stands first."""
+    return result["status"] in ("success", "no-op", "pass")
+
+
 def _word(result: Mapping[str, Any]) -> str:
-    """The name of a result, with what it is where it is no explanation, and how it ended."""
+    """The name of a result, with what it is where it is no explanation, and how it ended.
+
+    An ending as it should be is left out.
+    """
     what, _, name = result["unique_id"].split(".", 2)
     if what != "explanation":
         name = f"{what} {name}"
+    if result["status"] in ("success", "pass"):
+        return name
     return f"{name} {result['status']}"
 
 
 def _content(record: RunRecord) -> dict[str, Any]:
     if record.content is None:
         return {"run_id": record.run_id, "is_over": False}
-    return {"run_id": record.run_id, "is_over": True, **record.content}
+    keys = asdict(_keys_of(record))
+    return {"run_id": record.run_id, "is_over": True, "keys": keys, **record.content}
 
 
 def run_content(facts: RunFacts, record: Path | None) -> dict[str, Any]:
@@ -88,6 +127,7 @@ def run_content(facts: RunFacts, record: Path | None) -> dict[str, Any]:
         "seconds": facts.seconds,
         "rows": {each.name: each.rows for each in facts.explanations},
         "failed": {each.name: each.failed for each in facts.explanations},
+        "keys": {each.name: asdict(each.keys) for each in facts.explanations},
         "checks": {each.name: each.status for each in facts.checks},
         "sinks": {each.name: each.status for each in facts.sinks},
         "record": record,

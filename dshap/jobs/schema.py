@@ -79,6 +79,10 @@ SOURCES = Kinds(
 )
 
 
+READ_ONCE = ("parquet", "sql", "csv")
+"""Kinds of tables whose rows a job with [incremental] reads once and keeps."""
+
+
 class FittedModel(KindTable):
     """A kernel model that the job fits.
 
@@ -336,6 +340,11 @@ class Job(Table):
             raise ValueError(
                 '[incremental] is for tables of columns, not for [source] kind = "texts": leave it '
                 "out"
+            )
+        if self.source.kind not in READ_ONCE:
+            raise ValueError(
+                f'[incremental] keeps the rows of each run, and [source] kind = "{self.source.kind}" '
+                f"makes them up: name one of {', '.join(READ_ONCE)}, or leave it out"
             )
 
     def _check_fitted(self) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
+from dshap.jobs.columns import feature_columns
 from dshap.jobs.schema import SOURCES, Job
 from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
-from dshap.jobs.table import feature_columns
 from dshap.tables.columns import as_names
 from dshap.tables.snapshot import Snapshot
 from dshap.tables.spooler import (
@@ -103,15 +104,17 @@ def look_at_source(
 def _rules(job: Job, previous: Mapping[str, str] | None) -> SpoolRules:
     source = dict(job.source)
     keys = as_names(source.get("key"))
+    named = (*keys, *as_names(source.get("target")))
     features = feature_columns(job)
     if features is None:
         used = None
     else:
-        used = tuple(dict.fromkeys((*keys, *as_names(source.get("target")), *features)))
+        used = tuple(dict.fromkeys((*named, *features)))
+    rules = SpoolRules(keys, used, named, previous=previous)
     match job.source:
         case HeldTable() as held:
-            return SpoolRules(keys, used, held.age_limits(), held.contract.made(), previous)
-    return SpoolRules(keys, used, previous=previous)
+            return replace(rules, freshness=held.age_limits(), contract=held.contract.made())
+    return rules
 
 
 def job_of_parts(job: Job, folder: Path) -> Job:

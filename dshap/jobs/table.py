@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, times_refused
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import read_sample, sample_positions, spans
 from dshap.core.types import RowReader
@@ -26,9 +26,8 @@ from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
 from dshap.engine import Executor, LoopExecutor, learn_from
 from dshap.jobs.arguments import Context
-from dshap.jobs.models import given_model
+from dshap.jobs.columns import feature_columns, takes_times
 from dshap.jobs.schema import Job
-from dshap.models.adapters.model_files import feature_names_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
@@ -88,14 +87,21 @@ class JobRows:
             classes = None
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 
-    def reader_of(self, value: Any) -> RowReader:
-        """The reader of all rows, coded by the categories that a value function knows."""
+    def check_kinds(self, value: Any) -> None:
+        """Refuse columns of text and of times where a value function takes numbers."""
         unknown = sorted(categories_of(self.reader).keys() - value.model.categories.keys())
         if unknown:
             raise InputError(
                 f"column {unknown[0]!r} of the source holds text or categories, and the model takes "
                 "numbers there: mend its values, or cast it in the query"
             )
+        for name, kind in times_of(self.reader).items():
+            if name not in times_of(value.model):
+                raise times_refused(name, kind, f"column {name!r} holds times ({kind})")
+
+    def reader_of(self, value: Any) -> RowReader:
+        """The reader of all rows, coded by the categories that a value function knows."""
+        self.check_kinds(value)
         if not value.model.categories:
             return self.reader
         if not isinstance(self.reader, ParquetSource):
@@ -246,7 +252,7 @@ def open_table(job: Job) -> RowReader:
     features = feature_columns(job)
     if features is not None:
         source = _with(source, features=features)
-    if job.is_given:
+    if takes_times(job):
         roles["times"] = features
     if features is not None and job.is_given and issubclass(source.making, ParquetFiles):
         roles["categories"] = dict.fromkeys(ParquetFiles(source.path).listed(features), ())
@@ -257,20 +263,6 @@ def open_table(job: Job) -> RowReader:
 def _with(source: Any, **roles: Any) -> Any:
     """The table [source] with other roles of the columns."""
     return source.model_copy(update=roles)
-
-
-def feature_columns(job: Job) -> Sequence[str] | None:
-    """The columns that a given model was fitted on, in its order; those of [source] otherwise."""
-    given: Sequence[str] | None = dict(job.source).get("features")
-    if not job.is_given:
-        return given
-    known = feature_names_of(given_model(job.model))
-    if known is not None and given is not None and set(given) != set(known):
-        raise InputError(
-            f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave "
-            "features out"
-        )
-    return known or given
 
 
 def n_classes(job: Job, reader: RowReader) -> int:

@@ -84,6 +84,12 @@ class Sink:
             return str(self.path)
         return ".".join(filter(None, (self.schema, self.table)))
 
+    def describe(self) -> str:
+        """The masked address of the database with the table, or the folder."""
+        if self.database is None:
+            return self.label
+        return f"{self.database.describe()}, {self.label}"
+
     @property
     def form(self) -> str:
         """The form as the record of loads names it: lines of another form are not up to date.

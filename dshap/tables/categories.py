@@ -186,7 +186,9 @@ def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
             more = ""
         held.append(f"column {name!r} holds {', '.join(shown)}{more}")
     n_rows = sum(found[name][value] for name, reasons in refused.items() for value in reasons)
-    reason = next(iter(next(iter(refused.values())).values()))
+    name, reasons = next(iter(refused.items()))
+    value, reason = next(iter(reasons.items()))
+    reason = reason.removeprefix(f"column {name!r} holds {value!r}, ")
     return (
         f"{_rows(n_rows)} with a category that the model does not take: {'; '.join(held)} "
         f'({textwrap.shorten(reason, REASON_CHARACTERS)}); set missing = "skip" to leave such rows '

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, times_refused, unknown_column, unknown_name
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.options import MISSING_POLICIES
 from dshap.core.records import BoolArray, FloatArray
@@ -404,11 +404,11 @@ def _check_roles(
             )
 
 
-def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
+def _require(schema: pa.Schema, name: str) -> pa.DataType:
     """The type of a column, which must exist exactly once."""
     positions = schema.get_all_field_indices(name)
     if not positions:
-        raise InputError(unknown_name(kind, name, schema.names))
+        raise unknown_column(name, schema.names)
     if len(positions) > 1:
         raise InputError(
             f"the table holds {len(positions)} columns named {name!r}: rename all but one"
@@ -441,12 +441,13 @@ def _require_number(
             f"{option}"
         )
     if option == "features" and time_kind(kind):
-        raise InputError(
+        raise times_refused(
+            name,
+            str(kind),
             f"column {name!r} holds times ({kind}), which a predict function of data frames takes: "
-            "explain it by "
-            "Marginal with a data frame that has them as its background; for other models give "
-            "them as a number, such "
-            f"as days since a date, or take the column out of {option}"
+            "explain it by Marginal with a data frame that has them as its background; for other "
+            "models give them as a number, such as days since a date, or take the column out of "
+            f"{option}",
         )
     if not is_number(kind):
         raise InputError(

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, unknown_column
 from dshap.tables.contract import Contract, check_keys
 from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database
@@ -37,6 +37,8 @@ class SpoolRules:
     keys: tuple[str, ...] = ()
     used: Collection[str] | None = None
     """The columns that are kept; all where None."""
+    named: Collection[str] = ()
+    """The columns that the source must have, beside those that are kept."""
     freshness: Freshness | None = None
     contract: Contract = field(default_factory=Contract)
     previous: Mapping[str, str] | None = None
@@ -144,6 +146,9 @@ def spool_stream(
     say: Callable[[str], None],
 ) -> Snapshot:
     """Write the rows of a stream as parts, check them, and write the snapshot."""
+    for name in rules.named:
+        if name not in stream.schema.names:
+            raise unknown_column(name, stream.schema.names)
     if rules.freshness is not None:
         rules.freshness.check_named(stream.schema.names)
     columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, unknown_column
 
 FIRST_DAY = -719_162
 LAST_DAY = 2_932_896
@@ -81,7 +81,7 @@ class StreamColumns:
             )
         for name in self.used or ():
             if name not in names:
-                raise InputError(unknown_name("column", name, names))
+                raise unknown_column(name, names)
 
     @cached_property
     def types(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import OfTexts
-from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.errors import EmptyTableError, InputError, shown, unknown_column
 from dshap.core.records import FloatArray
 from dshap.core.rows import spans
 from dshap.core.types import RowReader
@@ -360,7 +360,7 @@ def _check_columns(schema: pa.Schema, wanted: Iterable[str | None]) -> None:
     """Raise an InputError if one of these columns is missing."""
     for name in wanted:
         if name is not None and name not in schema.names:
-            raise InputError(unknown_name("column", name, schema.names))
+            raise unknown_column(name, schema.names)
 
 
 def _texts_in(column: pa.Array) -> Iterable[Any]:

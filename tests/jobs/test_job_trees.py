@@ -89,7 +89,7 @@ def test_a_job_of_trees(features, table, tmp_path):
         (
             (("source.features", ["temp", "hum"]),),
             (TREES,),
-            "the model was fitted on .*leave features out",
+            "features lacks column .* was fitted on: leave features out",
         ),
         (
             (),

@@ -25,6 +25,16 @@ def test_what_a_job_says_and_what_it_leaves_out(tmp_path):
     assert by_place["[model]", 0, "holdout"] == (0.1, "default")
     assert by_place["[[explain]]", 1, "landmarks"] == (20, "job file")
     assert by_place["[run]", 0, "micro_rows"] == (None, "default")
+    assert by_place["[design]", 0, "kind"] == ("auto", "default")
+    assert by_place["[cluster]", 0, "kind"] == ("none", "default")
+
+
+def test_the_kind_of_a_table_that_names_none_is_a_default():
+    given = changed(("design", {"max_coalitions": 50}), ("cluster", {"kind": "none"}))
+    origins = {(key.table, key.name): key.origin for key in keys_of(parse_job(given))}
+    assert origins["[design]", "kind"] == "default"
+    assert origins["[design]", "max_coalitions"] == "job file"
+    assert origins["[cluster]", "kind"] == "job file"
 
 
 def test_the_listing_is_a_job_file(tmp_path):

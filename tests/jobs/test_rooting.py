@@ -9,7 +9,7 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.engine import SilentProgress
-from dshap.jobs import load_job, parse_job, plan_job, run_job
+from dshap.jobs import Command, load_job, parse_job, plan_job, run_job, run_recorded
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 ALL = (
@@ -69,8 +69,10 @@ def test_a_store_at_the_place_of_before_is_named(folder):
     path = write_job(folder, JOB)
     run_job(parse_job(JOB), SilentProgress())
     said = (
-        r'\[job\] store = "out.zarr": paths in a job file are relative to its folder, and the store of this job stands '
-        r'at .*here/out.zarr, not at .*jobs/out.zarr: write store = "../here/out.zarr", or move it there'
+        r'\[job\] store = "out.zarr": paths in a job file are relative to its folder, and a store of a '
+        r"job of this name, which Python or dshap before version 0.2 made, stands at .*here/out.zarr, "
+        r'not at .*jobs/out.zarr: to go on with it, write store = "../here/out.zarr", or move it '
+        r"there; to begin another, give this one another \[job\] name or store"
     )
     with pytest.raises(InputError, match=said):
         load_job(path)
@@ -79,6 +81,16 @@ def test_a_store_at_the_place_of_before_is_named(folder):
     assert other.job.store == f"{folder}/out.zarr"  # that store is another job's
     Path("out.zarr").rename(folder / "out.zarr")
     assert run_job(load_job(write_job(folder, JOB)), SilentProgress()).was_complete
+
+
+def test_a_copy_of_a_job_in_another_folder_is_a_job_of_its_own(folder):
+    """The store of the first, where the command runs, has a record of its run."""
+    for place in (Path.cwd(), folder):
+        small_table().to_parquet(place / "table.parquet")
+    first = load_job(write_job(Path.cwd(), JOB))
+    run_recorded(first, SilentProgress(), Command("job.toml"))
+    copy = load_job(write_job(folder, JOB))
+    assert copy.job.store == f"{folder}/out.zarr" and plan_job(copy).explanations
 
 
 def test_tables_and_files_at_the_place_of_before_are_named(folder):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import create_store
-from dshap.jobs.run_record import ExplanationFacts, write_record
+from dshap.jobs.run_record import ExplanationFacts, KeyCounts, write_record
 from dshap.jobs.runs import closing_lines, moved_most, runs_summary
 from tests.jobs.test_run_record import DONE, FACTS, LOADED, NIGHT
 
@@ -36,18 +36,36 @@ def test_the_runs_of_a_store(tmp_path):
     )  # fmt: skip
     (store / "runs" / "20261129T031502Z").mkdir()
     lines = CliRunner().invoke(cli, ["runs", str(store)]).stdout.splitlines()
-    assert [line.split()[:5] for line in lines] == [
-        ["run", "exit", "seconds", "rows", "failed"],
-        ["20261127T031502Z", "8", "30.0", "1,000", "2"],
-        ["20261128T031502Z", "0", "0.0", "1,000", "0"],
+    assert [line.split()[:8] for line in lines] == [
+        ["run", "exit", "seconds", "rows", "new", "changed", "deleted", "failed"],
+        ["20261127T031502Z", "8", "30.0", "1,000", "10", "20", "5", "2"],
+        ["20261128T031502Z", "0", "0.0", "1,000", "10", "20", "5", "0"],
         ["20261129T031502Z", "not", "over"],
     ]
-    assert (
-        "reasons success, sink mart.reasons success, check drift pass, check late fail" in lines[1]
-    )
+    # what is not as it should be stands first
+    assert lines[1].endswith("  check late fail, reasons, sink mart.reasons, che…")
+    assert lines[2].endswith("  reasons no-op")
+    ends = [
+        line.index(word) + len(word) for line, word in zip(lines[:2], ("new", " 10 "), strict=True)
+    ]
+    assert ends[0] == ends[1] - 1
     content = json.loads(CliRunner().invoke(cli, ["runs", str(store), "--json"]).stdout)["runs"]
     assert [each["is_over"] for each in content] == [True, True, False]
     assert content[0]["args"]["dshap"]["exit_status"] == 8
+    assert content[0]["keys"] == {
+        "new": 10, "changed": 20, "unchanged": 970, "deleted": 5, "failed": 2,
+    }  # fmt: skip
+
+
+def test_the_table_of_runs_has_at_most_120_columns(tmp_path):
+    """Runs whose nights are not compared have no counts; long lists of results are cut."""
+    store = store_of(tmp_path)
+    alone = replace(DONE, keys=KeyCounts(failed=2))
+    sinks = tuple(replace(LOADED, name=f"mart.reasons_{number}") for number in range(9))
+    write_record(store, replace(FACTS, explanations=(alone,), sinks=sinks))
+    head, line = runs_summary(store)[0]
+    assert line.split()[:5] == ["20261127T031502Z", "8", "30.0", "1,000", "2"]
+    assert len(line) == 120 and line.endswith("…") and len(head) <= 120
 
 
 def test_what_is_no_store(tmp_path):

@@ -62,6 +62,18 @@ def test_the_refusal_counts_rows_and_names_column_and_values(table, missing):
     )
 
 
+def test_a_category_that_trees_refuse_is_told_once(table):
+    xgboost = pytest.importorskip("xgboost")
+    rows = table.assign(city=table.city.astype("category"))
+    model = xgboost.XGBRegressor(n_estimators=2, n_jobs=1, enable_categorical=True)
+    model.fit(rows, table.x)
+    with pytest.raises(InputError) as raised:
+        dshap.explain(Trees(model), with_unseen(table), progress=False)
+    said = str(raised.value)
+    assert said.count("column 'city' holds") == 1 and said.count("'yy'") == 1
+    assert "(a category that the model was not fitted on, which XGBoost refuses: " in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_file", [False, True])
 def test_their_rows_are_skipped_and_the_others_are_what_they_are_without(table, tmp_path, is_file):
