@@ -9,8 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
-# Three on two cores: a test waits for the processes that it starts, its clusters and files
-AT_ONCE := -n 3 --dist worksteal
+AT_ONCE := -n 2 --dist worksteal
 
 .PHONY: demo nightly test test-all test-systems coverage lint types benchmarks experiments docs constraints clean
 
