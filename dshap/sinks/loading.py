@@ -318,7 +318,7 @@ def make_target(load: TableLoad) -> int:
     dialect = load.dialect
     if dialect.makes(load.target, load.schema):
         return CountedStream.of_lines(load).into(partial(load.session.make, load.target))
-    n_lines = stage(load, LoadChoice())
+    n_lines = CountedStream.of_lines(load).into(partial(load.session.stage, STAGING))
     types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
     load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
     load.found = load.session.columns(load.target)
