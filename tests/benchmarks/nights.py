@@ -250,7 +250,7 @@ def main() -> None:
                 flush=True,
             )
             found.append(night)
-    write_json(given.json, [asdict(night) for night in found])
+    write_json(given.json, {"nights": [asdict(night) for night in found]})
 
 
 if __name__ == "__main__":
