@@ -183,7 +183,6 @@ def _histograms(
     name = str(cube["feature"].values[position])
     n_bins = number_of_bins(bins) + 1
     sums = TreeSum[Moments]()
-    shades_of = TreeSum[Moments]()
     partner_bins = number_bins(np.zeros(1))
     if partner:
         partner_bins = bins_of_column(cube, columns[partner], COLOUR_BINS)
@@ -191,12 +190,24 @@ def _histograms(
     for rows in row_slices(cube):
         phi = np.ascontiguousarray(attribution_of(cube, rows, output)[:, position])
         own = binned(bins, columns[name](rows))
-        sums.add(histogram_of(phi, own, n_bins))
         second = np.zeros(len(own), np.int64)
         if partner:
             second = binned(partner_bins, columns[partner](rows))
-        shades_of.add(histogram_of(phi, own * n_shades + second, n_bins * n_shades))
-    return sums.total(), shades_of.total()
+        sums.add(histogram_of(phi, own * n_shades + second, n_bins * n_shades))
+    shading = sums.total()
+    return _without_shades(shading, n_bins), shading
+
+
+def _without_shades(shading: Moments, n_bins: int) -> Moments:
+    """The histogram by the feature's column alone: sums over the bins of the partner."""
+    return Moments(
+        {
+            "codes": shading["codes"],
+            "counts": shading["counts"].reshape(len(shading["codes"]), n_bins, -1).sum(axis=2),
+            "sums": shading["sums"].reshape(n_bins, -1).sum(axis=1),
+            "magnitudes": shading["magnitudes"].reshape(n_bins, -1).sum(axis=1),
+        }
+    )
 
 
 def _bin_ends(sample: NDArray[Any], bins: Record, beyond: float) -> tuple[Any, Any]:

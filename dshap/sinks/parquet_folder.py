@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -51,25 +52,27 @@ def load_folder(
     SinkError
         The file system refuses a step.
     """
+    with _refusals_of_files(sink):
+        last = _last(sink, folder, job)
+        refuse_later_run(sink, last, history.run_id)
+        if is_loaded(sink, last, history):
+            return SinkResult(reason="this run was loaded before", already=True)
+        say(f"{sink}: loading all rows")
+        line = _loaded(sink, folder, cube, history, job)
+    return SinkResult(line.n_rows, line.n_lines)
+
+
+@contextlib.contextmanager
+def _refusals_of_files(sink: Sink) -> Iterator[None]:
+    """Raise what the file system refuses as an error of the sink."""
     try:
-        return _loaded(sink, folder, cube, history, job, say)
+        yield
     except OSError as error:
         raise SinkError(f"{sink}: the file system refuses: {error}") from error
 
 
-def _loaded(
-    sink: Sink,
-    folder: Path,
-    cube: CubeArrays,
-    history: RowHistory,
-    job: str,
-    say: Callable[[str], None],
-) -> SinkResult:
-    last = _last(sink, folder, job)
-    refuse_later_run(sink, last, history.run_id)
-    if is_loaded(sink, last, history):
-        return SinkResult(reason="this run was loaded before", already=True)
-    say(f"{sink}: loading all rows")
+def _loaded(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, job: str) -> LoadLine:
+    """Write the folder of the run, let the link name it, and remove older ones; give its record."""
     make_folder(folder)
     before = _named_by_link(folder)
     run = _folder_of(folder, sink, history)
@@ -79,7 +82,7 @@ def _loaded(
     line = _line(run)
     _point(folder, run.name)
     _clear(folder, {run.name, before})
-    return SinkResult(line.n_rows, line.n_lines)
+    return line
 
 
 def _named_by_link(folder: Path) -> str:
