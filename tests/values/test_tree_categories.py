@@ -192,7 +192,7 @@ def test_a_category_that_xgboost_does_not_know_is_refused(word, table, rows):
     model, _, _ = xgboost_model(table, target(table))
     with pytest.raises(
         InputError,
-        match=rf"column 'job' holds '{word}', a category .*XGBoost refuses: drop these rows",
+        match=rf"column 'job' holds '{word}' in 1 row \(a category .*XGBoost refuses: drop these rows",
     ):
         dshap.explain(Trees(model), rows.assign(job=[word, *["cook"] * 59]))
 
