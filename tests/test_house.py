@@ -8,13 +8,13 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 BOUNDS = {
-    "syntax nodes": 250_000,
+    "syntax nodes": 300_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 340,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 515,
+    "classes": 560,
     "protocols": 46,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
