@@ -100,7 +100,8 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
 
     Gives `codes (c,)`, the bins of attributions, rising; `counts (c, v)`, the rows in each bin of
     attributions and each of the `n_bins` of column values, that of missing ones among them; and
-    `sums (v,)` and `magnitudes (v,)` of attributions.  Histograms of the same value bins add up.
+    `sums (v,)`, `magnitudes (v,)` and `squares (v,)`, those of φ, |φ| and φ² added up.  Histograms
+    of the same value bins add up.
     """
     is_there = ~np.isnan(phi)
     if not is_there.all():
@@ -114,6 +115,7 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
             "counts": counts.reshape(len(codes), n_bins),
             "sums": np.bincount(bins, phi, n_bins),
             "magnitudes": np.bincount(bins, np.abs(phi), n_bins),
+            "squares": np.bincount(bins, np.square(phi), n_bins),
         }
     )
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
-from dshap.cube.datasets import as_cube, global_means
-from dshap.report.attributions import AS_WRITTEN, draw_bars, features_of, output_ranking
-from dshap.report.panels import (
-    MAX_SHOWN,
-    attribution_words,
-    counted_rows,
-    name_rows,
-    new_axes,
-    output_of,
-)
+from dshap.report.attributions import AS_WRITTEN, draw_bars, features_of
+from dshap.report.panels import MAX_SHOWN, name_rows, new_axes
+from dshap.report.view import view_of
 
 
 def bar(cube: Any, *, rows: Any = None, output: str | int | None = None, ax: Any = None) -> Any:
@@ -44,20 +36,16 @@ def bar(cube: Any, *, rows: Any = None, output: str | int | None = None, ax: Any
         cube = {"": cube}
     if not cube:
         raise InputError("cube is an empty mapping: give a cube, or several as name -> cube")
-    cubes: Mapping[str, Any] = {str(name): as_cube(each) for name, each in cube.items()}
-    first = next(iter(cubes.values()))
-    n_rows = max(counted_rows(each) for each in cubes.values())
-    ranked = [
-        output_ranking(name, global_means(each), output_of(each, output))
-        for name, each in cubes.items()
-    ]
-    names = features_of(ranked)
-    shown = names[:MAX_SHOWN]
+    views = [view_of(each, output) for each in cube.values()]
+    names = [str(name) for name in cube]
+    ranked = [view.ranking(name) for name, view in zip(names, views, strict=True)]
+    features = features_of(ranked)
+    shown = features[:MAX_SHOWN]
     axes = new_axes(ax, 8.0, 1.2 + (0.14 + 0.2 * len(ranked)) * len(shown))
     draw_bars(axes, ranked, shown)
     if len(ranked) == 1:
         axes.get_legend().remove()
-    name_rows(axes, shown, len(names) - len(shown))
-    place = output_of(first, output)
-    axes.set_xlabel(attribution_words("mean |attribution|", first, place, n_rows), **AS_WRITTEN)
+    name_rows(axes, shown, len(features) - len(shown))
+    most = max(views, key=lambda view: view.rows)
+    axes.set_xlabel(most.words("mean |attribution|"), **AS_WRITTEN)
     return axes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,8 @@ from dshap.cube.datasets import origin_of, row_slices, same_rows
 
 Columns = Mapping[str, Callable[[slice], NDArray[Any]]]
 """Column -> the function that gives its values in a slice of the cube's rows."""
+Samples = Mapping[str, NDArray[Any]]
+"""Column -> its values in rows that are taken evenly from all of the cube's."""
 SAMPLED_ROWS = 65_536
 """About the most rows from which bins of column values are learned."""
 SAMPLED_PARTS = 16
@@ -148,7 +150,11 @@ def bins_of_column(
     cube: Any, read: Callable[[slice], NDArray[Any]], n_bins: int = MAX_VALUE_BINS
 ) -> Record:
     """Bins of a column, learned from rows that are taken evenly from all of the cube's."""
-    sample = sample_of_column(cube, read)
+    return bins_of_sample(sample_of_column(cube, read), n_bins)
+
+
+def bins_of_sample(sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS) -> Record:
+    """Bins of a column, learned from a sample of its values."""
     if has_order(sample):
         return number_bins(as_numbers(sample), n_bins)
     return category_bins(as_texts(sample), n_bins)
@@ -157,6 +163,11 @@ def bins_of_column(
 def sample_of_column(cube: Any, read: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
     """Values of a column in rows that are taken evenly from all of the cube's."""
     return np.concatenate([read(rows) for rows in sampled_slices(cube)])
+
+
+def samples_of(cube: Any, columns: Columns, names: Collection[str]) -> Samples:
+    """Values of each of these columns in rows that are taken evenly from all of the cube's."""
+    return {name: sample_of_column(cube, read) for name, read in columns.items() if name in names}
 
 
 def binned(bins: Record, values: NDArray[Any]) -> NDArray[np.int64]:

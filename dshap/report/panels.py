@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def counted_rows(cube: Any) -> int:
     if not counts[Status.OK]:
         raise InputError(f"no row of the cube is explained: {said}")
     if n_missing:
-        warnings.warn(f"{said}: the picture shows the others", stacklevel=3)
+        warnings.warn(f"{said}: the picture shows the others", stacklevel=5)
     return int(counts[Status.OK])
 
 
@@ -150,14 +151,27 @@ def name_rows(axes: Any, names: Any, n_others: int = 0) -> None:
         )
 
 
-def colour_bar(axes: Any, title: str) -> None:
-    """Add a bar of the colours of low and high values beside the axes."""
+def turn_names(axes: Any) -> None:
+    """Turn the names below the axes, as they are too long to stand side by side."""
+    axes.tick_params(axis="x", labelrotation=40, labelsize="small")
+    for text in axes.get_xticklabels():
+        text.set(ha="right", rotation_mode="anchor")
+
+
+def colour_bar(axes: Any, title: str, names: Sequence[str] = ("low", "high")) -> None:
+    """Add a bar of the colours from low to high values, or of categories, beside the axes."""
     from matplotlib.cm import ScalarMappable
 
+    ticks = np.linspace(0.0, 1.0, len(names))
+    if len(names) == 1:
+        ticks = np.array([0.5])
     bar = axes.figure.colorbar(
-        ScalarMappable(cmap=colour_map()), ax=axes, ticks=[0, 1], aspect=60, pad=0.02
+        ScalarMappable(cmap=colour_map()), ax=axes, ticks=ticks, aspect=60, pad=0.02
     )
-    bar.ax.set_yticklabels(["low", "high"], fontsize="small", **AS_WRITTEN)
+    bar.ax.set_yticklabels([label(name, 16) for name in names], fontsize="small", **AS_WRITTEN)
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
-    bar.set_label(label(title, 32), labelpad=-6, fontsize="small", **AS_WRITTEN)
+    labelpad = 4
+    if len(names) == 2:
+        labelpad = -6
+    bar.set_label(label(title, 32), labelpad=labelpad, fontsize="small", **AS_WRITTEN)

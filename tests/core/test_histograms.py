@@ -83,6 +83,8 @@ def test_histograms_of_any_parts_add_up_to_that_of_all():
     good = ~np.isnan(phi)
     expected = [np.abs(phi[good & (bins == place)]).sum() for place in range(7)]
     np.testing.assert_allclose(whole["magnitudes"], expected, rtol=1e-12)
+    expected = [np.square(phi[good & (bins == place)]).sum() for place in range(7)]
+    np.testing.assert_allclose(total["squares"], expected, rtol=1e-12)
 
 
 def test_quantiles_are_right_to_within_their_bin():

@@ -357,7 +357,8 @@ def test_a_job_that_fits_a_model_refuses_times(rows, tmp_path, monkeypatch):
     job = {**JOB, "source": {**JOB["source"], "target": "y"}, "model": {"kind": "kernel_ridge", "landmarks": 5},
            "explain": [{"name": "a", "value": "kernel_interventional"}]}  # fmt: skip
     with pytest.raises(
-        InputError, match=r"column 'when' of parquet .* holds times \(timestamp.*give it as a number"
+        InputError,
+        match=r"column 'when' of parquet .* holds times \(timestamp.*give it as a number",
     ):
         plan_job(parse_job(job))
 

@@ -11,8 +11,9 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.cube.datasets import global_means
 from dshap.report import beeswarm
-from dshap.report.densities import FEW_ROWS, spread
 from dshap.report.panels import colour_map
+from dshap.report.swarms import spread
+from dshap.report.tallies import FEW_ROWS
 from tests.cube.cubes import make_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")

@@ -9,8 +9,6 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.cube.datasets import row_slices
 from dshap.report import dependence
-from dshap.report.columns import columns_of
-from dshap.report.dependence import strongest_partner
 from tests.report.test_densities import memory_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
@@ -58,16 +56,6 @@ def test_the_line_follows_the_means_of_quantile_bins():
     ranked = np.sin(np.arange(6_400) / 1_000).reshape(64, 100)
     np.testing.assert_allclose(means, ranked.mean(axis=1), rtol=1e-9, atol=1e-12)
     assert axes.get_ylabel() == "attribution (kW), over 6,400 rows"
-
-
-@pytest.mark.parametrize("n", [1_000, 20_000])
-def test_the_colour_is_the_column_that_the_attribution_varies_with(n):
-    cube, frame = with_product(n)
-    assert strongest_partner(cube, 0, 0, columns_of(cube, frame)) == "x2"
-    assert strongest_partner(cube, 0, 1, columns_of(cube, frame)) == ""
-    noisy, columns = memory_cube(n)
-    noisy["attribution"][:, 0, 0] = np.random.default_rng(1).normal(size=n)
-    assert strongest_partner(noisy, 0, 0, columns_of(noisy, columns)) == ""
 
 
 @pytest.mark.parametrize("value", [1.0, np.nan, None])

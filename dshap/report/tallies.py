@@ -1,0 +1,79 @@
+"""Histograms of attributions by the values of columns, many of them in one pass over a cube."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.histograms import CodeArray, histogram_of, number_of_bins
+from dshap.core.records import Moments, Record, TreeSum
+from dshap.cube.datasets import row_slices
+from dshap.report.columns import Columns, binned
+from dshap.report.view import View
+
+FEW_ROWS = 2_000
+"""The number of rows from which a picture shows densities; fewer are points."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedColumn:
+    """A column by whose values attributions are counted."""
+
+    name: str
+    bins: Record
+
+    @property
+    def n_bins(self) -> int:
+        """The number of bins, that of missing values counted."""
+        return number_of_bins(self.bins) + 1
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One histogram that is wanted: of a feature, by the bins of columns, the last one inmost."""
+
+    position: int
+    """The position of the feature."""
+    by: tuple[BinnedColumn, ...] = ()
+
+    @property
+    def n_bins(self) -> int:
+        """The number of value bins, of all columns together."""
+        return int(np.prod([column.n_bins for column in self.by], initial=1))
+
+
+def tallied(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[str, Moments]:
+    """The histogram (`histogram_of`) of each of these tallies, in one pass over the cube."""
+    sums = {name: TreeSum[Moments]() for name in wanted}
+    by = {column: None for tally in wanted.values() for column in tally.by}
+    for rows in row_slices(view.cube):
+        phi = view.attributions(rows)
+        values = {name: columns[name](rows) for name in {column.name for column in by}}
+        codes = {column: binned(column.bins, values[column.name]) for column in by}
+        for name, tally in wanted.items():
+            own = np.ascontiguousarray(phi[:, tally.position])
+            sums[name].add(histogram_of(own, _joint(tally, codes, len(own)), tally.n_bins))
+    return {name: each.total() for name, each in sums.items()}
+
+
+def _joint(tally: Tally, codes: Mapping[BinnedColumn, CodeArray], n_rows: int) -> NDArray[np.int64]:
+    """The value bin (n,) of each row, of all columns of a tally together."""
+    joint = np.zeros(n_rows, np.int64)
+    for column in tally.by:
+        joint = joint * column.n_bins + codes[column]
+    return joint
+
+
+def without_last(histogram: Moments, n_bins: int) -> Moments:
+    """The histogram by all columns but the last, whose bins, `n_bins`, are added up."""
+    counts = histogram["counts"]
+    sums = {
+        name: array.reshape(-1, n_bins).sum(axis=1)
+        for name, array in histogram.arrays.items()
+        if name not in ("codes", "counts")
+    }
+    added = counts.reshape(len(counts), -1, n_bins).sum(axis=2)
+    return Moments({"codes": histogram["codes"], "counts": added, **sums})

@@ -1,0 +1,72 @@
+"""One output of a cube: the beginning of every picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
+
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.records import FloatArray
+from dshap.cube.datasets import as_cube, attribution_of, global_means
+from dshap.report.attributions import Ranking, features_of, output_ranking
+from dshap.report.panels import attribution_words, counted_rows, output_of
+
+
+@dataclass(frozen=True)
+class View:
+    """One output of a cube, its features, and the number of rows that are explained."""
+
+    cube: xr.Dataset
+    output: int
+    """The position of the output."""
+    features: tuple[str, ...]
+    rows: int
+
+    def words(self, text: str) -> str:
+        """Words for an axis: what it is, of which output, its units, over how many rows."""
+        return attribution_words(text, self.cube, self.output, self.rows)
+
+    @property
+    def output_name(self) -> str:
+        """The name of the output."""
+        return str(self.cube["output"].values[self.output])
+
+    def position(self, feature: str) -> int:
+        """The position of a feature.
+
+        Raises
+        ------
+        InputError
+            There is none of this name; the message lists those that are near.
+        """
+        if feature not in self.features:
+            raise InputError(unknown_name("feature", str(feature), list(self.features)))
+        return self.features.index(feature)
+
+    def attributions(self, rows: slice) -> FloatArray:
+        """The attributions (n, d) of these rows; NaN where a row has none."""
+        return attribution_of(self.cube, rows, self.output)
+
+    def ranking(self, name: str = "") -> Ranking:
+        """The importance of each feature, under this name."""
+        return output_ranking(name, global_means(self.cube), self.output)
+
+    def ranked(self) -> list[str]:
+        """The features, by mean |attribution|, largest first."""
+        return features_of([self.ranking()])
+
+
+def view_of(cube: Any, output: str | int | None = None) -> View:
+    """The view of one output of a cube, which is given itself or by the path of its store.
+
+    Raises
+    ------
+    InputError
+        It is no cube, no row is explained, or there is no such output.
+    """
+    cube = as_cube(cube)
+    place = output_of(cube, output)
+    features = tuple(str(name) for name in cube["feature"].values)
+    return View(cube, place, features, counted_rows(cube))
