@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.storage import LocalStore
 
 from dshap.core.records import FloatArray
 from dshap.cube.arrays import read_run
@@ -19,6 +20,7 @@ from dshap.cube.folder import Folder
 from dshap.cube.layout import decoded, reading
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
+from dshap.cube.shards import Shards, shards_of
 from dshap.cube.writer import SUMMARIES, lost_files
 
 
@@ -31,6 +33,7 @@ class CubeArrays:
             self.keys = key_arrays(path)
             self.columns = kept_arrays(path)
         self._arrays: dict[str, zarr.Array[Any]] = {}
+        self._shards: dict[Path, Shards | None] = {}
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -95,6 +98,21 @@ class CubeArrays:
             return None
         return self.read("base_value", slice(None)).astype(np.float64)
 
+    def read_rows(self, name: str, rows: slice) -> NDArray[Any]:
+        """The stored values (n, …) of a variable along instance; whole shards are read at once."""
+        with reading(self.path):
+            return self._rows_of(self._array(name), rows)
+
+    def _rows_of(self, array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
+        start, stop, _ = rows.indices(array.shape[0])
+        place = Path(cast(LocalStore, array.store).root, array.path)
+        if place not in self._shards:
+            self._shards[place] = shards_of(place)
+        shards = self._shards[place]
+        if shards is not None and (found := shards.read(start, stop)) is not None:
+            return found
+        return np.asarray(array[rows])
+
     def _array(self, name: str) -> zarr.Array[Any]:
         with reading(self.path):
             if name not in self._arrays:
@@ -106,7 +124,9 @@ class CubeArrays:
     ) -> Mapping[str, NDArray[Any]]:
         """column -> the values of these rows, times as datetime64."""
         with reading(self.path):
-            return {name: decoded(np.asarray(each[where]), each) for name, each in arrays.items()}
+            return {
+                name: decoded(self._rows_of(each, where), each) for name, each in arrays.items()
+            }
 
 
 @dataclass(frozen=True)
@@ -164,7 +184,7 @@ class FinishedBlock:
 
     def read(self, name: str) -> NDArray[Any]:
         """The stored values (n, …) of a variable along instance, such as "status"."""
-        return self.cube.read(name, self._rows)
+        return self.cube.read_rows(name, self._rows)
 
     @property
     def summary(self) -> Mapping[str, NDArray[Any]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown
@@ -56,8 +58,19 @@ def row_slices(cube: xr.Dataset) -> Iterator[slice]:
 
 def attribution_of(cube: xr.Dataset, rows: slice, output: int) -> FloatArray:
     """Attributions (n, d) of these rows for one output; NaN where a row has none."""
+    arrays = _arrays_of(cube, "attribution")
+    if arrays is not None:
+        return np.asarray(arrays.read_rows("attribution", rows)[:, :, output], np.float64)
     values = cube["attribution"].isel(instance=rows, output=output)
     return np.asarray(values.transpose("instance", "feature").values, np.float64)
+
+
+def status_of(cube: xr.Dataset, rows: slice) -> NDArray[np.int8]:
+    """How the explanation of these rows ended (n,), a number of `Status` each."""
+    arrays = _arrays_of(cube, "status")
+    if arrays is not None:
+        return arrays.read_rows("status", rows)
+    return np.asarray(cube["status"].isel(instance=rows).values)
 
 
 def origin_of(cube: xr.Dataset) -> Path | None:
@@ -70,14 +83,36 @@ def origin_of(cube: xr.Dataset) -> Path | None:
 
 def store_of(cube: xr.Dataset) -> Path | None:
     """The store whose attributions a Dataset has as they are; None where they may be others."""
-    path = origin_of(cube)
-    if path is None or not cube.chunksizes:
+    arrays = _arrays_of(cube, "attribution")
+    if arrays is None:
         return None
-    stored = open_cube(path)["attribution"]
+    return arrays.path
+
+
+def _arrays_of(cube: xr.Dataset, name: str) -> CubeArrays | None:
+    """The arrays of the store whose variable `name` a Dataset has as it is; None without any."""
+    path = Path(cube.encoding.get("source") or "")
+    if not cube[name].chunks or not (path / "zarr.json").exists():
+        return None
+    arrays, names = _stored(path, path.stat().st_mtime_ns)
     # the name of a lazy array is a digest of what it is computed from
-    if cube["attribution"].data.name != stored.data.name:
+    if cube[name].data.name != names.get(name):
         return None
-    return path
+    return arrays
+
+
+@lru_cache(maxsize=8)
+def _stored(path: Path, changed: int) -> tuple[CubeArrays | None, Mapping[str, str]]:
+    """The arrays of a store, and the names of its lazy ones; `changed` tells it from one before.
+
+    There are none where `path` is not a cube of this program.
+    """
+    if read_run(path) is None:
+        return None, {}
+    cube = open_cube(path)
+    return CubeArrays(path), {
+        str(name): each.data.name for name, each in cube.variables.items() if each.chunks
+    }
 
 
 def global_means(cube: xr.Dataset) -> xr.Dataset:
@@ -119,7 +154,7 @@ def same_rows(cube: xr.Dataset, arrays: CubeArrays) -> bool:
     return all(
         np.array_equal(
             predicted.isel(instance=rows).values.reshape(rows.stop - rows.start, -1),
-            arrays.read("prediction", rows)[:, chosen],
+            arrays.read_rows("prediction", rows)[:, chosen],
             equal_nan=True,
         )
         for rows in row_slices(cube)

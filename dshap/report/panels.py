@@ -12,7 +12,7 @@ from dshap.core.blocks import Status
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
-from dshap.cube.datasets import row_slices
+from dshap.cube.datasets import row_slices, status_of
 from dshap.report.attributions import AS_WRITTEN, require_matplotlib
 
 BLUE = "#008bfb"
@@ -96,7 +96,7 @@ def counted_rows(cube: Any) -> int:
     counts = np.zeros(len(Status.MEANINGS), np.int64)
     first = -1
     for rows in row_slices(cube):
-        found = cube["status"].isel(instance=rows).values
+        found = status_of(cube, rows)
         counts += np.bincount(found, minlength=len(counts))
         missing = np.flatnonzero((found == Status.PENDING) | (found == Status.FAILED))
         if first < 0 and len(missing):

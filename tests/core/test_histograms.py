@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dshap.core.histograms import (
+    CELLS,
     OTHERS,
     attribution_bins,
     bin_ends,
@@ -18,6 +19,7 @@ from dshap.core.histograms import (
     number_of_bins,
     value_bins,
 )
+from dshap.core.records import Record
 
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 1.0, 1.125, np.nextafter(1.125, 0), -1.0, 1.79e308, -1.79e308]
 
@@ -49,6 +51,35 @@ def test_numbers_lie_in_bins_of_about_equal_size(n):
         0,
         number_of_bins(bins) - 1,
     ]
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [0.5],
+        [-1.0, 0.0, 5e-324, 1.0],
+        [0.0, 5e-324],
+        [-1.7e308, 1.7e308],
+        [-np.inf, 0.0, 3.0],
+        [1e300, 1.1e300],
+        np.sort(np.random.default_rng(0).normal(size=63)),
+        np.exp(np.linspace(-30, 30, 63)),
+        2_011 + np.arange(63) / 7e9,
+    ],
+)
+def test_many_values_lie_where_a_search_puts_them(edges):
+    """On an edge, beside it, far away, missing: `_places` is `np.searchsorted`, bit for bit."""
+    edges = np.array(edges)
+    rng = np.random.default_rng(1)
+    finite = edges[np.isfinite(edges)]
+    near = rng.choice(finite, 20_000) * rng.choice([1.0, 1.0 + 2e-16, 1.0 - 2e-16, 0.5], 20_000)
+    values = np.concatenate([edges, near, rng.normal(size=9), [np.nan, np.inf, -np.inf, 1e308]])
+    assert len(values) > CELLS
+    found = value_bins(Record({"edges": edges}), values)
+    is_there = ~np.isnan(values)
+    expected = np.searchsorted(edges, values[is_there], side="right")
+    np.testing.assert_array_equal(found[is_there], expected)
+    assert (found[~is_there] == len(edges) + 1).all()
 
 
 def test_a_number_of_half_the_rows_is_alone():

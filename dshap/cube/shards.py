@@ -1,0 +1,127 @@
+"""Rows of an array read from its shards at once: a file, its index, one decompression a chunk.
+
+Zarr sends each chunk of a shard through an event loop and two threads: about a millisecond, several
+times what its bytes take.  A shard that is not exactly as this program writes it is left to Zarr,
+which says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numcodecs
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.cube.folder import Folder
+
+CRC_BYTES = 4
+"""The bytes of the CRC32C behind a chunk, and behind the index of a shard."""
+NO_CHUNK = 2**64 - 1
+"""The offset, in the index of a shard, of a chunk that holds fill values only."""
+LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+KEYS = {"name": "default", "configuration": {"separator": "/"}}
+"""The codec of little-endian numbers, and the form of the names of files, as Zarr writes them."""
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The shards of an array along its first axis: chunks in Zstandard, each with its checksum."""
+
+    folder: Folder
+    """The folder of the array."""
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fill: Any
+    """The value of what is not stored."""
+    shard_rows: int
+    chunk_rows: int
+
+    def read(self, start: int, stop: int) -> NDArray[Any] | None:
+        """The rows start to stop − 1; None where a shard is not as it was written."""
+        found = np.full((stop - start, *self.shape[1:]), self.fill, self.dtype)
+        for shard in range(start // self.shard_rows, -(-stop // self.shard_rows)):
+            if not self._read_shard(shard, start, found):
+                return None
+        return found
+
+    def _read_shard(self, shard: int, start: int, found: NDArray[Any]) -> bool:
+        """Put the rows of a shard into their place in rows from `start` on; False if damaged."""
+        name = "/".join(["c", str(shard), *["0"] * (len(self.shape) - 1)])
+        content = memoryview(self.folder.get(name) or b"")
+        if not content:
+            return not self.folder.has(name)
+        n_chunks = self.shard_rows // self.chunk_rows
+        index = _checked(content[-(16 * n_chunks + CRC_BYTES) :])
+        if index is None or len(index) != 16 * n_chunks:
+            return False
+        first = shard * self.shard_rows
+        for place, (offset, size) in enumerate(np.frombuffer(index, "<u8").reshape(-1, 2).tolist()):
+            begin = first + place * self.chunk_rows - start
+            if offset == NO_CHUNK or begin >= len(found) or begin + self.chunk_rows <= 0:
+                continue
+            values = self._chunk(content[offset : offset + size])
+            if values is None:
+                return False
+            into = found[max(begin, 0) : begin + self.chunk_rows]
+            into[...] = values[max(-begin, 0) :][: len(into)]
+        return True
+
+    def _chunk(self, content: memoryview) -> NDArray[Any] | None:
+        """The rows of a chunk; None where its bytes are not those that were written."""
+        checked = _checked(content)
+        if checked is None:
+            return None
+        values = np.frombuffer(numcodecs.Zstd().decode(checked), self.dtype)
+        shape = (self.chunk_rows, *self.shape[1:])
+        if values.size != math.prod(shape):
+            return None
+        return values.reshape(shape)
+
+
+def shards_of(path: Path) -> Shards | None:
+    """The shards of the array at `path`; None where its values or codecs are of another kind."""
+    folder = Folder(path)
+    document = json.loads(folder.get("zarr.json") or b"{}")
+    try:
+        dtype = np.dtype(document["data_type"])
+        shape = tuple(document["shape"])
+        shard = tuple(document["chunk_grid"]["configuration"]["chunk_shape"])
+        (codec,) = document["codecs"]
+        chunk = tuple(codec["configuration"]["chunk_shape"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    is_by_rows = shape[1:] == shard[1:] == chunk[1:]
+    if not is_by_rows or dtype.kind not in "biuf" or not _is_as_written(document, codec):
+        return None
+    fill = np.array(document["fill_value"]).astype(dtype)
+    return Shards(folder, shape, dtype.newbyteorder("<"), fill, shard[0], chunk[0])
+
+
+def _is_as_written(document: Mapping[str, Any], codec: Mapping[str, Any]) -> bool:
+    """Whether the codecs of an array are those that this program creates arrays with."""
+    inside = codec["configuration"]
+    return bool(
+        document["chunk_key_encoding"] == KEYS
+        and [each["name"] for each in inside["codecs"]] == ["bytes", "zstd", "crc32c"]
+        and inside["codecs"][0] in (LITTLE, {"name": "bytes"})
+        and inside["index_codecs"] == [LITTLE, {"name": "crc32c"}]
+        and inside["index_location"] == "end"
+    )
+
+
+def _checked(content: memoryview) -> memoryview | None:
+    """Bytes without the checksum at their end; None where it is not theirs."""
+    body = content[:-CRC_BYTES]
+    if (
+        google_crc32c.value(np.frombuffer(body, np.uint8)).to_bytes(CRC_BYTES, "little")
+        != content[-CRC_BYTES:]
+    ):
+        return None
+    return body

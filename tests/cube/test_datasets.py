@@ -1,0 +1,64 @@
+"""Datasets of stores: read by whole shards while they are as stored, else as they are now."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap.core.errors import DamagedError
+from dshap.cube.datasets import attribution_of, status_of, store_of
+from tests.cube.cubes import make_cube, phi_of
+
+ROWS = slice(3, 19)
+
+
+def test_a_dataset_of_a_store_has_the_attributions_of_its_shards(tmp_path):
+    layout, _ = make_cube(tmp_path / "c", skipped=(2,))
+    cube = dshap.open_cube(tmp_path / "c")
+    phi = phi_of(layout, skipped=(2,))
+    np.testing.assert_array_equal(attribution_of(cube, ROWS, 1), phi[ROWS, :, 1])
+    np.testing.assert_array_equal(status_of(cube, ROWS), cube["status"].values[ROWS])
+    assert store_of(cube) == tmp_path / "c"
+
+
+def test_what_was_done_to_a_dataset_counts(tmp_path):
+    layout, _ = make_cube(tmp_path / "c")
+    cube = dshap.open_cube(tmp_path / "c")
+    phi = phi_of(layout)
+    changed = {
+        "turned": (cube.isel(instance=slice(None, None, -1)), phi[::-1]),
+        "doubled": (cube.assign(attribution=2 * cube["attribution"]), 2 * phi),
+        "chosen": (cube.isel(output=[1, 0], feature=[2, 0]), phi[:, [2, 0]][:, :, [1, 0]]),
+        "across": (cube.transpose("output", ...), phi),
+        "loaded": (cube.load(), phi),
+    }
+    for name, (other, expected) in changed.items():
+        found = attribution_of(other, ROWS, 1)
+        np.testing.assert_array_equal(found, expected[ROWS, :, 1], err_msg=name)
+        assert store_of(other) is None
+    other = dshap.open_cube(tmp_path / "c").assign(status=("instance", np.zeros(21, np.int8)))
+    assert not status_of(other, ROWS).any()
+
+
+def test_a_store_in_the_place_of_another_is_read_anew(tmp_path):
+    make_cube(tmp_path / "c")
+    attribution_of(dshap.open_cube(tmp_path / "c"), ROWS, 0)
+    shutil.rmtree(tmp_path / "c")
+    layout, _ = make_cube(tmp_path / "c", n_rows=19, players=("a", "b"))
+    found = attribution_of(dshap.open_cube(tmp_path / "c"), ROWS, 0)
+    np.testing.assert_array_equal(found, phi_of(layout)[ROWS, :, 0])
+
+
+def test_a_damaged_shard_is_refused_in_one_line(tmp_path):
+    make_cube(tmp_path / "c")
+    cube = dshap.open_cube(tmp_path / "c")
+    file = next(each for each in (tmp_path / "c/attribution/c/1").rglob("*") if each.is_file())
+    content = bytearray(file.read_bytes())
+    content[40] ^= 1
+    file.write_bytes(content)
+    attribution_of(cube, slice(0, 8), 0)
+    with pytest.raises(DamagedError, match=r"damaged .*dshap verify"):
+        attribution_of(cube, ROWS, 0)

@@ -1,0 +1,60 @@
+"""Shards that are read at once: the values that Zarr reads, and nothing of one that is damaged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import GzipCodec
+
+from dshap.cube.shards import shards_of
+from tests.cube.cubes import make_cube
+
+
+@pytest.fixture
+def cube(tmp_path):
+    columns = {"c": "float32", "flag": "bool", "when": "datetime64[us]"}
+    make_cube(tmp_path / "cube", tiles=(0, 2), skipped=(3,), columns=columns)
+    return tmp_path / "cube"
+
+
+@pytest.mark.parametrize(
+    "name", ["attribution", "status", "id", "rows/c", "rows/flag", "rows/when", "prediction"]
+)
+def test_any_rows_are_those_that_zarr_reads(cube, name):
+    """Chunks of 4 rows, shards of 8, the second not written, the last one cut at row 21."""
+    expected = zarr.open_array(cube / name, mode="r")[:]
+    shards = shards_of(cube / name)
+    for start in range(22):
+        for stop in range(start, 22):
+            found = shards.read(start, stop)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected[start:stop])
+
+
+def test_no_bit_of_a_shard_changes_unseen(cube):
+    """Of each byte of a shard one bit is turned; what is not refused is what was written."""
+    shards = shards_of(cube / "prediction")
+    before = shards.read(0, 8)
+    file = next(each for each in (cube / "prediction/c/0").rglob("*") if each.is_file())
+    written = file.read_bytes()
+    for place in range(len(written)):
+        changed = bytearray(written)
+        changed[place] ^= 1 << place % 8
+        file.write_bytes(changed)
+        assert shards.read(0, 8) is None
+    for size in range(len(written)):
+        file.write_bytes(written[:size])
+        assert shards.read(0, 8) is None
+    file.write_bytes(written)
+    np.testing.assert_array_equal(shards.read(0, 8), before)
+
+
+def test_arrays_of_other_kinds_are_left_to_zarr(cube, tmp_path):
+    assert shards_of(cube / "feature") is None  # text
+    assert shards_of(cube / "blocks/count") is None  # without shards
+    zarr.create_array(
+        tmp_path / "gzip", shape=(8,), chunks=(2,), shards=(4,), dtype="f8", compressors=GzipCodec()
+    )
+    assert shards_of(tmp_path / "gzip") is None
+    assert shards_of(tmp_path / "none") is None
