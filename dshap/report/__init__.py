@@ -12,6 +12,7 @@ from dshap.report.attributions import (
 from dshap.report.bars import bar
 from dshap.report.densities import beeswarm
 from dshap.report.dependence import dependence
+from dshap.report.heatmaps import heatmap
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.single_rows import waterfall
@@ -32,6 +33,7 @@ __all__ = [
     "dependence",
     "heat_map",
     "heat_picture",
+    "heatmap",
     "importance_summary",
     "progress_summary",
     "ranking_lines",

@@ -231,10 +231,13 @@ def ranking_picture(
     return saved(figure, as_path("picture", path, "picture"))
 
 
-def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
+def draw_bars(
+    axes: Any, given: Sequence[Ranking], features: Sequence[str], title: str = "explanation"
+) -> None:
     """Draw bars with their numbers: the largest feature, and the first explanation, on top.
 
-    Lines are the 95 % intervals of the means, where coalitions were sampled.
+    Lines are the 95 % intervals of the means, where they have errors; `title` says what the
+    rankings are of.
     """
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
@@ -272,13 +275,13 @@ def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> N
     axes.set_xlim(0, 1.09 * max(np.add(values, np.ravel(errors)), default=0.0) or 1.0)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.xaxis.grid(True, color="#dddddd", linewidth=0.7)
+    axes.xaxis.grid(True, color=LABELS, alpha=0.3, linewidth=0.7)
     axes.set_axisbelow(True)
-    _add_legend(axes, drawn, [label(ranking.label, LEGEND) for ranking in given])
+    _add_legend(axes, drawn, [label(ranking.label, LEGEND) for ranking in given], title)
 
 
-def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str]) -> None:
-    """Add a legend that names the explanations.
+def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str], title: str) -> None:
+    """Add a legend that names the explanations, or segments.
 
     matplotlib drops names that begin with an underscore, so they are set afterwards.
     """
@@ -291,7 +294,8 @@ def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str]) -> None:
         title_fontsize=9,
         fontsize=9,
     )
-    for text, name in zip(legend.get_texts(), names, strict=True):
+    texts = [legend.get_title(), *legend.get_texts()]
+    for text, name in zip(texts, [label(title, LEGEND), *names], strict=True):
         text.set(text=name, **AS_WRITTEN)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -144,6 +144,14 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     texts = np.array([*map(str, objects)], object)
     texts[is_missing] = None
     return texts
+
+
+def value_name(value: float, is_time: bool, unit: Literal["D", "m"] = "D") -> str:
+    """A number as text; or a time, in microseconds since 1970: its day, or its minute if it has."""
+    if is_time:
+        time = np.datetime64(int(value), "us").astype(f"datetime64[{unit}]")
+        return str(time).removesuffix("T00:00")
+    return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
 
 
 def bins_of_column(

@@ -10,6 +10,7 @@ from dshap.core.histograms import number_of_bins
 from dshap.core.printing import label
 from dshap.core.records import Record
 from dshap.report.attributions import AS_WRITTEN
+from dshap.report.columns import value_name
 from dshap.report.densities import GRID
 from dshap.report.dependences import Dependence, dependence_of
 from dshap.report.panels import (
@@ -136,7 +137,7 @@ def _name_values(axes: Any, shown: Dependence) -> None:
     low = shown.ends[0]
     right = shown.ends[-1]
     places = np.array([tick for tick in axes.get_xticks() if low <= tick <= right])
-    names = [shown.name_of(tick) for tick in places]
+    names = [value_name(tick, shown.is_time) for tick in places]
     if shown.has_categories:
         places = np.flatnonzero(shown.counts[:-1])
         names = [label(shown.bins["categories"][place], 24) for place in places]

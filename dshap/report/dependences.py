@@ -136,12 +136,6 @@ class Dependence:
             return ["low", "high"]
         return [str(name) for name in self.partner_bins["categories"][:-1]]
 
-    def name_of(self, value: float) -> str:
-        """A number of the axis of values, or the day of a time."""
-        if self.is_time:
-            return str(np.datetime64(int(value), "us").astype("datetime64[D]"))
-        return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
-
 
 def dependence_of(
     cube: Any,

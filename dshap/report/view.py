@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from dshap.core.errors import InputError, unknown_name
@@ -48,6 +49,11 @@ class View:
     def attributions(self, rows: slice) -> FloatArray:
         """The attributions (n, d) of these rows; NaN where a row has none."""
         return attribution_of(self.cube, rows, self.output)
+
+    def std_errors(self, rows: slice) -> FloatArray:
+        """The standard errors (n, d) of these attributions, in a cube that has them."""
+        errors = self.cube["std_error"].isel(instance=rows, output=self.output)
+        return np.asarray(errors.transpose("instance", "feature").values, np.float64)
 
     def ranking(self, name: str = "") -> Ranking:
         """The importance of each feature, under this name."""
