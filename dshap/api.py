@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import MISSING_POLICIES
-from dshap.core.rules import Choice, checked
+from dshap.core.rows import column_bytes, read_columns
+from dshap.core.rules import Choice, Flag, checked
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import CubeLayout, empty_cube, is_running, open_cube, read_job
+from dshap.cube import empty_cube, is_running, open_cube, read_job
+from dshap.cube.columns import with_columns
 from dshap.engine import format_bytes
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
@@ -77,7 +79,8 @@ def explain(
         1,024 players or 4,096 coalitions).
     store : path, optional
         Folder of the cube, readable while it grows: the same call again resumes after a crash.
-        None computes in memory and is refused above 2 GiB of attributions.
+        None computes in memory and keeps the explained columns beside the attributions, for
+        pictures; ``keep_rows=False`` leaves them out.  It is refused above 2 GiB of both.
     client : distributed.Client or the address of a scheduler (`tcp://…`), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.
@@ -111,8 +114,9 @@ def explain(
     -------
     xarray.Dataset
         `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see
-        `dshap.open_cube`.  A table without rows gives a cube without instances, and nothing is
-        written.
+        `dshap.open_cube`.  Without a store also `row_COLUMN (instance)`, the explained columns in
+        their own dtypes, whose `long_name` is the column's name.  A table without rows gives a
+        cube without instances, and nothing is written.
 
     Raises
     ------
@@ -134,15 +138,19 @@ def explain(
     """
     (compute,) = checked(compute=compute)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
+    if isinstance(value, Prepared):
+        prepared = value
+        game = value.value
+    else:
+        prepared = None
+        game = as_value(value)
+    # without a store the columns stand in the Dataset; a cube of texts has their tokens
+    keeps_columns = store is None and not is_of_texts(game)
+    if keeps_columns:
+        keeps_columns = Flag()("keep_rows", options.pop("keep_rows", True))
     with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
-        if isinstance(value, Prepared):
-            prepared = value
-            game = value.value
-        else:
-            prepared = None
-            game = as_value(value)
         try:
             explanation = Explanation.of(
                 game, rows, path, session, design=design, key=key, prepared=prepared
@@ -153,7 +161,7 @@ def explain(
                 return empty_cube((), game.link.outputs(game.model.output_names))
             return empty_cube(game.players.names, game.link.outputs(game.model.output_names))
         if store is None:
-            _check_in_memory(explanation.layout)
+            _check_in_memory(explanation, keeps_columns)
         if quality is None:
             held_out = None
         else:
@@ -166,7 +174,9 @@ def explain(
             measure(explanation, held_out, session, prepared)
         cube = open_cube(path)
         if store is None:
-            return cube.load()
+            cube = cube.load()
+        if keeps_columns:
+            cube = with_columns(cube, read_columns(explanation.work.rows))
         return cube
 
 
@@ -257,13 +267,21 @@ def mse_v(
         return measured_quality(prepared, rows, path, session)
 
 
-def _check_in_memory(layout: CubeLayout) -> None:
+def _check_in_memory(explanation: Explanation, keeps_columns: bool) -> None:
+    """Raise a `DoesNotFitError` where attributions and kept columns are too large to be held."""
+    layout = explanation.layout
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)
+    of_columns = keeps_columns * column_bytes(explanation.work.rows)
+    allowed = f"store=None allows {format_bytes(IN_MEMORY_BYTES)}"
     if size > IN_MEMORY_BYTES:
         raise DoesNotFitError(
-            f"the attributions take {format_bytes(size)}, and store=None allows "
-            f"{format_bytes(IN_MEMORY_BYTES)}: "
-            "give store= a path"
+            f"the attributions take {format_bytes(size)}, and {allowed}: give store= a path"
+        )
+    if size + of_columns > IN_MEMORY_BYTES:
+        raise DoesNotFitError(
+            f"the attributions take {format_bytes(size)}, the explained columns beside them "
+            f"{format_bytes(of_columns)}, and {allowed}: give store= a path, or "
+            "keep_rows=False"
         )
 
 

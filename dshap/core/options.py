@@ -100,7 +100,8 @@ class RunOptions:
     """Whether the model may answer differently when asked again: every prediction is then made
     twice, and the standard errors include the noise."""
     keep_rows: bool = False
-    """Whether to store the explained columns in the group `rows` of the cube."""
+    """Whether to store the explained columns in the group `rows` of the cube; `explain` without a
+    store keeps them unless this is False."""
     units: str = "1"
     """The units of the output, for the attributes of the cube."""
     instance_tile: int | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,3 +105,14 @@ def read_rows(
     return Record(
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     )
+
+
+def read_columns(reader: RowReader) -> Mapping[str, NDArray[Any]]:
+    """The feature columns of all rows of a table (n,), in their own dtypes, read by spans."""
+    blocks = [reader.read(*span, columns=True).columns for span in spans(0, reader.n_rows)]
+    return {name: np.concatenate([each[name] for each in blocks]) for name in reader.column_dtypes}
+
+
+def column_bytes(reader: RowReader) -> int:
+    """The bytes of these columns in memory; those of a text itself are not counted."""
+    return reader.n_rows * sum(dtype.itemsize for dtype in reader.column_dtypes.values())

@@ -113,7 +113,7 @@ class CubeLayout:
 
         This is the column's name, with the prefix `key_` if the cube has a variable of that name.
         """
-        names = _variable_names(self.keys)
+        names = variable_names(self.keys)
         if self.vocabulary is None:
             taken = TAKEN
         else:
@@ -123,10 +123,10 @@ class CubeLayout:
     @property
     def row_variables(self) -> dict[str, str]:
         """kept column -> its variable in the group `rows`."""
-        return _variable_names(self.columns)
+        return variable_names(self.columns)
 
 
-def _variable_names(columns: Iterable[str]) -> dict[str, str]:
+def variable_names(columns: Iterable[str]) -> dict[str, str]:
     """column -> a distinct name that is valid in Zarr and CF, and no dimension of the cube."""
     names: dict[str, str] = {}
     for column in columns:

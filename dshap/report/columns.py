@@ -3,101 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dshap.core.duck_typing import has_member, shape_of
-from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.errors import InputError, unknown_name
 from dshap.core.histograms import MAX_VALUE_BINS, category_bins, number_bins, value_bins
 from dshap.core.records import FloatArray, Record
-from dshap.cube.blocks import CubeArrays
-from dshap.cube.datasets import origin_of, row_slices, same_rows
+from dshap.cube.columns import Columns as Columns
+from dshap.cube.columns import columns_of as columns_of
+from dshap.cube.datasets import row_slices
 
-Columns = Mapping[str, Callable[[slice], NDArray[Any]]]
-"""Column -> the function that gives its values in a slice of the cube's rows."""
 Samples = Mapping[str, NDArray[Any]]
 """Column -> its values in rows that are taken evenly from all of the cube's."""
 SAMPLED_ROWS = 65_536
 """About the most rows from which bins of column values are learned."""
 SAMPLED_PARTS = 16
 """The most places of a table from which these rows are taken."""
-PREFIX = "row_"
-"""The beginning of a Dataset's variables that are explained columns."""
 NUMBERS = frozenset("biufM")
 """Kinds of numpy dtypes whose values have an order: numbers, flags and times."""
-
-
-def columns_of(cube: Any, rows: Any = None) -> Columns:
-    """The columns of the rows of a cube: those given, else those that it was stored with.
-
-    Parameters
-    ----------
-    cube : the Dataset
-    rows : data frame, table, or array (n, columns), in the order of the cube's rows
-
-    Raises
-    ------
-    InputError
-        The rows are not as many as the cube's; or the cube's are in another order than its store.
-    """
-    if rows is not None:
-        return _given(cube, rows)
-    held = [str(name) for name in cube.data_vars if str(name).startswith(PREFIX)]
-    if held:
-        return {
-            str(cube[name].attrs.get("long_name", name.removeprefix(PREFIX))): partial(
-                _of_variable, cube[name]
-            )
-            for name in held
-        }
-    path = origin_of(cube)
-    if path is None:
-        return {}
-    arrays = CubeArrays(path)
-    if arrays.columns and not same_rows(cube, arrays):
-        raise InputError(
-            f"the Dataset has other rows than {path}, from which it was opened: give rows=, the "
-            "columns of these rows in their order"
-        )
-    return {name: partial(_of_store, arrays, name) for name in arrays.columns}
-
-
-def _of_variable(variable: Any, rows: slice) -> NDArray[Any]:
-    return np.asarray(variable.isel(instance=rows).values)
-
-
-def _of_store(arrays: CubeArrays, name: str, rows: slice) -> NDArray[Any]:
-    return arrays.rows({name: arrays.columns[name]}, rows)[name]
-
-
-def _given(cube: Any, rows: Any) -> Columns:
-    """The columns of rows in memory."""
-    if has_member(rows, "column_names"):
-        names = [str(name) for name in rows.column_names]
-        values = [rows[name] for name in names]
-    elif has_member(rows, "columns"):
-        names = [str(name) for name in rows.columns]
-        values = [rows[name] for name in rows.columns]
-    else:
-        names = [str(name) for name in cube["feature"].values]
-        values = list(np.asarray(rows).T)
-        if len(shape_of(rows)) != 2 or len(values) != len(names):
-            raise InputError(
-                f"rows is {shown(rows)}: give a data frame or a table, or an array with a column "
-                f"for each of the {len(names)} features"
-            )
-    arrays = [np.asarray(each) for each in values]
-    n_rows = cube.sizes["instance"]
-    if arrays and len(arrays[0]) != n_rows:
-        raise InputError(
-            f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give those of the cube, in "
-            "its order"
-        )
-    return {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)}
 
 
 def require_column(columns: Columns, name: str) -> None:

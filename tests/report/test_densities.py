@@ -112,6 +112,18 @@ def test_outputs_are_chosen_by_name_or_place():
     assert " for y1 (kW)" in beeswarm(cube, output=1).get_xlabel()
 
 
+def test_three_lines_from_a_fitted_ensemble_and_a_frame():
+    """The columns come with the cube, so that points have the colours of their values."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    X = memory_cube(300)[1]
+    model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1).fit(X, X["x0"])
+    value = dshap.values.Trees(model)
+    cube = dshap.explain(value, X)
+    axes = dshap.report.beeswarm(cube)
+    colours = axes.collections[0].get_array().compressed()
+    assert len(colours) == 300 and np.corrcoef(colours, X[texts_of(axes)[0]].rank())[0, 1] > 0.99
+
+
 def test_columns_come_with_the_rows_the_dataset_or_the_store(tmp_path):
     make_cube(tmp_path / "s", columns={"a": "float64"}, outputs=("y",))
     cube = dshap.open_cube(tmp_path / "s")

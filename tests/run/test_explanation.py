@@ -604,6 +604,54 @@ def test_keep_rows_stores_the_explained_columns_as_they_were(frame, tmp_path):
         np.testing.assert_array_equal(rows[name][...], table[name])
 
 
+def test_without_a_store_the_explained_columns_are_kept_as_they_were(tmp_path):
+    """Numbers in their dtypes, texts and categories as str, missing ones NaN, times as times."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "temp/°C": rng.normal(size=9).astype("float32"),
+            "age": rng.integers(20, 60, 9),
+            "is_new": rng.random(9) < 0.5,
+            "plan": pd.Categorical(["free", "paid", "free"] * 3),
+            "city": ["Oslo", "Wien", None] * 3,
+            "since": pd.date_range("2024-01-31", periods=9, unit="us"),
+        }
+    )
+    background = table.iloc[[0, 1, 3]]
+    value = Marginal(lambda rows: rows["age"] + 2.0 * (rows["plan"] == "paid"), background)
+    cube = dshap.explain(value, table.assign(unused=1.0), missing="skip")
+    kept = {name for name in cube.data_vars if name.startswith("row_")}
+    assert kept == {"row_temp__C", "row_age", "row_is_new", "row_plan", "row_city", "row_since"}
+    for name in sorted(kept):
+        column = table[cube[name].attrs["long_name"]]
+        is_text = cube[name].dtype == object
+        assert is_text or cube[name].dtype == column.dtype
+        assert list(cube[name].to_series().dropna()) == list(column.dropna())
+        assert np.array_equal(pd.isna(cube[name]), pd.isna(column))
+    # xarray puts NaN where a condition is false, which texts of numpy's own dtype refuse
+    assert cube.where(cube["row_plan"] == "paid", drop=True).sizes["instance"] == 3
+    bare = dshap.explain(value, table, missing="skip", keep_rows=False)
+    assert not [name for name in bare.data_vars if name.startswith("row_")]
+    stored = dshap.explain(value, table, missing="skip", store=tmp_path / "cube")
+    assert set(stored.data_vars) == set(bare.data_vars)
+
+
+def test_kept_columns_count_where_a_cube_is_too_large_for_memory(frame, monkeypatch):
+    """60 rows of 5 attributions are 2,400 bytes, and so are their columns."""
+    value = marginal(frame)
+    table = frame[NAMES][:60]
+    size = 8 * table.size
+    monkeypatch.setattr("dshap.api.IN_MEMORY_BYTES", 2 * size)
+    assert "row_a" in dshap.explain(value, table)
+    monkeypatch.setattr("dshap.api.IN_MEMORY_BYTES", 2 * size - 1)
+    with pytest.raises(DoesNotFitError, match=r"columns beside them .* or keep_rows=False$"):
+        dshap.explain(value, table)
+    assert "row_a" not in dshap.explain(value, table, keep_rows=False)
+    monkeypatch.setattr("dshap.api.IN_MEMORY_BYTES", size - 1)
+    with pytest.raises(DoesNotFitError, match=r"give store= a path$"):
+        dshap.explain(value, table)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["temp/°C", "..", "instance"])
 def test_kept_columns_may_have_any_name(frame, tmp_path, name):

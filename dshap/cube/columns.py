@@ -1,0 +1,117 @@
+"""The explained columns beside a cube: put into its Dataset, and read from where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from dshap.core.duck_typing import has_member, shape_of
+from dshap.core.errors import InputError, shown
+from dshap.cube.blocks import CubeArrays
+from dshap.cube.datasets import origin_of, same_rows
+from dshap.cube.layout import variable_names
+
+Columns = Mapping[str, Callable[[slice], NDArray[Any]]]
+"""Column -> the function that gives its values in a slice of the cube's rows."""
+ROW_PREFIX = "row_"
+"""The beginning of a Dataset's variables that are explained columns."""
+
+
+def with_columns(cube: xr.Dataset, columns: Mapping[str, NDArray[Any]]) -> xr.Dataset:
+    """A Dataset with the values (n,) of its explained columns beside it, as `row_COLUMN`.
+
+    Texts are str, NaN where they are missing; `long_name` is the column's name as it was.
+    """
+    names = variable_names(columns)
+    return cube.assign(
+        {
+            f"{ROW_PREFIX}{names[column]}": ("instance", _with_str(values), {"long_name": column})
+            for column, values in columns.items()
+        }
+    )
+
+
+def _with_str(values: NDArray[Any]) -> NDArray[Any]:
+    """Texts as objects, equal ones the same: xarray has no missing value for numpy's own texts."""
+    if values.dtype.kind not in "TO":
+        return values
+    codes, texts = pd.factorize(values.astype(object))
+    texts[texts == ""] = None
+    found: NDArray[Any] = texts[codes]
+    found[codes < 0] = None
+    return found
+
+
+def columns_of(cube: Any, rows: Any = None) -> Columns:
+    """The columns of the rows of a cube: those given, else those that it was stored with.
+
+    Parameters
+    ----------
+    cube : the Dataset
+    rows : data frame, table, or array (n, columns), in the order of the cube's rows
+
+    Raises
+    ------
+    InputError
+        The rows are not as many as the cube's; or the cube's are in another order than its store.
+    """
+    if rows is not None:
+        return _given(cube, rows)
+    held = [str(name) for name in cube.data_vars if str(name).startswith(ROW_PREFIX)]
+    if held:
+        return {
+            str(cube[name].attrs.get("long_name", name.removeprefix(ROW_PREFIX))): partial(
+                _of_variable, cube[name]
+            )
+            for name in held
+        }
+    path = origin_of(cube)
+    if path is None:
+        return {}
+    arrays = CubeArrays(path)
+    if arrays.columns and not same_rows(cube, arrays):
+        raise InputError(
+            f"the Dataset has other rows than {path}, from which it was opened: give rows=, the "
+            "columns of these rows in their order"
+        )
+    return {name: partial(_of_store, arrays, name) for name in arrays.columns}
+
+
+def _of_variable(variable: Any, rows: slice) -> NDArray[Any]:
+    return np.asarray(variable.isel(instance=rows).values)
+
+
+def _of_store(arrays: CubeArrays, name: str, rows: slice) -> NDArray[Any]:
+    return arrays.rows({name: arrays.columns[name]}, rows)[name]
+
+
+def _given(cube: Any, rows: Any) -> Columns:
+    """The columns of rows in memory."""
+    if has_member(rows, "column_names"):
+        names = [str(name) for name in rows.column_names]
+        values = [rows[name] for name in names]
+    elif has_member(rows, "columns"):
+        names = [str(name) for name in rows.columns]
+        values = [rows[name] for name in rows.columns]
+    else:
+        names = [str(name) for name in cube["feature"].values]
+        values = list(np.asarray(rows).T)
+        if len(shape_of(rows)) != 2 or len(values) != len(names):
+            raise InputError(
+                f"rows is {shown(rows)}: give a data frame or a table, or an array with a column "
+                f"for each of the {len(names)} features"
+            )
+    arrays = [np.asarray(each) for each in values]
+    n_rows = cube.sizes["instance"]
+    if arrays and len(arrays[0]) != n_rows:
+        raise InputError(
+            f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give those of the cube, in "
+            "its order"
+        )
+    return {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)}
