@@ -10,6 +10,7 @@ from dshap.report.attributions import (
     require_matplotlib,
 )
 from dshap.report.bars import bar
+from dshap.report.compare import compare
 from dshap.report.densities import beeswarm
 from dshap.report.dependence import dependence
 from dshap.report.heatmaps import heatmap
@@ -29,6 +30,7 @@ __all__ = [
     "beeswarm",
     "breakdown",
     "breakdown_lines",
+    "compare",
     "damage_summary",
     "dependence",
     "heat_map",

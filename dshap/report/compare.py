@@ -1,0 +1,123 @@
+"""Two explanations of the same rows in one picture, back to back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dshap.core.printing import label
+from dshap.report.attributions import AS_WRITTEN, LEGEND, decimals_of, number
+from dshap.report.densities import GRID
+from dshap.report.panels import GREY, ROW_INCHES, name_rows, new_axes, text_colour, zero_line
+from dshap.report.shades import grid_of
+from dshap.report.side_by_side import SideBySide, side_by_side
+from dshap.report.swarms import HALF_HEIGHT, spread
+
+PAIR = ("#3f8fc4", "#f26419")
+"""The colours of the first and the second explanation, legible on white and on black."""
+LEAST_OFFSET = 0.04
+"""The distance of a point from the line of its feature."""
+TABLE = (0.16, 0.32, 0.43)
+"""The right ends of the columns right of the attributions, as parts of the width of these."""
+
+
+def compare(cubes: Any, *, output: str | int | None = None, ax: Any = None) -> Any:
+    """Draw two explanations of the same rows back to back, feature by feature.
+
+    The first lies above the line of a feature, the second below it: from 2,000 rows on the square
+    root of their densities, on one scale, else a point for each row.  Beside them stand mean
+    |attribution| of both and r, the correlation of both attributions over the rows; below the axis
+    the share of rows in which the same feature has the largest |attribution|.  Features are sorted
+    by mean |attribution| of the first, at most 20 are shown.
+
+    Parameters
+    ----------
+    cubes : two cubes, each as in `beeswarm`, as a mapping name -> cube; or the path of a store with
+        two explanations
+    output, ax : as in `beeswarm`
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        There are not two; or they have other features, rows, keys, outputs or units (the message
+        says which).
+    """
+    found = side_by_side(cubes, output)
+    axes = new_axes(ax, 9.5, 1.6 + 1.4 * ROW_INCHES * len(found.features))
+    for y in range(len(found.features)):
+        _draw_pair(axes, found, y)
+    zero_line(axes.axvline)
+    axes.hlines(
+        np.arange(len(found.features)), *found.limits, color=GREY, lw=0.5, alpha=0.5, zorder=0
+    )
+    name_rows(axes, found.features, found.n_others)
+    _write_table(axes, found)
+    _name_sides(axes, found.names)
+    axes.set_xlabel(
+        f"{found.words}\nthe same feature is largest in {found.same_largest:.0%} of them",
+        **AS_WRITTEN,
+    )
+    return axes
+
+
+def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
+    """Draw the attributions of a feature, those of the first explanation above its line."""
+    middle = grid_of(found.limits, GRID)[1:] - (found.limits[1] - found.limits[0]) / GRID / 2
+    heights = found.heights(y, GRID)
+    for side, height, colour, swarms in zip((-1, 1), heights, PAIR, found.swarms, strict=True):
+        points = swarms[y].points
+        if points is None:
+            ends = y + side * HALF_HEIGHT * height
+            axes.fill_between(middle, y, ends, color=colour, linewidth=0, zorder=2)
+        else:
+            x = points["attributions"]
+            offsets = LEAST_OFFSET + np.abs(spread(x, *found.limits))
+            axes.scatter(x, y + side * offsets, s=9, linewidths=0, color=colour, zorder=2)
+
+
+def _write_table(axes: Any, found: SideBySide) -> None:
+    """Write mean |attribution| of both, and their correlation, beside each feature."""
+    magnitudes = [[each.magnitude[name] for name in found.features] for each in found.rankings]
+    decimals = decimals_of(value for each in magnitudes for value in each)
+    columns = [
+        *([number(value, decimals) for value in each] for each in magnitudes),
+        [number(value, 2) for value in found.correlation],
+    ]
+    heads = ["mean |φ|", "mean |φ|", "r"]
+    low, high = found.limits
+    for head, values, part, colour in zip(heads, columns, TABLE, [*PAIR, None], strict=True):
+        for y, text in [(-0.75, head), *enumerate(values)]:
+            axes.text(
+                high + part * (high - low),
+                y,
+                text,
+                ha="right",
+                va="center",
+                fontsize="small",
+                color=colour or text_colour(),
+            )
+    axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
+    axes.set_xlim(low, high + max(TABLE) * (high - low))
+    axes.spines["bottom"].set_bounds(low, high)
+
+
+def _name_sides(axes: Any, names: tuple[str, str]) -> None:
+    """Name both explanations above the axes.
+
+    matplotlib drops names that begin with an underscore, so they are set afterwards.
+    """
+    legend = axes.legend(
+        [axes.fill_between([], [], color=colour) for colour in PAIR],
+        ["above", "below"],
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=2,
+        frameon=False,
+    )
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set(text=f"{label(name, LEGEND)}, {text.get_text()}", **AS_WRITTEN)
