@@ -74,6 +74,7 @@ ELSEWHERE = {
     "report/columns.py": "report/test_densities.py",
     "report/panels.py": "report/test_densities.py",
     "report/shades.py": "report/test_swarms.py",
+    "report/history.py": "report/test_over_runs.py",
     "report/side_by_side.py": "report/test_compare.py",
     "report/tallies.py": "report/test_dependences.py",
     "report/view.py": "report/test_densities.py",

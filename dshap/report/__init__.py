@@ -15,6 +15,7 @@ from dshap.report.densities import beeswarm
 from dshap.report.dependence import dependence
 from dshap.report.heatmaps import heatmap
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
+from dshap.report.over_runs import over_runs
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.single_rows import waterfall
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
@@ -37,6 +38,7 @@ __all__ = [
     "heat_picture",
     "heatmap",
     "importance_summary",
+    "over_runs",
     "progress_summary",
     "ranking_lines",
     "ranking_picture",
