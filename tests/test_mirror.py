@@ -76,7 +76,6 @@ ELSEWHERE = {
     "report/shades.py": "report/test_swarms.py",
     "report/history.py": "report/test_over_runs.py",
     "report/side_by_side.py": "report/test_compare.py",
-    "report/tallies.py": "report/test_dependences.py",
     "report/view.py": "report/test_densities.py",
     "report/notes.py": "report/test_accuracy.py",
     "report/summary.py": "test_cli.py",

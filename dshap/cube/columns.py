@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,28 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.datasets import origin_of, same_rows
 from dshap.cube.layout import variable_names
 
-Columns = Mapping[str, Callable[[slice], NDArray[Any]]]
-"""Column -> the function that gives its values in a slice of the cube's rows."""
+ReadColumn = Callable[[slice], NDArray[Any]]
+"""The function that gives the values of a column in a slice of the cube's rows."""
 ROW_PREFIX = "row_"
 """The beginning of a Dataset's variables that are explained columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Mapping[str, ReadColumn]):
+    """The columns of the rows of a cube, by their names."""
+
+    readers: Mapping[str, ReadColumn]
+    store: Path | None = None
+    """The path of the cube that they were stored with; None for those of a Dataset, or given."""
+
+    def __getitem__(self, name: str) -> ReadColumn:
+        return self.readers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.readers)
+
+    def __len__(self) -> int:
+        return len(self.readers)
 
 
 def with_columns(cube: xr.Dataset, columns: Mapping[str, NDArray[Any]]) -> xr.Dataset:
@@ -65,22 +85,24 @@ def columns_of(cube: Any, rows: Any = None) -> Columns:
         return _given(cube, rows)
     held = [str(name) for name in cube.data_vars if str(name).startswith(ROW_PREFIX)]
     if held:
-        return {
-            str(cube[name].attrs.get("long_name", name.removeprefix(ROW_PREFIX))): partial(
-                _of_variable, cube[name]
-            )
-            for name in held
-        }
+        return Columns(
+            {
+                str(cube[name].attrs.get("long_name", name.removeprefix(ROW_PREFIX))): partial(
+                    _of_variable, cube[name]
+                )
+                for name in held
+            }
+        )
     path = origin_of(cube)
     if path is None:
-        return {}
+        return Columns({})
     arrays = CubeArrays(path)
     if arrays.columns and not same_rows(cube, arrays):
         raise InputError(
             f"the Dataset has other rows than {path}, from which it was opened: give rows=, the "
             "columns of these rows in their order"
         )
-    return {name: partial(_of_store, arrays, name) for name in arrays.columns}
+    return Columns({name: partial(_of_store, arrays, name) for name in arrays.columns}, path)
 
 
 def _of_variable(variable: Any, rows: slice) -> NDArray[Any]:
@@ -114,4 +136,4 @@ def _given(cube: Any, rows: Any) -> Columns:
             f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give those of the cube, in "
             "its order"
         )
-    return {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)}
+    return Columns({name: array.__getitem__ for name, array in zip(names, arrays, strict=True)})

@@ -57,6 +57,11 @@ def notes_of(path: Path) -> ReceiptFolder:
     return ReceiptFolder(path / CONTAINER / "notes")
 
 
+def histograms_of(path: Path) -> StateFolder:
+    """The folder of the histograms of the cube at `path`, which pictures kept; nothing needs them."""
+    return StateFolder(path / CONTAINER / "histograms")
+
+
 def copy_of(path: Path) -> StateFolder:
     """The folder of the reference copy, which is its single state, named `copy_name`."""
     return StateFolder(path / CONTAINER / "created")

@@ -37,6 +37,7 @@ from dshap.cube.reference_copy import (
     description_of,
     failures_of,
     has_copy,
+    histograms_of,
     holds_run,
     is_finished,
     mark_of,
@@ -64,7 +65,7 @@ class Damage:
     is_copied: bool = False
     """Whether it is a created file, which is restored from its copy without a run."""
     is_orphan: bool = False
-    """Whether it is a file that a killed run left unfinished, which nothing needs."""
+    """Whether it is a file that nothing needs: one that a killed run left, or a kept histogram."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
@@ -283,6 +284,10 @@ def _sealed(path: Path) -> Iterator[Damage]:
         for name in folder.names():
             if what := folder.damage(name):
                 yield Damage(f"{kind} {name}", what, (_file(path, folder, name),))
+    kept = histograms_of(path)
+    for name in kept.names():
+        if what := kept.damage(name):
+            yield Damage(f"histogram {name}", what, (_file(path, kept, name),), is_orphan=True)
     mark = mark_of(path)
     described = description_of(path)
     if mark.has(FINISHED) and (what := mark.damage(FINISHED)):

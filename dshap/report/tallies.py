@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +12,8 @@ from numpy.typing import NDArray
 
 from dshap.core.histograms import CodeArray, histogram_of, number_of_bins
 from dshap.core.records import Moments, Record, TreeSum
-from dshap.cube.datasets import row_slices
+from dshap.cube.datasets import row_slices, store_of
+from dshap.cube.histograms import KeptHistograms
 from dshap.report.columns import Columns, binned
 from dshap.report.view import View
 
@@ -44,9 +47,42 @@ class Tally:
         """The number of value bins, of all columns together."""
         return int(np.prod([column.n_bins for column in self.by], initial=1))
 
+    def digest(self, output: int) -> str:
+        """The digest of what is counted, for this output."""
+        said = [output, self.position, [(each.name, each.bins.digest()) for each in self.by]]
+        return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
+
 
 def tallied(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[str, Moments]:
-    """The histogram (`histogram_of`) of each of these tallies, in one pass over the cube."""
+    """The histogram (`histogram_of`) of each of these tallies.
+
+    Those that are kept beside a finished cube are read; the others are made in one pass over the
+    cube, and kept there.
+    """
+    counted = {name: tally.digest(view.output) for name, tally in wanted.items()}
+    kept = _kept_of(view, columns)
+    if kept is None:
+        return counted_anew(view, columns, wanted)
+    found = {name: kept.get(counted[name]) for name in wanted}
+    missing = {name: wanted[name] for name, histogram in found.items() if histogram is None}
+    made: dict[str, Moments] = {}
+    if missing:
+        made = counted_anew(view, columns, missing)
+    for name, histogram in made.items():
+        kept.put(counted[name], histogram)
+    return {name: histogram or made[name] for name, histogram in found.items()}
+
+
+def _kept_of(view: View, columns: Columns) -> KeptHistograms | None:
+    """The histograms that are kept of a cube; None where it is not a store's, as it was stored."""
+    path = store_of(view.cube)
+    if path is None or (columns and columns.store != path):
+        return None
+    return KeptHistograms.of(path, view.cube.sizes["instance"])
+
+
+def counted_anew(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[str, Moments]:
+    """The histogram of each of these tallies, in one pass over the cube."""
     sums = {name: TreeSum[Moments]() for name in wanted}
     by = {column: None for tally in wanted.values() for column in tally.by}
     for rows in row_slices(view.cube):

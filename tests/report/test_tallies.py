@@ -1,0 +1,66 @@
+"""Histograms in one pass over a cube, and none where they are kept beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dshap
+from dshap.core.errors import DamagedError
+from dshap.cube import histograms
+from dshap.report import tallies
+from dshap.report.dependences import dependence_of
+from dshap.report.swarms import swarms_of
+from dshap.values import LinearGaussian
+
+ROWS = 3_000
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch, in_this_process):
+    monkeypatch.setattr(histograms, "LEAST_ROWS", ROWS)
+    monkeypatch.setattr(histograms, "SHARE", 10.0)
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(ROWS, 2)), columns=["a", "b"])
+    value = LinearGaussian([1.0, -2.0], 0.0, [0.0, 0.0], np.eye(2), feature_names=["a", "b"])
+    dshap.explain(
+        value, frame, store=tmp_path / "s", keep_rows=True, instance_tile=1024, progress=False
+    )
+    return tmp_path / "s"
+
+
+def no_pass(*_):
+    raise AssertionError("a pass over the cube")
+
+
+def test_a_second_picture_makes_no_pass(store, monkeypatch):
+    first = swarms_of(store)
+    dependence_of(store, "a", "b")
+    monkeypatch.setattr(tallies, "counted_anew", no_pass)
+    for one, two in zip(first.features, swarms_of(dshap.open_cube(store)).features, strict=True):
+        assert one.feature == two.feature
+        assert one.histogram.digest() == two.histogram.digest()
+    assert dependence_of(store, "a", "b").counts.sum() == ROWS
+    with pytest.raises(AssertionError, match="a pass"):
+        dependence_of(store, "a", "")  # it counts something else
+
+
+def test_another_dataset_or_other_rows_are_counted_anew(store, monkeypatch):
+    swarms_of(store)
+    cube = dshap.open_cube(store)
+    monkeypatch.setattr(tallies, "counted_anew", no_pass)
+    given = pd.DataFrame({"a": np.zeros(ROWS), "b": np.ones(ROWS)})
+    for change in (
+        {"cube": 2 * cube.attribution, "rows": None},
+        {"cube": cube.attribution, "rows": given},
+    ):
+        with pytest.raises(AssertionError, match="a pass"):
+            swarms_of(cube.assign(attribution=change["cube"]), change["rows"])
+
+
+def test_a_damaged_block_is_refused(store):
+    file = next(each for each in (store / "attribution/c/1").rglob("*") if each.is_file())
+    file.write_bytes(file.read_bytes()[:-9] + b"nonsense!")
+    with pytest.raises(DamagedError, match="dshap verify"):
+        swarms_of(store)
