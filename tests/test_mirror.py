@@ -75,6 +75,7 @@ ELSEWHERE = {
     "report/panels.py": "report/test_densities.py",
     "report/shades.py": "report/test_swarms.py",
     "report/history.py": "report/test_over_runs.py",
+    "report/pair_effects.py": "report/test_interactions.py",
     "report/side_by_side.py": "report/test_compare.py",
     "report/view.py": "report/test_densities.py",
     "report/notes.py": "report/test_accuracy.py",

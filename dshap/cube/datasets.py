@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -43,14 +44,14 @@ def as_cube(given: Any) -> xr.Dataset:
     return cube
 
 
-def row_slices(cube: xr.Dataset) -> Iterator[slice]:
-    """Slices of the rows of a cube, each of a few megabytes of attributions.
+def row_slices(cube: xr.Dataset, name: str = "attribution") -> Iterator[slice]:
+    """Slices of the rows of a cube, each of a few megabytes of the variable `name`.
 
     Where a Dataset is read lazily they are whole blocks of it.
     """
     n_rows = cube.sizes["instance"]
-    block = max(cube["attribution"].chunksizes.get("instance", (1,)))
-    row_bytes = 8 * cube.sizes["feature"] * cube.sizes["output"]
+    block = max(cube[name].chunksizes.get("instance", (1,)))
+    row_bytes = 8 * math.prod(cube[name].sizes.values()) // max(n_rows, 1)
     step = block * max(1, SLICE_BYTES // max(row_bytes * block, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

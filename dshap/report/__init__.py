@@ -13,7 +13,9 @@ from dshap.report.bars import bar
 from dshap.report.compare import compare
 from dshap.report.densities import beeswarm
 from dshap.report.dependence import dependence
+from dshap.report.force import force
 from dshap.report.heatmaps import heatmap
+from dshap.report.interactions import interactions
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.over_runs import over_runs
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
@@ -34,10 +36,12 @@ __all__ = [
     "compare",
     "damage_summary",
     "dependence",
+    "force",
     "heat_map",
     "heat_picture",
     "heatmap",
     "importance_summary",
+    "interactions",
     "over_runs",
     "progress_summary",
     "ranking_lines",

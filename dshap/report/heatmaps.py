@@ -62,17 +62,17 @@ def heatmap(
         name = "mean |attribution|"
     values = values[chosen, : len(shown)].T  # (features, segments)
     axes = new_axes(ax, 3.2 + min(max(4.0, 0.62 * len(chosen)), 11.0), 1.6 + 0.36 * len(shown))
-    _draw_cells(axes, values, magnitude, f"{name}{found.words}")
+    draw_cells(axes, values, magnitude, f"{name}{found.words}")
     name_rows(axes, shown, len(found.features) - len(shown))
     _name_segments(axes, found, chosen)
     return axes
 
 
-def _draw_cells(axes: Any, values: FloatArray, magnitude: bool, words: str) -> None:
-    """Draw the colours of the cells, their numbers where they are few, and the bar of colours."""
+def draw_cells(axes: Any, values: FloatArray, magnitude: bool, words: str) -> None:
+    """Draw the colours of cells, their numbers where they are few, and a bar of colours; NaN is empty."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    largest = float(np.abs(values).max(initial=0.0)) or 1.0
+    largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     colours = LinearSegmentedColormap.from_list("mean", [BLUE, "#ffffff", RED])
     low = -largest
     if magnitude:
@@ -86,6 +86,8 @@ def _draw_cells(axes: Any, values: FloatArray, magnitude: bool, words: str) -> N
         return
     decimals = decimals_of(values.ravel().tolist())
     for (y, x), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
         axes.text(
             x,
             y,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,42 @@ def waterfall(
     InputError
         No row has this key (the message names its neighbours), or the row is not explained.
     """
+    row = single_row(cube, key, rows, output)
+    steps, sizes = _steps(row)
+    axes = new_axes(ax, 8.0, 1.5 + 0.36 * len(steps))
+    _draw_steps(axes, sizes, row.base_value)
+    name_rows(axes, steps)
+    name_ends(axes, row)
+    axes.set_xlabel(row.words, **AS_WRITTEN)
+    return axes
+
+
+@dataclass(frozen=True)
+class SingleRow:
+    """One row and one output: base value + Σ attributions = prediction."""
+
+    features: tuple[str, ...]
+    """The features with the values of their columns, where these are known: "age = 31"."""
+    attributions: FloatArray
+    """(d,)"""
+    base_value: float
+    prediction: float
+    words: str
+    """The words of the axis."""
+
+
+def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None = None) -> SingleRow:
+    """The row with this key, for one output.
+
+    Parameters
+    ----------
+    cube, key, rows, output : as in `waterfall`
+
+    Raises
+    ------
+    InputError
+        As `waterfall`.
+    """
     cube = as_cube(cube)
     place = output_of(cube, output)
     position = row_position(cube, key)
@@ -61,19 +98,19 @@ def waterfall(
     columns = columns_of(cube, rows)
     where = slice(position, position + 1)
     values = {name: f" = {shown_value(columns[name](where)[0])}" for name in columns}
-    words = [label(name, 24) + values.get(name, "") for name in names]
-    steps, sizes = _steps(words, phi)
-    base = float(row["base_value"].values)
-    axes = new_axes(ax, 8.0, 1.5 + 0.36 * len(steps))
-    _draw_steps(axes, sizes, base)
-    name_rows(axes, steps)
-    _name_ends(axes, base, float(row["prediction"].values))
-    axes.set_xlabel(attribution_words("prediction", cube, place), **AS_WRITTEN)
-    return axes
+    return SingleRow(
+        tuple(label(name, 24) + values.get(name, "") for name in names),
+        phi,
+        float(row["base_value"].values),
+        float(row["prediction"].values),
+        attribution_words("prediction", cube, place),
+    )
 
 
-def _steps(words: list[str], phi: FloatArray) -> tuple[list[str], FloatArray]:
+def _steps(row: SingleRow) -> tuple[list[str], FloatArray]:
     """The bars from the top down: their words and sizes, small ones together."""
+    words = row.features
+    phi = row.attributions
     order = np.argsort(-np.abs(phi), kind="stable")
     if len(order) <= MAX_STEPS:
         return [words[place] for place in order], phi[order]
@@ -101,11 +138,14 @@ def _draw_steps(axes: Any, sizes: FloatArray, base: float) -> None:
     axes.set_xlim(min(sides) - margin, max(sides) + margin)
 
 
-def _name_ends(axes: Any, base: float, prediction: float) -> None:
-    """Mark the base value at the bottom and the prediction at the top."""
-    decimals = decimals_of([base, prediction])
-    for value, name in ((base, "base value"), (prediction, "prediction")):
-        axes.axvline(value, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
+def name_ends(axes: Any, row: SingleRow, ymin: float = 0.0) -> None:
+    """Mark the base value and the prediction by lines, and name them above the axes.
+
+    The lines begin at `ymin`, a part of the height of the axes.
+    """
+    decimals = decimals_of([row.base_value, row.prediction])
+    for value, name in ((row.base_value, "base value"), (row.prediction, "prediction")):
+        axes.axvline(value, ymin, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
         axes.annotate(
             f"{name} {number(value, decimals)}",
             (value, 1.0),
