@@ -43,6 +43,7 @@ from dshap.jobs.outlook import night_lines, sink_lines
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.segments import check_segments
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
@@ -242,6 +243,7 @@ def plan_of(job: Job, table: JobRows) -> JobPlan:
 
 
 def _planned(job: Job, table: JobRows, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
+    check_segments(job.report.segments, table.reader.feature_names)
     plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
     return JobPlan(table.reader.describe(), fit, plans)
 

@@ -29,6 +29,7 @@ from dshap.jobs.fields import (
     Count,
     FolderName,
     InstanceKey,
+    Names,
     NotEmpty,
     Penalty,
     Seed,
@@ -46,6 +47,7 @@ from dshap.jobs.models import (
     XGBoostTable,
 )
 from dshap.jobs.paths import PicturePath, StorePath
+from dshap.jobs.segments import check_kept
 from dshap.jobs.sinking import SinkTable, check_sink_names, check_sinks
 from dshap.jobs.spooled import CsvTable, HeldTable, SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
@@ -285,6 +287,9 @@ class Report(Table):
     instance: InstanceKey | None = None
     """The key of the row that is broken down, or its position without keys; the first row where
     left out."""
+    segments: Names = ()
+    """Columns by whose values mean |attribution| is shown, each with at most 200; "age:5" puts
+    numbers in 5 bins of about equally many rows."""
 
 
 class Job(Table):
@@ -319,6 +324,11 @@ class Job(Table):
         else:
             self._check_fitted()
         self._check_incremental()
+        check_kept(
+            self.report.segments,
+            is_of_texts=self.is_of_texts,
+            keeps_columns=self.keeps_columns,
+        )
         check_checks(self.check, {explain.name: explain for explain in self.explain})
         check_sinks(self.sink, [explain.name for explain in self.explain])
         check_sink_names(self.sink, self._named_facts)

@@ -51,6 +51,10 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
     ranked = tried(report.rankings, result.paths) or []
     has_rows = bool(ranked) or not result.has_failed
     row = tried(report.breakdown, result.paths, job.report.instance) if has_rows else None
+    segmented = [
+        (segment, tried(report.segment_tables, result.paths, segment) or [])
+        for segment in job.report.segments * bool(ranked)
+    ]
     picture = tried(_picture, job, result, ranked) if ranked else None
     notes = {each.name: each.quality for each in result.explanations if each.quality}
     stages = [stage.to_dict() for stage in result.stages]
@@ -60,6 +64,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         [_done_line(result)],
         _fit_lines(result),
         report.ranking_lines(ranked, units) if ranked else [],
+        *(table.lines() for _, tables in segmented for table in tables),
         [QUALITY, *(f"{name}: {note_text(note)}" for name, note in notes.items())] if notes else [],
         report.breakdown_lines(row, units) if row else [],
         [*places, f"picture: {picture}"] if picture else places,
@@ -70,6 +75,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         "was_complete": result.was_complete,
         "held_out": _scores(result),
         "ranking": {ranking.label: dict(ranking.magnitude) for ranking in ranked},
+        "segments": {segment: _content_of(tables) for segment, tables in segmented},
         "breakdown": row.to_dict() if row else None,
         "cubes": result.paths,
         "picture": picture,
@@ -82,6 +88,14 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
     else:
         lines = [line for section in sections if section for line in ("", *section)][1:]
     return JobSummary(lines, content, has_rows, errors)
+
+
+def _content_of(tables: list[report.SegmentTable]) -> dict[str, Any]:
+    """Explanation, with the output where there are several -> its segments."""
+    return {
+        ", ".join(filter(None, [table.explanation, table.output])): table.content()
+        for table in tables
+    }
 
 
 def _done_line(result: JobResult) -> str:

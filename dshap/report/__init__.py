@@ -19,12 +19,15 @@ from dshap.report.interactions import interactions
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.over_runs import over_runs
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
+from dshap.report.segment_tables import SegmentTable, segment_tables
+from dshap.report.segments import column_of_segment
 from dshap.report.single_rows import waterfall
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
 
 __all__ = [
     "Heat",
     "Ranking",
+    "SegmentTable",
     "Sentence",
     "Summary",
     "accuracy",
@@ -33,6 +36,7 @@ __all__ = [
     "beeswarm",
     "breakdown",
     "breakdown_lines",
+    "column_of_segment",
     "compare",
     "damage_summary",
     "dependence",
@@ -48,6 +52,7 @@ __all__ = [
     "ranking_picture",
     "rankings",
     "require_matplotlib",
+    "segment_tables",
     "sentence",
     "sentence_picture",
     "stage_table",

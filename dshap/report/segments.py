@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -142,15 +142,22 @@ def segments_of(
 
 def _segments_in(view: View, columns: Columns, segment: str) -> tuple[BinnedColumn, list[str]]:
     """The bins of a segment's column, and the name of each, that of missing values last."""
+    name = column_of_segment(segment, columns)
+    require_column(columns, name)
+    if name == segment:
+        found, names = _one_each(view, columns, name)
+    else:
+        n_bins = int(str(segment).removeprefix(f"{name}:"))
+        found, names = _quantile_bins(view, columns, name, n_bins)
+    return found, [*names, "missing"]
+
+
+def column_of_segment(segment: str, columns: Collection[str]) -> str:
+    """The column of a segment: "age" of "age:5", unless a column has that very name."""
     in_bins = IN_BINS.fullmatch(str(segment))
     if in_bins is None or segment in columns:
-        require_column(columns, segment)
-        found, names = _one_each(view, columns, segment)
-    else:
-        name, n_bins = in_bins.groups()
-        require_column(columns, name)
-        found, names = _quantile_bins(view, columns, name, int(n_bins))
-    return found, [*names, "missing"]
+        return segment
+    return in_bins[1]
 
 
 def _one_each(view: View, columns: Columns, name: str) -> tuple[BinnedColumn, list[str]]:

@@ -1,0 +1,34 @@
+"""The segments of [report], checked before anything runs: columns that cubes keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dshap.core.errors import InputError, unknown_name
+from dshap.report import column_of_segment
+
+
+def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: bool) -> None:
+    """Raise a `ValueError` where [report] asks for segments of a job that keeps no columns."""
+    if not segments:
+        return
+    if is_of_texts:
+        raise ValueError(
+            '[report] segments are columns, which [source] kind = "texts" has none of: leave it out'
+        )
+    if not keeps_columns:
+        raise ValueError(
+            f"[report] segments = {list(segments)} reads the values of columns, and the cubes keep "
+            "none: give [run] keep_rows = true"
+        )
+
+
+def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise where a segment is none of the explained columns, which are those that cubes keep."""
+    for segment in segments:
+        column = column_of_segment(segment, columns)
+        if column not in columns:
+            said = unknown_name("column", column, columns)
+            raise InputError(
+                f"[report] segments: {said}; cubes keep the columns that are explained"
+            )

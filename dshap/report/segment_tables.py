@@ -1,0 +1,104 @@
+"""Tables of mean |attribution| by segments of the rows, as lines of text and as content for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dshap.core.printing import label
+from dshap.cube import open_cube
+from dshap.report.attributions import decimals_of, number
+from dshap.report.segments import Segments, segments_of
+
+MOST_FEATURES = 5
+MOST_SEGMENTS = 12
+"""The most columns and lines of a table; the others are counted in a line below it."""
+
+
+@dataclass(frozen=True)
+class SegmentTable:
+    """The attributions of one explanation, for one output, by the segments of one column."""
+
+    explanation: str
+    output: str
+    """The name of the output; empty where there is one."""
+    segments: Segments
+
+    def lines(self) -> list[str]:
+        """Mean |φ| of the leading features in each segment, as a table."""
+        found = self.segments
+        shown = range(min(MOST_SEGMENTS, len(found.names)))
+        features = found.features[:MOST_FEATURES]
+        decimals = decimals_of(found.magnitude[:, : len(features)].ravel().tolist())
+        heads = ["rows", *(label(feature, 24) for feature in features)]
+        cells = [
+            [
+                f"{found.counts[s]:,}",
+                *(number(v, decimals) for v in found.magnitude[s, : len(features)]),
+            ]
+            for s in shown
+        ]
+        names = [label(found.names[s], 32) for s in shown]
+        first = max(map(len, ["segment", *names]))
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        where = ", ".join(filter(None, [self.explanation, self.output]))
+        return [
+            f"mean |φ| by {label(found.column)} ({label(where)})",
+            *(
+                f"{name:<{first}}  "
+                + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+                for name, row in zip(["segment", *names], [heads, *cells], strict=True)
+            ),
+            *self._left_out(),
+        ]
+
+    def _left_out(self) -> list[str]:
+        """A line about segments and features that the table leaves out."""
+        more = {
+            "segments": len(self.segments.names) - MOST_SEGMENTS,
+            "features": len(self.segments.features) - MOST_FEATURES,
+        }
+        said = [f"{count:,} more {name}" for name, count in more.items() if count > 0]
+        if not said:
+            return []
+        return [f"{' and '.join(said)}: dshap.report.heatmap shows them, --json lists them"]
+
+    def content(self) -> dict[str, Any]:
+        """Segment -> its rows, and the mean |φ|, its half width and the mean φ of each feature."""
+        found = self.segments
+        return {
+            ranking.label: {
+                "rows": ranking.rows,
+                "mean_magnitude": dict(ranking.magnitude),
+                "mean_magnitude_half_width": dict(
+                    zip(found.features, found.half_width[s].tolist(), strict=True)
+                ),
+                "mean": dict(ranking.mean),
+            }
+            for s, ranking in enumerate(found.rankings())
+        }
+
+
+def segment_tables(cubes: Mapping[str, Path], segment: str) -> list[SegmentTable]:
+    """The table of each explanation (name -> cube) and output by the segments of a column.
+
+    Parameters
+    ----------
+    cubes : name -> path of each cube
+    segment : as in `segments_of`
+
+    Raises
+    ------
+    InputError
+        As `segments_of`.
+    """
+    tables = []
+    for name, path in cubes.items():
+        cube = open_cube(path)
+        outputs = [str(output) for output in cube["output"].values]
+        for place, output in enumerate(outputs):
+            said = output * (len(outputs) > 1)
+            tables.append(SegmentTable(name, said, segments_of(cube, segment, output=place)))
+    return tables
