@@ -12,11 +12,20 @@ from dshap.core.errors import DshapError
 
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, report, sources, values
-    from dshap.api import choose_background, explain, fit, fit_path, mse_v, prepare
+    from dshap.api import (
+        choose_background,
+        explain,
+        fit,
+        fit_path,
+        mse_v,
+        open_cube,
+        prepare,
+        to_frame,
+        to_shap,
+    )
     from dshap.attributors.base import BaseAttributor as Attributor
     from dshap.attributors.linear import linear_transform
     from dshap.core.images import image_players, image_rows
-    from dshap.cube import open_cube
     from dshap.designs.coalitions import BaseDesign as Design
     from dshap.run.prepared import open_prepared
     from dshap.shap_compat import Explainer
@@ -46,6 +55,8 @@ __all__ = [
     "prepare",
     "report",
     "sources",
+    "to_frame",
+    "to_shap",
     "values",
 ]
 
@@ -61,9 +72,11 @@ _HOMES = {
     "image_rows": "dshap.core.images",
     "linear_transform": "dshap.attributors.linear",
     "mse_v": "dshap.api",
-    "open_cube": "dshap.cube",
+    "open_cube": "dshap.api",
     "open_prepared": "dshap.run.prepared",
     "prepare": "dshap.api",
+    "to_frame": "dshap.api",
+    "to_shap": "dshap.api",
     "ValueFunction": "dshap.values.base:PredictedValue",
 }
 """Public name -> its module, with ":name" where it has another name there."""

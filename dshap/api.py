@@ -16,9 +16,12 @@ from dshap.core.rules import Choice, Flag, checked
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import empty_cube, is_running, open_cube, read_job
 from dshap.cube.columns import with_columns
+from dshap.cube.methods import offer
 from dshap.engine import format_bytes
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
+from dshap.report import pictures_of_a_cube
+from dshap.report.shap_values import to_shap
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.measuring import measure, measured_quality, open_held_out
@@ -26,6 +29,7 @@ from dshap.run.preparation import prepare_value
 from dshap.run.prepared import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session
+from dshap.sinks.frames import to_frame
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
@@ -35,10 +39,23 @@ from dshap.values.trees import as_value
 if TYPE_CHECKING:
     import xarray as xr
 
+__all__ = [
+    "choose_background",
+    "explain",
+    "fit",
+    "fit_path",
+    "mse_v",
+    "open_cube",
+    "prepare",
+    "to_frame",
+    "to_shap",
+]
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 IN_MEMORY_BYTES = 2 << 30
-"""The largest cube, in bytes of attributions, that store=None computes."""
+"""The largest cube, in bytes of attributions and columns, that store=None computes."""
+
+offer(*pictures_of_a_cube(), to_shap, to_frame)
 
 
 def explain(

@@ -32,6 +32,7 @@ from dshap.core.user_code import raised_by_import
 if TYPE_CHECKING:
     from dshap.engine import Progress
     from dshap.jobs import Job, JobSummary, RecordedRun
+    from dshap.sinks.records import Shape
 
 INTERRUPTED = 130
 BUG = 1
@@ -514,6 +515,74 @@ def show(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
 
     path = _store(store)
     _print(*importance_summary(path, named_cubes(path, run_id), fit_report(path)), as_json)
+
+
+@command
+@STORE
+@RUN_OF_STORE
+@click.option(
+    "--to",
+    "path",
+    metavar="FILE",
+    required=True,
+    help="The file that is written, a table that ends in .parquet or .csv.",
+)
+@click.option(
+    "--shape",
+    type=click.Choice(["wide", "long", "top_k"]),
+    default="wide",
+    help="A line for each row (wide), each feature of it (long), or its k largest (top_k); as in "
+    "a [[sink]] of a job file.",
+)
+@click.option(
+    "--k", metavar="N", type=int, default=3, help="The features of a row in the shape top_k."
+)
+@click.option(
+    "--explain",
+    "name",
+    metavar="NAME",
+    default="",
+    help="The explanation, where there are several.",
+)
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+def export(
+    store: str,
+    run_id: str,
+    path: str,
+    shape: Shape,
+    k: int,
+    name: str,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write the attributions of a store to one file, block by block.
+
+    The file gets its name once it is whole, and holds every row, pending ones without numbers.
+    """
+    from dataclasses import asdict
+
+    from dshap.core.rules import as_path
+    from dshap.cube import named_cubes
+    from dshap.sinks.frames import export_file
+
+    cube = _named(named_cubes(_store(store), run_id), name)
+    done = export_file(cube, as_path("--to", path), shape, k, replaces=force)
+    if as_json or not quiet:
+        _print([str(done)], asdict(done), as_json)
+
+
+def _named(cubes: dict[str, Path], name: str) -> Path:
+    """The cube of the explanation of this name; of the only one where no name is given."""
+    if not name and len(cubes) == 1:
+        return next(iter(cubes.values()))
+    if not name:
+        raise InputError(
+            f"the store holds {len(cubes)} explanations: give --explain, one of {', '.join(cubes)}"
+        )
+    if name not in cubes:
+        raise InputError(unknown_name("explanation", name, cubes))
+    return cubes[name]
 
 
 @command

@@ -15,6 +15,7 @@ from dshap.core.types import Design, Explained, Link
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
 from dshap.predictors.tree_kinds import is_ensemble
+from dshap.report.shap_values import by_output, explanation_of, require_shap
 from dshap.tables.sources import kind_of
 from dshap.values import KernelInterventional, Marginal, Trees
 
@@ -138,29 +139,21 @@ class Explainer:
         InputError
             The shap package is not installed; else as in `dshap.explain`.
         """
-        shap = _shap()
+        require_shap()
         start = time.perf_counter()
         cube = explain(
             self.value, X, design=design, client=client, max_coalitions=max_evals, **options
         )
-        outputs = [str(name) for name in cube["output"].values]
-        base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
-        return shap.Explanation(
-            values=_by_output(cube["attribution"].values),
-            base_values=np.array(_by_output(base)),
-            data=_data_of(X, self.value),
-            feature_names=[str(name) for name in cube["feature"].values],
-            output_names=outputs if len(outputs) > 1 else None,
-            error_std=_by_output(cube["std_error"].values) if "std_error" in cube else None,
-            compute_time=time.perf_counter() - start,
-        )
+        explanation = explanation_of(cube, _data_of(X, self.value))
+        explanation.compute_time = time.perf_counter() - start
+        return explanation
 
     def shap_values(self, X: Any, *, max_evals: int | None = None, **options: Any) -> FloatArray:
         """Explain rows; gives attributions alone, (n, d), or (n, d, k) for several outputs.
 
         Options are those of a call; the shap package is not needed.
         """
-        return _by_output(
+        return by_output(
             explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
         )
 
@@ -171,23 +164,6 @@ def _refuse_given(is_given: bool, name: str, why: str) -> None:
         raise InputError(
             f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function"
         )
-
-
-def _by_output(values: FloatArray) -> FloatArray:
-    """Drop the last axis of values (…, k) where there is one output, as shap does."""
-    if values.shape[-1] == 1:
-        return values[..., 0]
-    return values
-
-
-def _shap() -> Any:
-    try:
-        import shap
-    except ImportError as error:
-        raise InputError(
-            "a shap.Explanation needs the shap package: pip install 'dshap[shap]'"
-        ) from error
-    return shap
 
 
 def _predict_of(model: Any) -> Callable[[FloatArray], Any]:

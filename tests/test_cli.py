@@ -832,6 +832,31 @@ def test_clusters(folder, kind, request, monkeypatch):
     assert again.exit_code == 0 and again.stdout.startswith("nothing to do")
 
 
+def test_export_writes_one_explanation_to_a_file(folder, tmp_path):
+    store = folder / "out.zarr"
+    frame = small_table().drop(columns="target", errors="ignore").select_dtypes("number")
+    names = list(frame.columns[:3])
+    value = dshap.values.Marginal(lambda x: x[names[0]] * x[names[1]], frame[names][:5])
+    for name in ("first", "second"):
+        dshap.explain(value, frame[names][:40], store=store / name, progress=False)
+    path = tmp_path / "x.csv"
+    unsaid = dshap_("export", store, "--to", path)
+    assert unsaid.exit_code == 2
+    assert "2 explanations: give --explain, one of first, second" in unsaid.stderr
+    given = ("export", store, "--to", path, "--explain")
+    unknown = dshap_(*given, "secnd")
+    assert "did you mean 'second'?" in unknown.stderr and not path.exists()
+    done = dshap_(*given, "second", "--shape", "top_k", "--k", "2")
+    assert done.exit_code == 0 and done.stdout.startswith(f"{path}: 40 rows, 80 lines of ")
+    again = dshap_(*given, "second")
+    assert again.exit_code == 2 and "give another name, or --force to replace it" in again.stderr
+    forced = dshap_(*given, "first", "--force", "--json")
+    assert strict_json(forced.stdout)["n_lines"] == 40
+    found = pd.read_csv(path)
+    cube = dshap.open_cube(store / "first")
+    np.testing.assert_allclose(found[f"phi_{names[1]}"], cube.attribution[:, 1, 0], rtol=1e-15)
+
+
 @pytest.mark.parametrize("name", cli.commands)
 def test_every_command_is_one_of_the_installed_program(name):
     """Other tests call it in their own process."""

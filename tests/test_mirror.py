@@ -103,8 +103,8 @@ ELSEWHERE = {
     "tables/snapshot.py": "tables/test_spooler.py",
 }
 """Module without a test file of its name -> the file that holds its tests, below tests/."""
-OF_LIBRARIES = {"_replace", "_asdict", "_exit"}
-"""Names with an underscore that are public: of named tuples, and of `os`."""
+OF_LIBRARIES = {"_replace", "_asdict", "_exit", "_repr_html_"}
+"""Names with an underscore that are public: of named tuples, of `os`, and of notebooks."""
 
 
 def modules() -> set[str]:

@@ -27,7 +27,12 @@ from tests.pages import (
 
 README = PAGES["README.md"]
 JOBS = "docs/job_files.md"
-NEEDS = {"docs/from_shap.md": "shap", "docs/models.md": "sklearn", "docs/pictures.md": "matplotlib"}
+NEEDS = {
+    "docs/from_shap.md": "shap",
+    "docs/models.md": "sklearn",
+    "docs/pictures.md": "matplotlib",
+    "docs/notebooks.md": "shap",
+}
 """Page -> a package that its blocks want beyond those of a plain installation."""
 DOCUMENTS = {
     **PAGES,

@@ -61,20 +61,12 @@ class CubeArrays:
         """The classes, one of which is explained for each row; empty if all outputs are."""
         if not self.has("explained_class"):
             return ()
-        return tuple(self._fingerprint["predicted"])
+        return classes_in(self._fingerprint)
 
     @cached_property
     def player_columns(self) -> Mapping[str, tuple[str, ...]]:
         """player -> the columns that it is made of, where several are one player."""
-        columns = self._fingerprint.get("features", ())
-        match self._fingerprint.get("value"):
-            case {"players": dict(players)}:
-                return {
-                    name: tuple(columns[position] for position in positions)
-                    for name, positions in players.items()
-                    if len(positions) > 1
-                }
-        return {}
+        return joined_columns(self._fingerprint)
 
     @cached_property
     def _fingerprint(self) -> Mapping[str, Any]:
@@ -127,6 +119,24 @@ class CubeArrays:
             return {
                 name: decoded(self._rows_of(each, where), each) for name, each in arrays.items()
             }
+
+
+def classes_in(fingerprint: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes, one of which is explained for each row, in the fingerprint of such a run."""
+    return tuple(fingerprint["predicted"])
+
+
+def joined_columns(fingerprint: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    """player -> its columns, where several are one player, from the fingerprint of a run."""
+    columns = fingerprint.get("features", ())
+    match fingerprint.get("value"):
+        case {"players": dict(players)}:
+            return {
+                name: tuple(columns[position] for position in positions)
+                for name, positions in players.items()
+                if len(positions) > 1
+            }
+    return {}
 
 
 @dataclass(frozen=True)

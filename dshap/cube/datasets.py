@@ -68,10 +68,23 @@ def attribution_of(cube: xr.Dataset, rows: slice, output: int) -> FloatArray:
 
 def status_of(cube: xr.Dataset, rows: slice) -> NDArray[np.int8]:
     """How the explanation of these rows ended (n,), a number of `Status` each."""
-    arrays = _arrays_of(cube, "status")
+    return rows_of(cube, "status", rows)
+
+
+def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:
+    """The values of a variable in these rows, its axes in the order of the cube."""
+    arrays = _arrays_of(cube, name)
     if arrays is not None:
-        return arrays.read_rows("status", rows)
-    return np.asarray(cube["status"].isel(instance=rows).values)
+        return arrays.read_rows(name, rows)
+    axes = [axis for axis in ("instance", "feature", "output") if axis in cube[name].dims]
+    return np.asarray(cube[name].isel(instance=rows).transpose(*axes).values)
+
+
+def key_coordinates(cube: xr.Dataset) -> list[str]:
+    """The coordinates of the rows' keys, in the order of the key where the Dataset tells it."""
+    names = [str(name) for name in cube.coords if cube[name].dims == ("instance",)]
+    order = str(cube["attribution"].encoding.get("coordinates", "")).split()
+    return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
 
 def origin_of(cube: xr.Dataset) -> Path | None:
@@ -171,9 +184,7 @@ def row_position(cube: xr.Dataset, key: Any) -> int:
         There is none; the message names the keys before and after it in their order.
     """
     given = np.atleast_1d(np.array(key, object))
-    names = [str(name) for name in cube.coords if cube[name].dims == ("instance",)]
-    order = str(cube["attribution"].encoding.get("coordinates", "")).split()
-    names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    names = key_coordinates(cube)
     if len(given) != (len(names) or 1):
         raise InputError(
             f"key {key}: the cube has {len(names)} key columns ({', '.join(names)}), give a value "

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DoesNotFitError
+from dshap.core.html import table_html
 from dshap.core.rows import spans
 from dshap.core.tiling import Tiling
 
@@ -31,6 +32,9 @@ STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
 """The option that lowers the bytes of a stage, by the name of the stage."""
 PILOT_ROWS = 16
 """The largest number of rows of a pilot."""
+STAGE_HEADS = ("stage", "makes", "resumes by", "tasks", "bytes/task", "one core")
+STAGE_TEXTS = 3
+"""The heads of a table of stages; the first `STAGE_TEXTS` columns hold texts."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +133,35 @@ class Plan(Tiling):
 
     def __str__(self) -> str:
         """A table of the stages, then the tiles, then the reason of each choice."""
-        lines = [
+        return "\n".join([self._sizes(), *stage_lines(self.stages), *self._choices()])
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def as_html(self, title: str = "") -> str:
+        """The table of the stages in HTML, under this title and the sizes of the run."""
+        rows = map(stage_cells, self.stages)
+        return table_html(
+            f"{title}{self._sizes()}", STAGE_HEADS, rows, self._choices(), STAGE_TEXTS
+        )
+
+    def _sizes(self) -> str:
+        """The sizes of the run in one line."""
+        return (
             f"{self.n_rows:,} rows × {self.n_players} players × {self.n_outputs} outputs, "
             f"{self.n_coalitions:,} coalitions, {self.n_tasks:,} tasks, "
-            f"{format_bytes(self.process_bytes)} a worker beyond its idle size",
-            *stage_lines(self.stages),
-        ]
-        lines.append(
+            f"{format_bytes(self.process_bytes)} a worker beyond its idle size"
+        )
+
+    def _choices(self) -> list[str]:
+        """The tiles, then the reason of each choice."""
+        tiles = (
             f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of "
             f"{self.micro_rows}) × "
             f"{self.coalition_tile} coalitions in {self.coalition_groups} group"
             f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
         )
-        return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
+        return [tiles, *(f"{choice}: {why}" for choice, why in self.reasons)]
 
 
 def check_stages(
@@ -176,13 +196,24 @@ def check_stages(
 def stage_lines(stages: Sequence[Stage]) -> list[str]:
     """The lines of a table of stages, with a heading."""
     return [
-        f"{'stage':<12}{'tasks':>8}{'bytes/task':>12}{'one core':>12}  {'makes':<28}resumes by",
-        *(
-            f"{stage.name:<12}{stage.n_tasks:>8,}{format_bytes(stage.task_bytes):>12}"
-            f"{_duration(stage.operations):>12}  {stage.makes:<28}{stage.grain}"
-            for stage in stages
-        ),
+        f"{stage:<12}{tasks:>8}{task_bytes:>12}{time:>12}  {makes:<28}{grain}"
+        for stage, makes, grain, tasks, task_bytes, time in (
+            STAGE_HEADS,
+            *map(stage_cells, stages),
+        )
     ]
+
+
+def stage_cells(stage: Stage) -> tuple[str, ...]:
+    """The cells of a stage under `STAGE_HEADS`."""
+    return (
+        stage.name,
+        stage.makes,
+        stage.grain,
+        f"{stage.n_tasks:,}",
+        format_bytes(stage.task_bytes),
+        _duration(stage.operations),
+    )
 
 
 def format_bytes(n: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dshap.attributors.choice import reads_data
 from dshap.core.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
+from dshap.core.html import table_html
 from dshap.core.records import Record, digest_of
 from dshap.core.types import RowReader
 from dshap.cube import (
@@ -35,6 +36,7 @@ from dshap.engine import (
     check_stages,
     stage_lines,
 )
+from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, stage_cells
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
@@ -119,6 +121,22 @@ class JobPlan:
         after = [*night_lines(self.nights), *sink_lines(self.sinks)]
         return "\n".join([self.source, *missing, *fit, *plans, *after])
 
+    def _repr_html_(self) -> str:
+        about = [
+            ["rows", self.source],
+            *(["sinks", line.strip()] for line in sink_lines(self.sinks)),
+        ]
+        about += [["missing", str(self.missing)]] * (self.missing is not None)
+        about += [["nights", line.strip()] for line in night_lines(self.nights)]
+        parts = [table_html("Plan of a job", (), about, n_texts=2)]
+        if self.fit:
+            rows = map(stage_cells, self.fit)
+            parts.append(
+                table_html("model: fitted on the table", STAGE_HEADS, rows, (), STAGE_TEXTS)
+            )
+        parts += [plan.as_html(f"explanation {name}: ") for name, plan in self.explanations]
+        return "".join(parts)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "source": self.source,
@@ -176,6 +194,14 @@ class JobResult:
     def paths(self) -> dict[str, Path]:
         """Name -> path of the cube of each explanation."""
         return {result.name: result.path for result in self.explanations}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [each.name, str(each.path), str(each.failure or "done")] for each in self.explanations
+        ]
+        heads = ("explanation", "cube", "ended")
+        notes = [f"{name}: {seconds:.1f} s" for name, seconds in self.seconds.items()]
+        return table_html(f"Job of {self.store}", heads, rows, notes, n_texts=3)
 
     @property
     def has_failed(self) -> bool:

@@ -6,13 +6,16 @@ The keys of a table follow from the object that it describes: `MODELS`, `VALUES`
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from dshap import designs
+from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
+from dshap.core.printing import shortened
 from dshap.core.types import Design
 from dshap.jobs.arguments import (
     CHOSEN_BACKGROUND,
@@ -307,6 +310,18 @@ class Job(Table):
     prepare: PrepareTable = PrepareTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[SinkTable] = Field(default=[])
+
+    def _repr_html_(self) -> str:
+        """The keys that the job sets, as a table; secrets are masked."""
+        given = self.model_dump(mode="json", exclude_unset=True)
+        several = [(f"[[{table}]]", each) for table in SEVERAL for each in given.pop(table, ())]
+        tables = [*((f"[{table}]", held) for table, held in given.items()), *several]
+        rows = [
+            [table, name, shortened(json.dumps(value, ensure_ascii=False), 120)]
+            for table, held in tables
+            for name, value in held.items()
+        ]
+        return table_html(f"Job {self.job.name}", ("table", "key", "value"), rows, n_texts=3)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,5 +1,9 @@
 """Results for people: rankings, one row broken down, pictures, and the stages' costs."""
 
+from collections.abc import Callable
+from inspect import isfunction, signature
+from typing import Any
+
 from dshap.report.attributions import (
     Ranking,
     breakdown,
@@ -24,6 +28,19 @@ from dshap.report.segments import column_of_segment
 from dshap.report.single_rows import waterfall
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
 
+
+def pictures_of_a_cube() -> list[Callable[..., Any]]:
+    """The functions of this package that draw a cube: their first parameter is `cube`, and they
+    take the axes `ax` to draw in."""
+    given = (globals()[name] for name in __all__)
+    functions = [each for each in given if isfunction(each)]
+    return [each for each in functions if _draws_a_cube([*signature(each).parameters])]
+
+
+def _draws_a_cube(parameters: list[str]) -> bool:
+    return parameters[:1] == ["cube"] and "ax" in parameters
+
+
 __all__ = [
     "Heat",
     "Ranking",
@@ -47,6 +64,7 @@ __all__ = [
     "importance_summary",
     "interactions",
     "over_runs",
+    "pictures_of_a_cube",
     "progress_summary",
     "ranking_lines",
     "ranking_picture",

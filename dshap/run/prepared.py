@@ -18,7 +18,9 @@ from dshap.attributors.states import States
 from dshap.core.blocks import Attribution, RowBlock
 from dshap.core.capabilities import Work
 from dshap.core.errors import InputError, StoreMismatchError, shown
+from dshap.core.html import table_html
 from dshap.core.options import RunOptions
+from dshap.core.printing import label
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import spans
 from dshap.core.rules import as_path
@@ -37,6 +39,8 @@ from dshap.tables import ArraySource, Census, kind_of, open_for, refuse_unknown_
 
 ROWS_IN_MEMORY = ("array", "data frame")
 """Kinds of rows that are explained at once, without a plan."""
+SHOWN_PLAYERS = 6
+"""The most players that a prepared value function names of itself."""
 PROBE = "probe"
 """Name of the state with the first rows of the data and the model's predictions for them."""
 
@@ -136,6 +140,19 @@ class Prepared:
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
+
+    def _repr_html_(self) -> str:
+        names = self.value.players.names
+        shown = ", ".join(label(name, 24) for name in names[:SHOWN_PLAYERS])
+        facts = {
+            "value function": self.follows_from["value"]["value"],
+            "players": f"{len(names):,}: {shown}{', …' * (len(names) > SHOWN_PLAYERS)}",
+            "data": f"{self.data.n_rows:,} rows",
+            "coalitions": f"{self.method.info.n_coalitions:,}",
+            "folder": str(self.path),
+        }
+        use = "dshap.explain(prepared, rows) learns nothing any more"
+        return table_html("Prepared value function", (), facts.items(), [use], n_texts=2)
 
 
 @dataclass(frozen=True)

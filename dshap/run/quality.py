@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from dshap.core.html import table_html
 from dshap.core.records import BoolArray, FloatArray
 
 Note = dict[str, Any]
@@ -65,6 +66,24 @@ class Quality:
 
     def __str__(self) -> str:
         return f"MSE_v {note_text(self.to_dict())}"
+
+    def _repr_html_(self) -> str:
+        sizes = [f"{size} present" for size in range(1, self.masks.shape[1])]
+        share = np.divide(
+            self.mse, self.variance, np.full_like(self.mse, np.nan), where=self.variance > 0
+        )
+        rows = [
+            [str(output), f"{mse:.6g}", f"{part:.2%}", *(f"{each:.4g}" for each in of_sizes)]
+            for output, mse, part, of_sizes in zip(
+                range(len(self.mse)), self.mse, share, self.by_size.T, strict=True
+            )
+        ]
+        return table_html(
+            f"MSE_v over {len(self.masks):,} coalitions and {self.n_rows:,} rows",
+            ["output", "MSE_v", "of the variance", *sizes],
+            rows,
+            ["the smaller, the nearer to E[f(X) | present columns], on rows nothing learned from"],
+        )
 
 
 def note_text(note: Mapping[str, Any]) -> str:

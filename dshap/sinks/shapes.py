@@ -114,7 +114,7 @@ def batches_of(
         A block is not finished, or a time of a key is finer than a microsecond.
     """
     for lines in _one_ahead(_chosen_lines(sink, path, history, chosen)):
-        yield from _SHAPES[sink.shape](lines, sink.k)
+        yield from lines.batches(sink.shape, sink.k)
 
 
 def key_batches_of(
@@ -128,7 +128,7 @@ def key_batches_of(
         A block is not finished, or a time of a key is finer than a microsecond.
     """
     for block, wanted in _chosen_blocks(path, chosen):
-        arrays = [_key(name, values[wanted]) for name, values in block.keys.items()]
+        arrays = [key_values(name, values[wanted]) for name, values in block.keys.items()]
         if sink.write == "append":
             arrays.append(_run_ids(block, history, wanted))
         yield pa.record_batch(arrays, schema=key_schema(sink, CubeFacts.of_cube(block.cube)))
@@ -136,10 +136,10 @@ def key_batches_of(
 
 def _chosen_lines(
     sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None
-) -> Iterator[_Lines]:
+) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
     for block, wanted in _chosen_blocks(path, chosen):
-        yield _Lines.of_block(block, history, wanted, sink.shape)
+        yield Lines.of_block(block, history, wanted, sink.shape)
 
 
 def _chosen_blocks(path: Path, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
@@ -155,7 +155,7 @@ def _chosen_blocks(path: Path, chosen: BoolArray | None) -> Iterator[tuple[Finis
     _refuse_gap(path, stop, CubeArrays(path).n_rows)
 
 
-def _one_ahead(items: Iterator[_Lines]) -> Iterator[_Lines]:
+def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
     """Yield items while a thread makes the next one: databases take as long as blocks."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)
@@ -173,8 +173,8 @@ def _refuse_gap(path: Path, stop: int, start: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Lines:
-    """The chosen rows of one block, ready to be put into columns."""
+class Lines:
+    """Rows of a cube, such as the chosen ones of a block, ready to be put into columns."""
 
     keys: tuple[pa.Array, ...]
     columns: Mapping[str, NDArray[Any]]
@@ -202,7 +202,7 @@ class _Lines:
         history: RowHistory,
         wanted: Wanted,
         shape: Shape,
-    ) -> _Lines:
+    ) -> Lines:
         """Read what the lines of the wanted rows of a block are made of."""
         facts = CubeFacts.of_cube(block.cube)
         errors = block.std_error
@@ -210,21 +210,25 @@ class _Lines:
             errors = errors[wanted]
         output = None
         if facts.classes:
-            output = _names_at(facts.classes, block.read("explained_class")[wanted])
+            output = names_at(facts.classes, block.read("explained_class")[wanted])
         return cls(
-            keys=tuple(_key(name, values[wanted]) for name, values in block.keys.items()),
+            keys=tuple(key_values(name, values[wanted]) for name, values in block.keys.items()),
             columns={name: values[wanted] for name, values in block.columns.items()},
             phi=block.attribution[wanted],
             errors=errors,
             prediction=block.prediction[wanted],
             base_value=block.base_value[wanted],
-            status=_names_at(Status.MEANINGS, block.read("status")[wanted]),
+            status=names_at(Status.MEANINGS, block.read("status")[wanted]),
             run_ids=_run_ids(block, history, wanted),
             output=output,
             facts=facts,
             schema=table_schema(shape, facts),
             player_columns=block.cube.player_columns,
         )
+
+    def batches(self, shape: Shape, k: int) -> Iterator[pa.RecordBatch]:
+        """The lines in one of the shapes, each batch of at most `BATCH_LINES`."""
+        return _SHAPES[shape](self, k)
 
     @property
     def n_rows(self) -> int:
@@ -243,7 +247,7 @@ class _Lines:
         if self.output is not None:
             heads.append(self.output.take(pa.array(rows)))
         elif has_output_column(self.facts):
-            heads.append(_names_at(self.facts.outputs, outputs))
+            heads.append(names_at(self.facts.outputs, outputs))
         return heads
 
     def line_ends(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
@@ -298,7 +302,7 @@ def value_texts(values: NDArray[Any]) -> pa.Array:
         text = pc.replace_substring_regex(text, r" 00:00:00$", "")
         return pc.replace_substring(text, " ", "T")
     if values.dtype.kind in "TOU":
-        text = pa.array(values.astype(object), pa.string())
+        text = pa.array(values.astype(object), pa.string(), from_pandas=True)
         return pc.if_else(pc.equal(text, ""), None, text)
     return pc.cast(pa.array(values, from_pandas=True), pa.string())
 
@@ -310,9 +314,15 @@ def value_numbers(values: NDArray[Any]) -> pa.Array:
     return pa.nulls(len(values), pa.float64())
 
 
-def _key(name: str, values: NDArray[Any]) -> pa.Array:
-    """The values of a key column as Arrow has them, times in microseconds."""
-    if values.dtype.kind == "T":
+def key_values(name: str, values: NDArray[Any]) -> pa.Array:
+    """The values of a key column as Arrow has them, times in microseconds.
+
+    Raises
+    ------
+    InputError
+        A time is finer than a microsecond.
+    """
+    if values.dtype.kind in "TOU":
         return pa.array(values.astype(object), pa.string())
     if values.dtype.kind != "M":
         return pa.array(values)
@@ -336,14 +346,14 @@ def _numbers(values: FloatArray) -> pa.Array:
     return pa.array(np.ascontiguousarray(values), from_pandas=True)
 
 
-def _names_at(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Array:
+def names_at(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Array:
     """The names at these positions, −1 for none, as text."""
     mask = positions < 0
     indices = pa.array(positions.astype(np.int32), mask=mask)
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 
-def _wide(lines: _Lines, _: int) -> Iterator[pa.RecordBatch]:
+def _wide(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
     """One line a row and output: attributions of all features beside each other."""
     n_outputs = lines.phi.shape[2]
     for piece in lines.pieces(n_outputs):
@@ -364,7 +374,7 @@ def _beside_each_other(values: FloatArray) -> list[pa.Array]:
     return [_numbers(column) for column in table.T]
 
 
-def _long(lines: _Lines, _: int) -> Iterator[pa.RecordBatch]:
+def _long(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
     """One line a row, output and feature."""
     _, d, n_outputs = lines.phi.shape
     for piece in lines.pieces(d * n_outputs):
@@ -373,7 +383,7 @@ def _long(lines: _Lines, _: int) -> Iterator[pa.RecordBatch]:
         yield _feature_batch(lines, piece, places)
 
 
-def _top_k(lines: _Lines, k: int) -> Iterator[pa.RecordBatch]:
+def _top_k(lines: Lines, k: int) -> Iterator[pa.RecordBatch]:
     """One line a row, output and rank: the k features with the largest |attribution|.
 
     A row without attributions has one line, without feature and rank.
@@ -403,7 +413,7 @@ def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
 
 
 def _feature_batch(
-    lines: _Lines, piece: slice, places: NDArray[np.intp], rank: pa.Array | None = None
+    lines: Lines, piece: slice, places: NDArray[np.intp], rank: pa.Array | None = None
 ) -> pa.RecordBatch:
     """Lines of one feature each as a batch, in the order of the columns `OF_FEATURES`.
 
@@ -419,7 +429,7 @@ def _feature_batch(
     where = pa.array(feature * (piece.stop - piece.start) + row, mask=feature < 0)
     arrays = lines.line_heads(rows, output)
     arrays += [
-        _names_at(lines.facts.features, feature),
+        names_at(lines.facts.features, feature),
         texts.take(where).combine_chunks(),
         numbers.take(where).combine_chunks(),
         _at_features(lines.phi, rows, output, feature),

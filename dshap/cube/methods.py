@@ -1,0 +1,116 @@
+"""`cube.dshap`: functions of a cube as methods of its Dataset, and the cube in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dshap.core.blocks import Status
+from dshap.core.html import table_html
+from dshap.core.printing import label
+from dshap.cube.datasets import as_cube, global_means, row_slices, status_of
+
+MAX_FEATURES = 10
+MAX_OUTPUTS = 4
+"""The most features and outputs of which the summary of a cube shows the means."""
+
+
+@xr.register_dataset_accessor("dshap")  # type: ignore[no-untyped-call]
+class CubeMethods:
+    """Pictures and tables of a cube: `cube.dshap.beeswarm()` is `dshap.report.beeswarm(cube)`.
+
+    Alone, as `cube.dshap`, it shows the cube in a few lines: its rows, and the features that matter
+    most.  Its methods are put there by `offer`, each with the docstring and the options of its
+    function; they are there as soon as dshap has made or opened a cube.
+    """
+
+    def __init__(self, cube: xr.Dataset) -> None:
+        self._cube = cube
+
+    def __repr__(self) -> str:
+        cube = as_cube(self._cube)
+        lines = [rows_line(cube), *_mean_lines(cube)]
+        return "\n".join([*lines, f"methods: {', '.join(offered())}"])
+
+    def _repr_html_(self) -> str:
+        cube = as_cube(self._cube)
+        means = global_means(cube)["mean_magnitude"].isel(output=slice(MAX_OUTPUTS))
+        names = [label(name, 24) for name in means["output"].values]
+        heads = [f"mean |attribution|{f' for {name}' * (len(names) > 1)}" for name in names]
+        rows = [
+            [label(name, 32), *(f"{each:.4g}" for each in means.sel(feature=name).values)]
+            for name in _ranked(means)
+        ]
+        notes = [*_left_out(cube), f"cube.dshap has {', '.join(offered())}"]
+        return table_html(rows_line(cube), ["feature", *heads], rows, notes)
+
+
+def offer(*functions: Callable[..., Any]) -> None:
+    """Make functions of a cube methods of `cube.dshap`, under their names."""
+    for function in functions:
+        setattr(CubeMethods, function.__name__, _method(function))
+
+
+def offered() -> list[str]:
+    """The names of the methods of `cube.dshap`."""
+    return sorted(name for name in vars(CubeMethods) if not name.startswith("_"))
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The method that calls a function with the cube as its first argument."""
+
+    @wraps(function)
+    def method(self: CubeMethods, *args: Any, **options: Any) -> Any:
+        return function(self._cube, *args, **options)
+
+    return method
+
+
+def rows_line(cube: xr.Dataset) -> str:
+    """The size of a cube in one line, with the numbers of rows that have no attribution."""
+    counts = np.zeros(len(Status.MEANINGS), np.int64)
+    if "status" in cube:
+        for rows in row_slices(cube):
+            counts += np.bincount(status_of(cube, rows), minlength=len(counts))
+    sizes = ((cube.sizes["instance"], "row"), (cube.sizes["feature"], "feature"))
+    said = [f"{size:,} {name}{'s' * (size != 1)}" for size, name in sizes]
+    n_outputs = cube.sizes["output"]
+    said += [f"{n_outputs:,} outputs"] * (n_outputs > 1)
+    left = [
+        f"{count:,} {name}"
+        for count, name in zip(counts.tolist(), Status.MEANINGS, strict=True)
+        if count and name != "ok"
+    ]
+    return f"{' × '.join(said)}{'; ' * bool(left)}{', '.join(left)}"
+
+
+def _ranked(means: Any) -> list[str]:
+    """The features with the largest mean over the outputs, at most `MAX_FEATURES`."""
+    order = np.argsort(-means.mean("output").values, kind="stable")
+    return [str(means["feature"].values[place]) for place in order[:MAX_FEATURES]]
+
+
+def _left_out(cube: xr.Dataset) -> Iterator[str]:
+    """Lines about features and outputs that are not shown."""
+    if cube.sizes["feature"] > MAX_FEATURES:
+        yield f"+ {cube.sizes['feature'] - MAX_FEATURES:,} other features"
+    if cube.sizes["output"] > MAX_OUTPUTS:
+        yield f"+ {cube.sizes['output'] - MAX_OUTPUTS:,} other outputs"
+
+
+def _mean_lines(cube: xr.Dataset) -> Iterator[str]:
+    """A line for each output with the features that matter most."""
+    means = global_means(cube)["mean_magnitude"]
+    for place, name in enumerate(cube["output"].values[:MAX_OUTPUTS]):
+        of_output = means.isel(output=[place])
+        shown = [
+            f"{label(feature, 24)} {float(of_output.sel(feature=feature).values[0]):.4g}"
+            for feature in _ranked(of_output)
+        ]
+        output = f" for {label(name, 24)}" * (cube.sizes["output"] > 1)
+        yield f"mean |attribution|{output}: {', '.join(shown)}"
+    yield from _left_out(cube)

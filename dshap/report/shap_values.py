@@ -1,0 +1,122 @@
+"""A cube as a `shap.Explanation`, for the plots of the shap package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.errors import DoesNotFitError, InputError
+from dshap.core.records import FloatArray
+from dshap.cube.columns import columns_of
+from dshap.cube.datasets import as_cube, rows_of
+from dshap.engine import format_bytes
+from dshap.report.panels import output_of
+
+IN_EXPLANATION_BYTES = 2 << 30
+"""The most bytes of attributions and values of columns that `to_shap` holds in memory."""
+
+
+def to_shap(cube: Any, rows: Any = None, output: str | int | None = None) -> Any:
+    """A cube as a `shap.Explanation`, for `shap.plots`.
+
+    Parameters
+    ----------
+    cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
+    rows : data frame, table or array of the explained rows, in the order of the cube; None: those
+        that the cube or its store keeps
+    output : name or position of one output; None: all of them
+
+    Returns
+    -------
+    shap.Explanation
+        values (n, d), or (n, d, k) for several outputs; base_values (n,) or (n, k); data (n, d),
+        the values of the columns, or tokens of texts, None where they are not known or a feature
+        is made of several columns; feature_names, output_names; `error_std` where coalitions were
+        sampled.
+
+    Raises
+    ------
+    InputError
+        The shap package is not installed, or rows that are not those of the cube.
+    DoesNotFitError
+        Its arrays would take more than 2 GiB: take fewer rows.
+    """
+    cube = as_cube(cube)
+    if output is not None:
+        cube = cube.isel(output=[output_of(cube, output)])
+    _refuse_large(cube)
+    return explanation_of(cube, _data_of(cube, rows))
+
+
+def explanation_of(cube: Any, data: NDArray[Any] | None) -> Any:
+    """The `shap.Explanation` of all rows of a Dataset, with the values of their columns (n, d)."""
+    shap = require_shap()
+    every = slice(0, cube.sizes["instance"])
+    outputs: list[str] | None = [str(name) for name in cube["output"].values]
+    if cube.sizes["output"] == 1:
+        outputs = None
+    base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
+    errors = None
+    if "std_error" in cube:
+        errors = by_output(rows_of(cube, "std_error", every))
+    return shap.Explanation(
+        values=by_output(rows_of(cube, "attribution", every)),
+        base_values=np.array(by_output(base)),
+        data=data,
+        feature_names=[str(name) for name in cube["feature"].values],
+        output_names=outputs,
+        error_std=errors,
+    )
+
+
+def by_output(values: FloatArray) -> FloatArray:
+    """Drop the last axis of values (…, k) where there is one output, as shap does."""
+    if values.shape[-1] == 1:
+        return values[..., 0]
+    return values
+
+
+def require_shap() -> Any:
+    """The shap package.
+
+    Raises
+    ------
+    InputError
+        It is not installed.
+    """
+    try:
+        import shap
+    except ImportError as error:
+        raise InputError(
+            "a shap.Explanation needs the shap package: pip install 'dshap[shap]'"
+        ) from error
+    return shap
+
+
+def _refuse_large(cube: Any) -> None:
+    """Raise a `DoesNotFitError` where the arrays would be larger than `IN_EXPLANATION_BYTES`."""
+    n_arrays = cube.sizes["output"] * (1 + ("std_error" in cube)) + 1
+    size = 8 * cube.sizes["instance"] * cube.sizes["feature"] * n_arrays
+    if size > IN_EXPLANATION_BYTES:
+        raise DoesNotFitError(
+            f"a shap.Explanation of {cube.sizes['instance']:,} rows takes {format_bytes(size)}, "
+            f"and to_shap allows {format_bytes(IN_EXPLANATION_BYTES)}: give fewer rows, such as "
+            "cube.isel(instance=slice(1_000)); dshap.report draws all of them"
+        )
+
+
+def _data_of(cube: Any, rows: Any) -> NDArray[Any] | None:
+    """The values (n, d) of the features' columns; None where one is not known."""
+    every = slice(0, cube.sizes["instance"])
+    if "token" in cube and rows is None:
+        return np.asarray(cube["token"].values)
+    columns = columns_of(cube, rows)
+    features = [str(name) for name in cube["feature"].values]
+    if not set(features) <= set(columns):
+        return None
+    values = [columns[name](every) for name in features]
+    if all(each.dtype.kind in "biuf" for each in values):
+        return np.stack([each.astype(np.float64) for each in values], axis=1)
+    return np.stack([each.astype(object) for each in values], axis=1)

@@ -1,0 +1,288 @@
+"""Any cube as a table in memory or as a file, in the columns of a sink."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dshap.core.blocks import Status
+from dshap.core.disk import whole_file
+from dshap.core.errors import DoesNotFitError, InputError
+from dshap.core.records import FloatArray
+from dshap.core.rules import Choice, Whole
+from dshap.cube.blocks import classes_in, joined_columns
+from dshap.cube.columns import Columns, columns_of
+from dshap.cube.datasets import as_cube, key_coordinates, row_slices, rows_of
+from dshap.engine import format_bytes
+from dshap.sinks.records import CubeFacts, Shape
+from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
+
+IN_FRAME_BYTES = 2 << 30
+"""The largest table, in bytes of its columns, that `to_frame` makes."""
+TEXT_BYTES = 64
+"""About the bytes of a text in a table of pandas, with its object."""
+KEY_OF_ROW = "key of the row ("
+"""The beginning of the `long_name` of a key's coordinate; the column's name and ")" follow."""
+POSITION = "row"
+"""The column with the positions of the rows, where a cube has no key."""
+
+
+def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) -> pd.DataFrame:
+    """A cube as a data frame, in the columns that a sink has.
+
+    Parameters
+    ----------
+    cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
+    shape : {"wide", "long", "top_k"}
+        "wide": a line for each row and output, KEY..., phi_COLUMN..., std_error_COLUMN... where
+        coalitions were sampled; "long": a line for each row, output and feature, KEY..., feature,
+        value, value_number, attribution, std_error; "top_k": the lines of the `k` features with the
+        largest |attribution|, with their rank.  Each has prediction, base_value and status behind,
+        and output where there are several.  A cube without a key has the position `row` in its
+        place.  Texts have no lines beyond their end in the shape "long".
+    k : number of features of a row in the shape "top_k"
+    rows : the explained rows, as in `dshap.report.beeswarm`, for the column value; None: those that
+        the cube or its store keeps; value is missing where there are none
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    InputError
+        It is no cube, an unknown shape, or rows that are not those of the cube.
+    DoesNotFitError
+        The frame would take more than 2 GiB: take fewer rows, or `dshap export` a store to a file.
+    """
+    table = CubeTable.of(as_cube(cube), shape, k, rows)
+    if table.frame_bytes > IN_FRAME_BYTES:
+        raise DoesNotFitError(
+            f"a frame of {table.n_lines:,} lines takes {format_bytes(table.frame_bytes)}, and "
+            f"to_frame allows {format_bytes(IN_FRAME_BYTES)}: give fewer rows, such as "
+            "cube.isel(instance=slice(1_000)), or write a file by dshap export STORE"
+        )
+    found: pd.DataFrame = pa.Table.from_batches(table.batches(), table.schema).to_pandas()
+    return found
+
+
+@dataclass(frozen=True)
+class CubeTable:
+    """A cube in one of the shapes, read slice by slice."""
+
+    cube: Any
+    """The xarray.Dataset."""
+    shape: Shape
+    k: int
+    facts: CubeFacts
+    columns: Columns
+    player_columns: Mapping[str, tuple[str, ...]]
+    full_schema: pa.Schema
+    """The columns of a sink, of which `RUN_ID` belongs to a warehouse alone."""
+
+    @classmethod
+    def of(cls, cube: Any, shape: Shape, k: int = 3, rows: Any = None) -> CubeTable:
+        """The table of a Dataset; `rows` are its explained columns, as in `to_frame`.
+
+        Raises
+        ------
+        InputError
+            An unknown shape, a `k` below 1, or rows that are not those of the cube.
+        """
+        Choice(get_args(Shape))("shape", shape)
+        k = Whole(1)("k", k)
+        run = json.loads(cube.attrs.get("dshap_run", "{}")).get("fingerprint", {})
+        columns = _columns_of(cube, rows)
+        classes: tuple[str, ...] = ()
+        if "explained_class" in cube:
+            classes = classes_in(run)
+        facts = CubeFacts(
+            keys={name: _kind_of(values) for name, values in _keys_of(cube, slice(0)).items()},
+            features=tuple(map(str, cube["feature"].values)),
+            outputs=tuple(map(str, cube["output"].values)),
+            has_errors="std_error" in cube,
+            keeps_columns=bool(columns),
+            classes=classes,
+            is_of_texts="token" in cube,
+        )
+        schema = table_schema(shape, facts)
+        return cls(cube, shape, k, facts, columns, joined_columns(run), schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and Arrow types of the columns."""
+        return self.full_schema.remove(self.full_schema.get_field_index(RUN_ID))
+
+    @property
+    def n_lines(self) -> int:
+        """The number of lines, those that have no attribution counted."""
+        n_features = len(self.facts.features)
+        a_row = {"wide": 1, "long": n_features, "top_k": min(self.k, n_features)}[self.shape]
+        return int(self.cube.sizes["instance"]) * len(self.facts.outputs) * a_row
+
+    @property
+    def frame_bytes(self) -> int:
+        """About the bytes of all lines in pandas."""
+        n_texts = sum(pa.types.is_string(field.type) for field in self.schema)
+        return self.n_lines * (TEXT_BYTES * n_texts + 8 * (len(self.schema) - n_texts))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The lines of all rows, in their order."""
+        for rows in row_slices(self.cube):
+            for batch in self._lines(rows).batches(self.shape, self.k):
+                if self.facts.is_of_texts and self.shape == "long":
+                    batch = batch.filter(pc.is_valid(batch["attribution"]))
+                yield batch.select(self.schema.names)
+
+    def _lines(self, rows: slice) -> Lines:
+        """Read what the lines of these rows are made of."""
+        cube = self.cube
+        prediction = rows_of(cube, "prediction", rows)
+        base = cube["base_value"].values
+        if "instance" in cube["base_value"].dims:
+            base = rows_of(cube, "base_value", rows)
+        errors = None
+        if self.facts.has_errors:
+            errors = _as_float(rows_of(cube, "std_error", rows))
+        output = None
+        if self.facts.classes:
+            output = names_at(self.facts.classes, rows_of(cube, "explained_class", rows))
+        return Lines(
+            keys=tuple(key_values(*each) for each in _keys_of(cube, rows).items()),
+            columns={name: _as_plain(read(rows)) for name, read in self.columns.items()},
+            phi=_as_float(rows_of(cube, "attribution", rows)),
+            errors=errors,
+            prediction=_as_float(prediction),
+            base_value=np.broadcast_to(base, prediction.shape),
+            status=names_at(Status.MEANINGS, rows_of(cube, "status", rows)),
+            run_ids=pa.nulls(len(prediction), pa.string()),
+            output=output,
+            facts=self.facts,
+            schema=self.full_schema,
+            player_columns=self.player_columns,
+        )
+
+
+def _columns_of(cube: Any, rows: Any) -> Columns:
+    """The explained columns of a cube; of texts the token at each position."""
+    if "token" not in cube:
+        return columns_of(cube, rows)
+    return Columns(
+        {
+            str(name): partial(_tokens_at, cube, place)
+            for place, name in enumerate(cube["feature"].values)
+        }
+    )
+
+
+def _tokens_at(cube: Any, place: int, rows: slice) -> NDArray[Any]:
+    return np.asarray(cube["token"].isel(instance=rows, feature=place).values)
+
+
+def _keys_of(cube: Any, rows: slice) -> dict[str, NDArray[Any]]:
+    """key column -> its values in these rows; their positions where the cube has no key."""
+    names = key_coordinates(cube)
+    if not names:
+        return {POSITION: np.arange(*rows.indices(cube.sizes["instance"]))}
+    return {
+        _column_of(cube[name], name): np.asarray(cube[name].isel(instance=rows).values)
+        for name in names
+    }
+
+
+def _column_of(key: Any, name: str) -> str:
+    """The name of a key's column as it was in the table."""
+    told = str(key.attrs.get("long_name", ""))
+    if told.startswith(KEY_OF_ROW):
+        return told[len(KEY_OF_ROW) : -1]
+    return name
+
+
+def _kind_of(key: NDArray[Any]) -> str:
+    """The kind of a key column, as `CubeFacts` names it."""
+    if key.dtype.kind in "iu":
+        return "int64"
+    if key.dtype.kind == "M":
+        return "datetime64[ns]"
+    return "string"
+
+
+def _as_float(values: NDArray[Any]) -> FloatArray:
+    return values.astype(np.float64, copy=False)
+
+
+def _as_plain(values: NDArray[Any]) -> NDArray[Any]:
+    """The values of a column of objects in a dtype of their own, or as text."""
+    if values.dtype.kind != "O":
+        return values
+    given = pd.Series(values, dtype=object)
+    return given.where(given.isna(), given.map(str)).to_numpy(object)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that a cube was written to."""
+
+    path: Path
+    n_rows: int
+    n_lines: int
+    n_columns: int
+    n_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.n_rows:,} rows, {self.n_lines:,} lines of {self.n_columns:,} "
+            f"columns, {format_bytes(self.n_bytes)}"
+        )
+
+
+def export_file(
+    cube: Any, path: Path, shape: Shape = "wide", k: int = 3, *, replaces: bool = False
+) -> Exported:
+    """Write a cube to a file, slice by slice: Parquet or CSV, by the end of its name.
+
+    The file gets its name once it is whole.
+
+    Parameters
+    ----------
+    cube : xarray.Dataset, or the path of a store
+    path : a file that ends in .parquet or .csv
+    shape, k : as in `to_frame`
+    replaces : whether a file that is there is replaced
+
+    Raises
+    ------
+    InputError
+        The file is there, its name ends in something else, or the shape is unknown.
+    """
+    if path.suffix not in WRITERS:
+        raise InputError(f"{path}: give a file that ends in {' or '.join(WRITERS)}")
+    if path.exists() and not replaces:
+        raise InputError(f"{path} is there: give another name, or --force to replace it")
+    table = CubeTable.of(as_cube(cube), shape, k)
+    n_lines = 0
+    with whole_file(path) as private, WRITERS[path.suffix](private, table.schema) as writer:
+        for batch in table.batches():
+            writer.write_batch(batch)
+            n_lines += batch.num_rows
+    n_rows = int(table.cube.sizes["instance"])
+    return Exported(path, n_rows, n_lines, len(table.schema), path.stat().st_size)
+
+
+WRITERS = {
+    ".parquet": partial(pq.ParquetWriter, compression="zstd"),
+    ".csv": pyarrow.csv.CSVWriter,
+}
+"""End of a file's name -> the writer of its batches."""

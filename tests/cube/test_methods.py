@@ -1,0 +1,69 @@
+"""`cube.dshap`: pictures and tables as methods of a Dataset, and a cube in a few lines."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import dshap
+from dshap.core.errors import InputError
+from dshap.report import pictures_of_a_cube
+from tests.cube.cubes import make_cube
+
+
+@pytest.fixture
+def cube(tmp_path):
+    """Three features, two outputs, 21 rows of which two are skipped and five are not done."""
+    make_cube(tmp_path / "s", tiles=[0, 1], skipped=(2,))
+    return dshap.open_cube(tmp_path / "s")
+
+
+def test_every_picture_of_a_cube_is_a_method(cube):
+    """With its words and options; none is listed a second time."""
+    names = {function.__name__ for function in pictures_of_a_cube()}
+    assert {"beeswarm", "bar", "dependence", "waterfall"} <= names
+    methods = {name for name in dir(cube.dshap) if not name.startswith("_")}
+    assert methods == names | {"to_shap", "to_frame"}
+    assert cube.dshap.dependence.__doc__ == dshap.report.dependence.__doc__
+    options = list(inspect.signature(cube.dshap.dependence).parameters)
+    assert options == list(inspect.signature(dshap.report.dependence).parameters)[1:]
+
+
+def test_a_method_is_the_function_of_the_cube(cube):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    pd.testing.assert_frame_equal(cube.dshap.to_frame("long"), dshap.to_frame(cube, "long"))
+    with pytest.warns(UserWarning, match="5 rows of the cube are pending"):
+        axes = cube.dshap.beeswarm(output="z")
+    assert axes.get_xlabel() == "attribution for z (kW), over 14 rows"
+
+
+def test_a_cube_in_a_few_lines(cube):
+    first, of_y, of_z, methods = repr(cube.dshap).splitlines()
+    assert first == "21 rows × 3 features × 2 outputs; 5 pending, 2 skipped"
+    means = abs(cube["attribution"]).mean("instance").sel(output="y").to_series()
+    top = means.idxmax()
+    assert of_y.startswith(f"mean |attribution| for y: {top} {means[top]:.4g}, ")
+    assert of_z.startswith("mean |attribution| for z: ")
+    assert "beeswarm" in methods
+
+
+def test_names_in_the_table_of_a_notebook_are_shown_and_never_run():
+    names = ["<script>alert(1)</script>", "$a$", "b\x1b[31m", *map(str, range(12))]
+    dims = ("instance", "feature", "output")
+    phi = np.arange(15.0)[::-1].reshape(1, 15, 1)
+    cube = xr.Dataset({"attribution": (dims, phi)}, {"feature": names, "output": ["<b>"]})
+    shown = cube.dshap._repr_html_()
+    assert "&lt;script&gt;alert(1)" in shown and "<script" not in shown
+    assert "\x1b" not in shown and "$a$" in shown
+    assert "1 row × 15 features" in shown and "+ 5 other features" in shown
+    assert "background" not in shown and "currentColor" in shown
+
+
+def test_another_dataset_is_refused_when_it_is_used():
+    other = xr.Dataset({"a": 1}).dshap
+    with pytest.raises(InputError, match="without attributions"):
+        other.to_frame()
