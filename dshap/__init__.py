@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dshap.attributors.linear import linear_transform
     from dshap.core.images import image_players, image_rows
     from dshap.designs.coalitions import BaseDesign as Design
+    from dshap.report.comparing import diff
     from dshap.run.prepared import open_prepared
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
@@ -40,6 +41,7 @@ __all__ = [
     "ValueFunction",
     "choose_background",
     "designs",
+    "diff",
     "engine",
     "explain",
     "fit",
@@ -65,6 +67,7 @@ _HOMES = {
     "Design": "dshap.designs.coalitions:BaseDesign",
     "Explainer": "dshap.shap_compat",
     "choose_background": "dshap.api",
+    "diff": "dshap.report.comparing",
     "explain": "dshap.api",
     "fit": "dshap.api",
     "fit_path": "dshap.api",

@@ -102,8 +102,11 @@ def cli() -> None:
     """Shapley values for models on tables that outgrow one machine."""
 
 
-def command(function: Callable[..., None]) -> click.Command:
-    """Make a command with --json, -q and -v, whose errors are one line and an exit status."""
+def command(function: Callable[..., None], name: str | None = None) -> click.Command:
+    """Make a command with --json, -q and -v, whose errors are one line and an exit status.
+
+    It has the name of the function, unless another is given.
+    """
 
     @functools.wraps(function)
     def guarded(*args: Any, quiet: bool, verbose: bool, **options: Any) -> None:
@@ -124,7 +127,7 @@ def command(function: Callable[..., None]) -> click.Command:
         click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors."),
     ):
         guarded = option(guarded)
-    return cli.command()(guarded)
+    return cli.command(name)(guarded)
 
 
 def _set_up(quiet: bool, verbose: bool, log: _Log) -> None:
@@ -515,6 +518,91 @@ def show(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
 
     path = _store(store)
     _print(*importance_summary(path, named_cubes(path, run_id), fit_report(path)), as_json)
+
+
+class _Limit(click.ParamType[tuple[str, float]]):
+    """A metric with the largest value that passes, like psi=0.2."""
+
+    name = "limit"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, float]:
+        metric, _, limit = str(value).partition("=")
+        with contextlib.suppress(ValueError):
+            return metric, float(limit)
+        self.fail(f"{value!r} is not METRIC=VALUE: give one like psi=0.2", param, ctx)
+
+
+@partial(command, name="diff")
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="[NEW]", required=False)
+@click.option("--explain", metavar="NAME", default="", help="The explanation, of several.")
+@click.option(
+    "--old-run",
+    metavar="ID",
+    default="",
+    help="The run of OLD, in a store with a cube for each run; left out, the current one, and "
+    "without NEW the one before that of --new-run.",
+)
+@click.option(
+    "--new-run",
+    metavar="ID",
+    default="",
+    help="The run of NEW; left out, the current one.",
+)
+@click.option("--output", metavar="NAME", help="The output to compare; left out, all of them.")
+@click.option(
+    "--rows",
+    "n_rows",
+    metavar="N",
+    type=int,
+    default=10,
+    help="How many of the rows that changed most are listed; 10 where left out.",
+)
+@click.option(
+    "--fail-above",
+    "limits",
+    metavar="METRIC=VALUE",
+    type=_Limit(),
+    multiple=True,
+    help="End with exit status 8 where a number lies above a value, such as psi=0.2: psi and "
+    "wasserstein (in units of the output) of a feature, ndcg_loss (1 - nDCG), spearman_loss "
+    "(1 - correlation), changed (the share of the rows in both whose attributions changed); may be "
+    "given several times.",
+)
+def difference(
+    old: str,
+    new: str | None,
+    explain: str,
+    old_run: str,
+    new_run: str,
+    output: str | None,
+    n_rows: int,
+    limits: tuple[tuple[str, float], ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show how attributions differ: OLD and NEW are stores, cubes in them, or two nights' cubes.
+
+    Without NEW, OLD is a store with a cube for each run: the last run against the one before.
+    """
+    from dshap.core.errors import CheckFailedError
+    from dshap.report import diff, refuse_unknown_metrics
+
+    refuse_unknown_metrics(dict(limits))
+    found = diff(
+        old,
+        new,
+        explain=explain,
+        old_run=old_run,
+        new_run=new_run,
+        output=output,
+        n_rows=n_rows,
+    )
+    beyond = found.above(dict(limits))
+    if as_json or not quiet:
+        _print(str(found).splitlines(), {**found.to_dict(), "above": beyond}, as_json)
+    if beyond:
+        raise CheckFailedError("; ".join(beyond))
 
 
 @command

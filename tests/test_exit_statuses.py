@@ -4,6 +4,8 @@ them; and what the same command does afterwards."""
 from __future__ import annotations
 
 import datetime
+import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +35,7 @@ JOB = nightly_job("my_status_model:predict", "duckdb:///shop.duckdb", "duckdb://
 STALE = 'freshness = { column = "loaded_at", error_after = "24h" }\n[model]'
 LATE = f'[[check]]\nkind = "row_count"\nerror = {N_ROWS + 1}\n'
 FEW_FAILED = '[[check]]\nkind = "failed_rows"\nerror = 1_000\n'
+DRIFT = '[[check]]\nkind = "drift"\nmetric = "{}"\nerror = {}\n'
 NO_FAILED = '[[check]]\nkind = "failed_rows"\nerror = 0\n'
 
 
@@ -200,6 +203,38 @@ def test_8_a_check_before_the_sinks(folder):
     (record,) = read_records(Path("build/shop"))
     assert [each["status"] for each in record.named("sink")] == ["skipped"]
     assert run().exit_code == 0 and loaded_lines() == N_ROWS
+
+
+def test_8_the_attributions_of_a_column_have_drifted(folder):
+    job = (
+        JOB
+        + DRIFT.format("psi", 0.25)
+        + DRIFT.format("wasserstein", 100).replace("kind", 'name = "distance"\nkind')
+    )
+    first = run(job)
+    assert first.exit_code == 0 and "check drift: skipped: not judged: there is no" in first.stdout
+    with duckdb.connect("shop.duckdb") as shop:
+        shop.execute("update customers set c = c + 6")
+    night = run(job)
+    assert night.exit_code == 8 and status_of_records() == [0, 8]
+    (said,) = re.findall(r"check drift: (PSI of c is .*)", last_error(night))
+    psi = float(said.split()[4])
+    assert (
+        "; error = 0.25 allows at most 0.25" in said
+        and "check distance: pass: the Wasserstein" in night.stdout
+    )
+    # the same numbers by hand
+    diff = CliRunner().invoke(cli, ["diff", "build/shop", "--fail-above", "psi=0.25", "--json"])
+    (output,) = json.loads(diff.stdout)["outputs"]
+    assert diff.exit_code == 8 and last_error(diff).endswith(f"psi is above 0.25: c {psi:.4g}")
+    assert (output["features"][0]["feature"], output["n_changed"]) == ("c", 60)
+    assert output["features"][0]["psi"] == pytest.approx(psi, rel=1e-3)
+    assert output["rows"][0]["key"].keys() == {"id"}
+    shown = CliRunner().invoke(cli, ["diff", "build/shop", "--fail-above", "psi=99", "--rows", "2"])
+    assert shown.exit_code == 0 and "\nc moved most: PSI " in shown.stdout
+    assert CliRunner().invoke(cli, ["diff", "build/shop", "-q"]).stdout == ""
+    # the third night has no other rows: the cube stays, and is compared with itself
+    assert run(job).exit_code == 0
 
 
 def test_9_a_stale_source(folder):

@@ -77,6 +77,7 @@ def fails(rows: Any) -> np.ndarray:
 RIDGE = KernelRidge(RBF(1.0), Nystrom(8), 1e-3).fit(X, Y)
 EXPANSION = RIDGE.expansion_
 MARGINAL = values.Marginal(predict, X[:5])
+EXPLAINED = dshap.explain(MARGINAL, X[:6], progress=False)
 LINEAR = LinearRegression().fit(X, Y)
 TREE = DecisionTreeRegressor(max_depth=2).fit(X, Y)
 CLASS, OBJECT, CUBE, RAGGED = RBF, object(), np.zeros((2, 2, 2)), [[1.0], [1.0, 2.0]]
@@ -170,7 +171,8 @@ KIND = {
     "delta": "positive number", "n_pairs": "whole", "player": "player", "strength": "number",
     "strengths": "strengths", "shapley": "shapley", "others": "numeric table", "amplification": "amplification",
     "segments": "segments", "images": "images", "vocabulary": "vocabulary", "padding": "token", "reference": "token",
-    "longest": "optional whole", "tokenizer": "tokenizer", "column": "column",
+    "longest": "optional whole", "tokenizer": "tokenizer", "column": "column", "old": "folder", "new": "folder",
+    "explain": "word", "old_run": "word", "new_run": "word", "output": "column", "n_rows": "whole",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -211,6 +213,7 @@ PLACES = {
                              {"model": "predict", "link": "link"}),
     "dshap.choose_background": Place(dshap.choose_background, {"rows": X, "n_background": 5},
                                      kinds={"rows": "any table"}),
+    "dshap.diff": Place(dshap.diff, {"old": EXPLAINED, "new": EXPLAINED}, kinds={"n_rows": "whole"}),
     "dshap.explain": Place(dshap.explain, {"value": MARGINAL, "rows": X[:6]},
                            kinds={"tol": "chance", "quality": "any table"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
@@ -591,6 +594,16 @@ ON_THE_COMMAND_LINE = {
         "cannot write FOLDER/table.parquet: it is no folder; choose another store",
         (("job.store", "table.parquet/out.zarr"),),
     ),
+    "a limit that is none": Typed(
+        "diff a b --fail-above psi",
+        "diff: invalid value for '--fail-above': 'psi' is not METRIC=VALUE: give one like psi=0.2; write `dshap diff "
+        "[OPTIONS] OLD [NEW]`",
+    ),
+    "a limit of nothing": Typed(
+        "diff a b --fail-above spi=0.2",
+        "unknown metric 'spi'; did you mean 'psi'? Allowed: changed, ndcg_loss, psi, spearman_loss, wasserstein.",
+    ),
+    "no store to compare": Typed("diff a b", "FOLDER/a does not exist: give the store of a run"),
     "a key that is no key": Typed(
         "run job.toml",
         "1 row repeats the key of an earlier row, for example id=1298 (row 299): give a key that "

@@ -91,9 +91,13 @@ class CubeArrays:
         return self.read("base_value", slice(None)).astype(np.float64)
 
     def read_rows(self, name: str, rows: slice) -> NDArray[Any]:
-        """The stored values (n, …) of a variable along instance; whole shards are read at once."""
+        """The values (n, …) of a variable along instance, times as datetime64.
+
+        Whole shards are read at once.
+        """
         with reading(self.path):
-            return self._rows_of(self._array(name), rows)
+            array = self._array(name)
+            return decoded(self._rows_of(array, rows), array)
 
     def _rows_of(self, array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(array.shape[0])

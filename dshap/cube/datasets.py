@@ -18,7 +18,12 @@ from dshap.core.records import FloatArray, Moments, tree_sum
 from dshap.core.rules import as_path
 from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.reader import feature_ranking, importance_table, open_cube
+from dshap.cube.reader import (
+    feature_ranking,
+    importance_table,
+    open_cube,
+    stored_deviations,
+)
 from dshap.cube.summary import bounded_sums
 
 SLICE_BYTES = 8 << 20
@@ -155,6 +160,21 @@ def _sums_of(cube: xr.Dataset, rows: slice) -> Moments:
         errors = np.asarray(part["std_error"].transpose(*dims).values, np.float64)[is_good]
     sums = bounded_sums(np.nan_to_num(phi[is_good]), errors, 2)
     return Moments({"attribution": sums, "count": np.array(np.count_nonzero(is_good))})
+
+
+def magnitude_errors(cube: xr.Dataset) -> FloatArray:
+    """(R, d, k): what sampled coalitions do to the mean |φ| of `global_means`, R at least 0.
+
+    The squares add up to squared standard errors.  They come from the jackknife groups where the
+    Dataset is that of a store; else each feature has an error of its own, an upper bound.
+    """
+    path = store_of(cube)
+    if path is not None:
+        return stored_deviations(path)
+    if "std_error" not in cube:
+        return np.zeros((0, cube.sizes["feature"], cube.sizes["output"]))
+    errors = global_means(cube)["mean_magnitude_std_error"].values  # (d, k)
+    return np.eye(len(errors))[:, :, None] * errors
 
 
 def same_rows(cube: xr.Dataset, arrays: CubeArrays) -> bool:

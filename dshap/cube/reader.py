@@ -31,7 +31,7 @@ from dshap.cube.reference_copy import (
     receipts_of,
     refuse_altered,
 )
-from dshap.cube.summary import STATISTICS, estimates
+from dshap.cube.summary import STATISTICS, estimates, magnitude_deviations
 from dshap.cube.writer import block_name
 
 MAX_TOLD = 1_000
@@ -293,14 +293,29 @@ def feature_ranking(path: Path) -> xr.Dataset:
 
 
 def _ranking(path: Path) -> xr.Dataset:
-    blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
-    chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
-    count = int(chosen["count"].sum())
-    total = chosen["attribution"].sum("block", skipna=False).values / max(count, 1)
+    means, count = _block_means(path)
     names = {
         dim: np.asarray(zarr.open_array(path / dim, mode="r")[:]) for dim in ("feature", "output")
     }
-    return importance_table(total, names, count).assign(residual=("output", largest_residual(path)))
+    return importance_table(means, names, count).assign(residual=("output", largest_residual(path)))
+
+
+def _block_means(path: Path) -> tuple[FloatArray, int]:
+    """Means (1 + R, statistic, feature, output) over the finished rows, and their number."""
+    blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
+    chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
+    count = int(chosen["count"].sum())
+    return chosen["attribution"].sum("block", skipna=False).values / max(count, 1), count
+
+
+def stored_deviations(path: Path) -> FloatArray:
+    """(R, feature, output): what sampled coalitions do to mean |φ|, from the summaries of the blocks.
+
+    The squares add up to the square of `mean_magnitude_std_error` of `feature_ranking`.
+    """
+    with reading(path):
+        means, _ = _block_means(path)
+    return magnitude_deviations({name: means[:, place] for place, name in enumerate(STATISTICS)})
 
 
 def importance_table(

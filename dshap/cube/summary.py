@@ -188,10 +188,29 @@ def _mean_magnitude(
     plain: FloatArray, split: FloatArray, signal: FloatArray, noise: FloatArray
 ) -> Estimate:
     """The mean magnitude of `estimates`, from A and T (1 + R, d, k), mean φ² and mean se² (d, k)."""
-    excess = plain - split
-    magnitude = split + _share_of_plain(signal, noise) * excess
-    doubt = DOUBT * excess[0]
+    magnitude = _magnitudes(plain, split, signal, noise)
+    doubt = DOUBT * (plain[0] - split[0])
     return Estimate(np.maximum(magnitude[0], 0.0), np.hypot(_jackknifed(magnitude), doubt))
+
+
+def _magnitudes(
+    plain: FloatArray, split: FloatArray, signal: FloatArray, noise: FloatArray
+) -> FloatArray:
+    """M (1 + R, d, k) of `estimates`, of the estimate and of each jackknife replicate."""
+    return split + _share_of_plain(signal, noise) * (plain - split)
+
+
+def magnitude_deviations(means: Mapping[str, FloatArray]) -> FloatArray:
+    """(R + 1, d, k): what sampled coalitions do to the mean magnitudes of `estimates`.
+
+    They are the deviations of the jackknife replicates, and the doubt about the bias: the squares
+    add up to the square of the standard error.  Like it they are NaN where errors are not known.
+    """
+    _, plain, square, split, variance = (means[name] for name in STATISTICS)
+    noise = variance[0]
+    magnitude = _magnitudes(plain, split, _signal(square, noise), noise)
+    doubt = DOUBT * (plain[0] - split[0])
+    return np.concatenate([magnitude[1:] - magnitude[0], doubt[None]])
 
 
 def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:

@@ -10,13 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from dshap.core.agreement import ndcg
 from dshap.core.errors import InputError, unknown_name
-from dshap.core.records import FloatArray
+from dshap.core.printing import label
+from dshap.cube import read_run
 from dshap.jobs.fields import NotEmpty
 from dshap.jobs.kinds import Kinds, KindTable
 from dshap.jobs.run_record import (
@@ -28,12 +30,11 @@ from dshap.jobs.run_record import (
     RunRecord,
     read_records,
 )
+from dshap.report import largest_shift
 
 Bound = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 PREVIOUS = "previous"
 """The word for the run before, in `against`."""
-COMING = ("psi", "wasserstein")
-"""Metrics of drift that take the histograms of the explained columns."""
 
 
 class Measured(NamedTuple):
@@ -47,9 +48,6 @@ class Measured(NamedTuple):
 
 class CheckTable(KindTable, ABC):
     """A table [[check]]: it warns or fails where its number lies beyond a bound."""
-
-    is_floor: ClassVar[bool] = False
-    """Whether numbers below the bounds are the worse ones; else those above."""
 
     name: str = ""
     """The name in messages and records; left out, the kind, after the explanation where there are
@@ -79,6 +77,11 @@ class CheckTable(KindTable, ABC):
                 f"give a warn of {self.allowed(self.error)}"
             )
         return self
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether numbers below the bounds are the worse ones; else those above."""
+        return False
 
     def is_beyond(self, value: float, bound: float) -> bool:
         """Whether a number is worse than a bound."""
@@ -130,9 +133,12 @@ class FailedRowsCheck(CheckTable):
 class RowCountCheck(CheckTable):
     """A check of the rows of the table; fewer are worse."""
 
-    is_floor = True
     metric: Literal["rows", "ratio"] = "rows"
     """The number of rows, or its ratio to that of the run before."""
+
+    @property
+    def is_floor(self) -> bool:
+        return True
 
     def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
         said = f"the table has {facts.rows:,} rows"
@@ -171,23 +177,19 @@ _UNITS = {"mse": "", "share_of_variance": " of the variance"}
 
 
 class DriftCheck(CheckTable):
-    """A check of the global ranking of the columns against that of an earlier run."""
+    """A check of the attributions against those of an earlier run: of the ranking of the columns, or
+    of the distribution of the attributions of each column."""
 
-    is_floor = True
-    metric: Literal["ndcg"] = "ndcg"
+    metric: Literal["ndcg", "psi", "wasserstein"] = "ndcg"
     """NDCG of tonight's mean |φ| by the earlier one: 1 for the same order, of several outputs the
-    smallest."""
+    smallest.  Or the population stability index or the Wasserstein-1 distance (in units of the
+    output) of the attributions of a column, the largest of all columns and outputs."""
     against: NotEmpty = PREVIOUS
     """The run to compare with: "previous", or the id of a run of the store."""
 
-    @field_validator("metric", mode="before")
-    @classmethod
-    def _refuse_coming(cls, given: Any) -> Any:
-        if given in COMING:
-            raise ValueError(
-                f'"{given}" compares histograms, which cubes do not keep yet: give metric = "ndcg"'
-            )
-        return given
+    @property
+    def is_floor(self) -> bool:
+        return self.metric == "ndcg"
 
     def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
         before = self._before(facts.name, earlier)
@@ -195,6 +197,11 @@ class DriftCheck(CheckTable):
             return Measured(None, "there is no earlier run to compare with")
         if not facts.ranking:
             return Measured(None, "no row has attributions")
+        if self.metric == "ndcg":
+            return self._of_ranking(facts, before)
+        return self._of_distributions(facts, before)
+
+    def _of_ranking(self, facts: ExplanationFacts, before: RunRecord) -> Measured:
         ranking = before.ranking(facts.name)
         scores = {
             output: ndcg_of_rankings(ranking.get(output, {}), now)
@@ -206,12 +213,31 @@ class DriftCheck(CheckTable):
             said += f" ({output})"
         return Measured(scores[output], said)
 
+    def _of_distributions(self, facts: ExplanationFacts, before: RunRecord) -> Measured:
+        """Read both cubes; the earlier one lies beside tonight's, or is the same."""
+        found = before.explanation(facts.name) or {}
+        tonight = Path(facts.cube or "")
+        cube = tonight.with_name(Path(found.get("relation_name") or "none").name)
+        if read_run(cube) is None:
+            said = f"the cube of run {before.run_id} is not kept ([job] keep_runs keeps more)"
+            return Measured(None, said)
+        try:
+            shift = largest_shift(cube, tonight, self.metric)
+        except InputError as error:
+            return Measured(None, str(error))
+        said = f"{_NAMES[self.metric]} of {label(shift.feature)} is {shift.value:.4g}"
+        if len(facts.ranking) > 1:
+            said += f" ({label(shift.output)})"
+        return Measured(shift.value, f"{said} against run {before.run_id}")
+
     def _before(self, explain: str, earlier: Iterable[RunRecord]) -> RunRecord | None:
         """The run to compare with."""
         wanted = self.against
         ranked = (each for each in earlier if each.ranking(explain))
         return next((each for each in ranked if wanted in (PREVIOUS, each.run_id)), None)
 
+
+_NAMES = {"psi": "PSI", "wasserstein": "the Wasserstein distance"}
 
 CHECKS = Kinds(
     "kind",
@@ -332,22 +358,3 @@ def ndcg_of_rankings(before: Mapping[str, float], now: Mapping[str, float]) -> f
     worth = np.array([before.get(feature) or 0.0 for feature in features])
     score = np.array([now.get(feature) or 0.0 for feature in features])
     return ndcg(worth, score)
-
-
-def ndcg(worth: FloatArray, score: FloatArray) -> float:
-    """The normalised discounted cumulative gain of d things: Σ_r worth_(r) / log2(1 + r) over the
-    ranks r = 1 to d by `score`, largest first, divided by that of the best order.
-
-    Things of one score share the mean of their worths.  It is 1 where nothing is worth anything.
-
-    Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM
-    Transactions on Information Systems 20 (2002), with the gain itself as worth.
-    """
-    discounts = 1.0 / np.log2(np.arange(len(worth)) + 2.0)  # (d,)
-    best = float(np.sort(worth)[::-1] @ discounts)
-    if best == 0.0:
-        return 1.0
-    _, group, counts = np.unique(-score, return_inverse=True, return_counts=True)
-    means = np.bincount(group, weights=worth) / counts
-    shares = np.diff(np.cumsum(discounts)[np.cumsum(counts) - 1], prepend=0.0)
-    return float(means @ shares) / best

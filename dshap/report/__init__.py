@@ -15,8 +15,18 @@ from dshap.report.attributions import (
 )
 from dshap.report.bars import bar
 from dshap.report.compare import compare
+from dshap.report.comparing import Shift, diff, largest_shift
 from dshap.report.densities import beeswarm
 from dshap.report.dependence import dependence
+from dshap.report.difference import (
+    METRICS,
+    ChangedRow,
+    Difference,
+    FeatureDifference,
+    OutputDifference,
+    SideRows,
+    refuse_unknown_metrics,
+)
 from dshap.report.force import force
 from dshap.report.heatmaps import heatmap
 from dshap.report.interactions import interactions
@@ -42,10 +52,17 @@ def _draws_a_cube(parameters: list[str]) -> bool:
 
 
 __all__ = [
+    "METRICS",
+    "ChangedRow",
+    "Difference",
+    "FeatureDifference",
     "Heat",
+    "OutputDifference",
     "Ranking",
     "SegmentTable",
     "Sentence",
+    "Shift",
+    "SideRows",
     "Summary",
     "accuracy",
     "accuracy_lines",
@@ -58,6 +75,7 @@ __all__ = [
     "damage_summary",
     "dependence",
     "force",
+    "diff",
     "heat_map",
     "heat_picture",
     "heatmap",
@@ -65,10 +83,12 @@ __all__ = [
     "interactions",
     "over_runs",
     "pictures_of_a_cube",
+    "largest_shift",
     "progress_summary",
     "ranking_lines",
     "ranking_picture",
     "rankings",
+    "refuse_unknown_metrics",
     "require_matplotlib",
     "segment_tables",
     "sentence",

@@ -66,7 +66,7 @@ class RowsOfStore:
             return f"{now:,} as before, with other values or in another order{told}"
         return f"{was or 0:,} before, {now or 0:,} now{told}"
 
-    def _difference(self) -> Difference | None:
+    def _difference(self) -> KeyDifference | None:
         """Compare the keys; None where the store has no finished block with these key columns."""
         for path in cube_paths(self.path):
             content = self._content_of(path)
@@ -199,7 +199,7 @@ class Some:
 
 
 @dataclass(frozen=True)
-class Difference:
+class KeyDifference:
     """The keys of a store compared with those of a table: new, gone, changed, moved."""
 
     n_before: int
@@ -288,7 +288,7 @@ def _listed(first: str, count: int) -> str:
     return f"first {first}"
 
 
-def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -> Difference:
+def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -> KeyDifference:
     """Join the keys of both sides, part by part."""
     n_parts = -(-(old.n_rows + new.n_rows) // JOINED_ROWS)
     found = {kind: Some() for kind in ("new", "gone", "changed")}
@@ -302,7 +302,7 @@ def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -
         found["gone"] = found["gone"].with_rows(np.delete(before, i))
         found["changed"] = found["changed"].with_rows(now[j][is_changed])
         n_moved += int(np.count_nonzero(before[i] != now[j]))
-    return Difference(
+    return KeyDifference(
         n_before=old.n_rows,
         n_now=new.n_rows,
         **found,

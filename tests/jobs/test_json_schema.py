@@ -41,6 +41,7 @@ TAKEN: list[dict[str, Any]] = [
     changed(("design", {"kind": "local", "graph": {"grid": [2, 3]}, "order": 1})),
     changed(("design", {"kind": "ends:Ends"})),
     changed(("check", [{"kind": "drift", "explain": "observational", "error": 0.9}])),
+    changed(("check", [{"kind": "drift", "explain": "observational", "metric": "psi", "warn": 0.1}])),
     changed(("cluster", {"kind": "local", "workers": 2, "memory_limit": "2GiB"})),
     changed(("sink", [{"explain": "observational", "path": "out", "shape": "top_k", "k": 5}])),
 ]  # fmt: skip
@@ -64,7 +65,7 @@ def test_what_is_taken(job):
         ("cluster", {"kind": "none", "workers": 2}),
         ("desing", {"kind": "auto"}),
         ("check", [{"kind": "drift", "explain": "observational", "eror": 0.9}]),
-        ("check", [{"kind": "drift", "explain": "observational", "metric": "psi", "error": 1}]),
+        ("check", [{"kind": "drift", "explain": "observational", "metric": "spi", "error": 1}]),
         ("sink", [{"explain": "observational", "path": "out", "shape": "tall"}]),
     ],
     ids=str,

@@ -1,0 +1,342 @@
+"""The difference of two cubes: what it holds, and how it is told in words."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dshap.core.agreement import Agreement
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.printing import label
+from dshap.report.attributions import decimals_of, number
+from dshap.report.row_changes import SAME
+from dshap.report.row_pairs import key_words
+
+SHOWN_FEATURES = 12
+"""The most features of a table on the screen."""
+SHOWN_MOVES = 3
+"""The most features whose places are told."""
+SMALL_PSI = 0.1
+LARGE_PSI = 0.25
+"""The usual bounds of a population stability index: below the first it counts as stable, above the
+second as another population (Siddiqi, Credit Risk Scorecards, 2006)."""
+
+
+@dataclass(frozen=True)
+class FeatureDifference:
+    """The attributions of one feature in both cubes, for one output."""
+
+    feature: str
+    psi: float
+    """Population stability index of its attributions."""
+    wasserstein: float
+    """Wasserstein-1 distance of its attributions, in their units."""
+    wasserstein_error: float
+    """Largest error of that, from the width of the bins."""
+    mean_change: float
+    """Mean |Δφ| of the rows in both; NaN where there are none."""
+    magnitude_old: float
+    """Mean |φ|, without the bias of sampled coalitions."""
+    magnitude_new: float
+    place_old: int
+    """Place in the ranking by mean |φ|, from 1."""
+    place_new: int
+
+
+@dataclass(frozen=True)
+class ChangedRow:
+    """A row that both cubes explain, for one output."""
+
+    key: Mapping[str, str]
+    """Key column -> its key; "row" -> its position in cubes without a key."""
+    change: float
+    """Σ |Δφ| over the features."""
+    feature: str
+    """The feature whose attribution changed most."""
+    attribution_old: float
+    attribution_new: float
+    prediction_old: float
+    prediction_new: float
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """Both cubes compared for one output."""
+
+    output: str
+    ndcg: Agreement
+    spearman: Agreement
+    base_old: float
+    """Mean base value of the explained rows."""
+    base_new: float
+    prediction_old: float
+    """Mean prediction of the explained rows."""
+    prediction_new: float
+    features: tuple[FeatureDifference, ...]
+    """Largest PSI first, then by Wasserstein distance and mean |φ|."""
+    n_changed: int
+    """Number of rows in both whose attributions changed by more than rounding: Σ |Δφ| above 1e-6
+    of their |φ| together."""
+    rows: tuple[ChangedRow, ...]
+    """Those that changed most, by Σ |Δφ|."""
+
+    @property
+    def moves(self) -> list[FeatureDifference]:
+        """The features with another place in the ranking, the longest way first."""
+        moved = [each for each in self.features if each.place_old != each.place_new]
+        return sorted(
+            moved, key=lambda each: (-abs(each.place_old - each.place_new), each.place_new)
+        )
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """The rows of one of two cubes."""
+
+    name: str
+    """Path of the cube, or what it is else."""
+    n_rows: int
+    """Number of rows that have attributions: all numbers are about these."""
+    n_alone: int
+    """Number of them whose keys the other cube does not have."""
+    n_unmatched: int
+    """Number of them that the other cube has, without attributions."""
+    missing: str
+    """Which rows have no attributions, and why; empty where none are missing."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two cubes: rankings, distributions of attributions, and rows by key.
+
+    It prints as a screen of text, shows as tables in a notebook, and `to_dict` has it as plain
+    values.  `above` says what lies beyond given limits.
+    """
+
+    old: SideRows
+    new: SideRows
+    units: str
+    n_both: int
+    """Number of rows that both cubes explain."""
+    matched: str
+    """How rows were matched: "in the same order", "by key", or why they were not."""
+    has_rows: bool
+    """Whether rows were matched."""
+    outputs: tuple[OutputDifference, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(difference_lines(self))
+
+    def __repr__(self) -> str:
+        return f"Difference({self.old.name!r}, {self.new.name!r}, {len(self.outputs)} outputs)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference as plain values, for JSON."""
+        return asdict(self)
+
+    def above(self, limits: Mapping[str, float]) -> list[str]:
+        """Tell what lies above these limits, with the features; empty where nothing does.
+
+        Parameters
+        ----------
+        limits : "psi", "wasserstein", "ndcg_loss", "spearman_loss" or "changed" -> the largest
+            value that passes
+
+        Raises
+        ------
+        InputError
+            There is no such metric, or the limit is negative or no number.
+        """
+        refuse_unknown_metrics(limits)
+        found = []
+        for metric, limit in limits.items():
+            for output in self.outputs:
+                values = METRICS[metric](self, output)
+                beyond = [(name, value) for name, value in values.items() if value > limit]
+                beyond.sort(key=lambda pair: -pair[1])
+                if beyond:
+                    found.append(_beyond(metric, limit, beyond, self._of(output)))
+        return found
+
+    def _of(self, output: OutputDifference) -> str:
+        """Words that name an output where there are several."""
+        if len(self.outputs) == 1:
+            return ""
+        return f" of {label(output.output)}"
+
+
+Metric = Callable[[Difference, OutputDifference], dict[str, float]]
+
+
+def _changed_share(whole: Difference, output: OutputDifference) -> dict[str, float]:
+    return {"": output.n_changed / max(whole.n_both, 1)}
+
+
+METRICS: Mapping[str, Metric] = {
+    "psi": lambda _, output: {each.feature: each.psi for each in output.features},
+    "wasserstein": lambda _, output: {each.feature: each.wasserstein for each in output.features},
+    "ndcg_loss": lambda _, output: {"": 1.0 - output.ndcg.value},
+    "spearman_loss": lambda _, output: {"": 1.0 - output.spearman.value},
+    "changed": _changed_share,
+}
+"""Metric of a limit -> its values by feature, or one value under ""."""
+
+
+def refuse_unknown_metrics(limits: Mapping[str, float]) -> None:
+    """Raise an `InputError` where limits name no metric, or are negative or no numbers."""
+    for metric, limit in limits.items():
+        if metric not in METRICS:
+            raise InputError(unknown_name("metric", metric, METRICS))
+        if not limit >= 0.0:
+            raise InputError(f"{metric}={limit:g}: give a limit of at least 0")
+
+
+def _beyond(metric: str, limit: float, beyond: Sequence[tuple[str, float]], of: str) -> str:
+    named = ", ".join(f"{label(name)} {value:.4g}".lstrip() for name, value in beyond)
+    return f"{metric}{of} is above {limit:g}: {named}"
+
+
+def difference_lines(found: Difference) -> list[str]:
+    """A difference as lines of text, what matters most first."""
+    lines = [
+        f"old: {_side(found.old)}",
+        f"new: {_side(found.new)}",
+    ]
+    for output in found.outputs:
+        lines += ["", *_output_lines(found, output)]
+    return lines
+
+
+def _side(side: SideRows) -> str:
+    said = f"{label(side.name, 96)}, {side.n_rows:,} rows"
+    if side.missing:
+        return f"{said}; {side.missing}"
+    return said
+
+
+def _output_lines(found: Difference, output: OutputDifference) -> list[str]:
+    head = ""
+    if len(found.outputs) > 1:
+        head = f"{label(output.output)}: "
+    decimals = decimals_of(
+        value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
+    )
+    means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
+    base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
+    return [
+        f"{head}{_ranking_line(output)}",
+        _moved_line(output, _in_units(found.units)),
+        f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}",
+        "",
+        *_feature_table(output, decimals),
+        "",
+        *_row_lines(found, output, decimals),
+    ]
+
+
+def _in_units(units: str) -> str:
+    if units in ("", "1"):
+        return ""
+    return f" {label(units)}"
+
+
+def _ranking_line(output: OutputDifference) -> str:
+    moves = output.moves[:SHOWN_MOVES]
+    if moves:
+        told = ", ".join(
+            f"{label(each.feature)} from {each.place_old} to {each.place_new}" for each in moves
+        )
+        said = f"the ranking has changed, {told}"
+    else:
+        said = "the ranking is the same"
+    return f"{said}: nDCG {_agreed(output.ndcg)}, Spearman {_agreed(output.spearman)}"
+
+
+def _agreed(found: Agreement) -> str:
+    if math.isnan(found.low):
+        return f"{found.value:.3f}"
+    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+
+
+def _moved_line(output: OutputDifference, units: str) -> str:
+    first = output.features[0]
+    scale = max(max(each.magnitude_old, each.magnitude_new) for each in output.features)
+    if first.psi == 0.0 and first.wasserstein <= SAME * scale:
+        return "the attributions of no feature moved: PSI and Wasserstein distance are 0"
+    size = "which counts as stable"
+    if first.psi > LARGE_PSI:
+        size = "which counts as large"
+    elif first.psi > SMALL_PSI:
+        size = "which counts as moderate"
+    return (
+        f"{label(first.feature)} moved most: PSI {first.psi:.3g}, {size}; "
+        f"Wasserstein distance {first.wasserstein:.3g}{units}"
+    )
+
+
+def _feature_table(output: OutputDifference, decimals: int) -> list[str]:
+    shown = output.features[:SHOWN_FEATURES]
+    rows = [
+        (
+            label(each.feature),
+            f"{each.psi:.4f}",
+            number(each.wasserstein, decimals),
+            number(each.mean_change, decimals),
+            f"{number(each.magnitude_old, decimals)} → {number(each.magnitude_new, decimals)}",
+            f"{each.place_old} → {each.place_new}",
+        )
+        for each in shown
+    ]
+    lines = _table(("feature", "PSI", "Wasserstein", "mean |Δφ|", "mean |φ|", "place"), rows)
+    left = len(output.features) - len(shown)
+    if left:
+        largest = output.features[len(shown)].psi
+        lines.append(f"{left:,} more features, PSI at most {largest:.3g}")
+    return lines
+
+
+def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> list[str]:
+    if not found.has_rows:
+        return [f"rows are not compared: {found.matched}"]
+    share = output.n_changed / max(found.n_both, 1)
+    counts = (
+        f"{found.n_both:,} rows in both, matched {found.matched}: {output.n_changed:,} changed "
+        f"({share:.1%}); {found.old.n_alone:,} only in old, {found.new.n_alone:,} only in new"
+    )
+    unmatched = found.old.n_unmatched + found.new.n_unmatched
+    if unmatched:
+        counts += f"; {unmatched:,} in both have attributions in one only"
+    if not output.rows:
+        return [counts]
+    rows = [
+        (
+            label(key_words(each.key)),
+            number(each.change, decimals),
+            label(each.feature),
+            f"{number(each.attribution_old, decimals)} → {number(each.attribution_new, decimals)}",
+            f"{number(each.prediction_old, decimals)} → {number(each.prediction_new, decimals)}",
+        )
+        for each in output.rows
+    ]
+    heads = (", ".join(output.rows[0].key), "Σ |Δφ|", "most in", "φ", "prediction")
+    return [counts, *_table(heads, rows, left=(0, 2))]
+
+
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)
+) -> list[str]:
+    """Lines of a table, as wide as their longest cells; columns of `left` begin at the left."""
+    cells = [tuple(heads), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    sides = [">"] * len(widths)
+    for place in left:
+        sides[place] = "<"
+    return [
+        "  ".join(map(format, line, map("{}{}".format, sides, widths))).rstrip() for line in cells
+    ]
