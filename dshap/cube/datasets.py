@@ -64,11 +64,16 @@ def row_slices(cube: xr.Dataset, name: str = "attribution") -> Iterator[slice]:
 
 def attribution_of(cube: xr.Dataset, rows: slice, output: int) -> FloatArray:
     """Attributions (n, d) of these rows for one output; NaN where a row has none."""
-    arrays = _arrays_of(cube, "attribution")
+    return variable_of(cube, "attribution", rows, output)
+
+
+def variable_of(cube: xr.Dataset, name: str, rows: slice, output: int) -> FloatArray:
+    """The values (n, d, …) of a variable along instance, feature and output, for one output."""
+    arrays = _arrays_of(cube, name)
     if arrays is not None:
-        return np.asarray(arrays.read_rows("attribution", rows)[:, :, output], np.float64)
-    values = cube["attribution"].isel(instance=rows, output=output)
-    return np.asarray(values.transpose("instance", "feature").values, np.float64)
+        return np.asarray(arrays.read_rows(name, rows)[..., output], np.float64)
+    values = cube[name].isel(instance=rows, output=output)
+    return np.asarray(values.transpose("instance", "feature", ...).values, np.float64)
 
 
 def status_of(cube: xr.Dataset, rows: slice) -> NDArray[np.int8]:

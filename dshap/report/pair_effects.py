@@ -9,7 +9,7 @@ import numpy as np
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Moments, tree_sum
-from dshap.cube.datasets import row_slices
+from dshap.cube.datasets import row_slices, variable_of
 from dshap.report.panels import MAX_SHOWN
 from dshap.report.view import View, view_of
 
@@ -68,9 +68,7 @@ def pair_effects(cube: Any, output: str | int | None = None) -> PairEffects:
 
 def _sums(view: View, rows: slice, places: list[int]) -> Moments:
     """The sums of |interaction| (d, d) over these rows, and the number of those that have any."""
-    found = view.cube["interaction"].isel(instance=rows, output=view.output)
-    found = found.transpose("instance", "feature", "feature_other")
-    values = np.asarray(found.values, np.float64)[:, places][:, :, places]
+    values = variable_of(view.cube, "interaction", rows, view.output)[:, places][:, :, places]
     is_there = ~np.isnan(values).any(axis=(1, 2))
     magnitudes = np.abs(values[is_there]).sum(axis=0)
     return Moments({"magnitudes": magnitudes, "rows": np.array(np.count_nonzero(is_there))})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -228,12 +228,9 @@ def _sums(
 ) -> FloatArray:
     """Sums over the rows of each segment (1 + R, statistics, d, s), as those of a block's summary."""
     if "std_error" in view.cube:
-        places = [view.position(name) for name in histograms]
-        leaves = (
-            _bounded(view, column, places, columns[column.name](rows), rows)
-            for rows in row_slices(view.cube)
-        )
-        return tree_sum(leaves)["sums"]
+        read = columns[column.name]
+        leaves = (_bounded(view, column, read(rows), rows) for rows in row_slices(view.cube))
+        return tree_sum(leaves)["sums"][:, :, [view.position(name) for name in histograms]]
     sums, magnitudes, squares = (
         np.array([each[name] for each in histograms.values()])
         for name in ("sums", "magnitudes", "squares")
@@ -241,18 +238,18 @@ def _sums(
     return np.array([[sums, magnitudes, squares, magnitudes, np.zeros_like(sums)]])
 
 
-def _bounded(
-    view: View, column: BinnedColumn, places: Sequence[int], values: NDArray[Any], rows: slice
-) -> Moments:
+def _bounded(view: View, column: BinnedColumn, values: NDArray[Any], rows: slice) -> Moments:
     """The sums (1 + R, statistics, d, s) of some rows, with upper bounds of their errors."""
-    phi = view.attributions(rows)[:, places, None]
-    errors = view.std_errors(rows)[:, places, None]
+    phi = view.attributions(rows)
+    errors = view.std_errors(rows)
     codes = binned(column.bins, values)
-    codes[np.isnan(phi).all(axis=(1, 2))] = -1
-    sums = np.zeros((3, len(STATISTICS), len(places), column.n_bins))
+    is_none = np.isnan(phi[:, 0]) & np.isnan(phi).all(axis=1)
+    codes[is_none] = -1
+    sums = np.zeros((3, len(STATISTICS), phi.shape[1], column.n_bins))
     for code in np.unique(codes[codes >= 0]):
-        chosen = codes == code
-        sums[..., code] = bounded_sums(np.nan_to_num(phi[chosen]), errors[chosen], 2)[..., 0]
+        chosen = np.flatnonzero(codes == code)
+        part = np.nan_to_num(phi[chosen], copy=False)[..., None]
+        sums[..., code] = bounded_sums(part, errors[chosen, :, None], 2)[..., 0]
     return Moments({"sums": sums})
 
 

@@ -203,7 +203,9 @@ def _histograms(
     agreement = TreeSum[Moments]()
     for rows in row_slices(first.cube):
         both = np.stack([first.attributions(rows), second.attributions(rows)[:, order]])
-        both = both[:, ~np.isnan(both).any(axis=(0, 2))]  # (2, n, d)
+        is_there = ~np.isnan(both).any(axis=(0, 2))
+        if not is_there.all():
+            both = both[:, is_there]  # (2, n, d)
         largest = np.abs(both).argmax(axis=2)
         both = np.ascontiguousarray(both[..., places].transpose(0, 2, 1))  # (2, features, n)
         agreement.add(_agreement_of(both - centres[..., None], largest))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.records import FloatArray
-from dshap.cube.datasets import as_cube, attribution_of, global_means
+from dshap.cube.datasets import as_cube, attribution_of, global_means, variable_of
 from dshap.report.attributions import Ranking, features_of, output_ranking
 from dshap.report.panels import attribution_words, counted_rows, output_of
 
@@ -52,8 +51,7 @@ class View:
 
     def std_errors(self, rows: slice) -> FloatArray:
         """The standard errors (n, d) of these attributions, in a cube that has them."""
-        errors = self.cube["std_error"].isel(instance=rows, output=self.output)
-        return np.asarray(errors.transpose("instance", "feature").values, np.float64)
+        return variable_of(self.cube, "std_error", rows, self.output)
 
     def ranking(self, name: str = "") -> Ranking:
         """The importance of each feature, under this name."""
