@@ -410,7 +410,7 @@ def run(
     """Carry out a job, or finish one that was interrupted."""
     from dshap.core.options import RULES
     from dshap.jobs import Command, error_of, load_job, run_recorded
-    from dshap.report import require_matplotlib
+    from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
     if wait_s is not None:
@@ -418,6 +418,8 @@ def run(
     job = load_job(job_file, settings)
     if job.report.picture:
         require_matplotlib()
+    if job.report.page:
+        require_jinja()
     given = Command(job_file, settings, as_of, reread, wait_s)
     ended = run_recorded(job, _progress(quiet, log), given)
     _show_run(job, ended, LOGS[log], as_json, quiet)
@@ -462,8 +464,9 @@ def _check_skip_code(given: int) -> None:
 def _problems(shown: JobSummary) -> list[str]:
     """The parts of a summary that failed, in words, and the picture that was written even so."""
     problems = [_ending(error)[0] for error in shown.errors]
-    if picture := shown.content["picture"]:
-        problems.append(f"the picture {picture} was still written")
+    for what in ("picture", "page"):
+        if path := shown.content[what]:
+            problems.append(f"the {what} {path} was still written")
     return problems
 
 
@@ -671,6 +674,36 @@ def _named(cubes: dict[str, Path], name: str) -> Path:
     if name not in cubes:
         raise InputError(unknown_name("explanation", name, cubes))
     return cubes[name]
+
+
+@command
+@STORE
+@RUN_OF_STORE
+@click.option(
+    "-o",
+    "--output",
+    metavar="PAGE.html",
+    default="report.html",
+    help="The page to write; report.html where left out.",
+)
+@click.option(
+    "--all-rows",
+    is_flag=True,
+    help="Every row, in a folder beside the page (report_rows beside report.html), from which the "
+    "page's search reads them without a server.",
+)
+def report(
+    store: str, run_id: str, output: str, all_rows: bool, as_json: bool, quiet: bool
+) -> None:
+    """Write one HTML page about a store: what was explained, how sure it is, figures, any row."""
+    from dshap.jobs import about_run
+    from dshap.report import page
+
+    path = _store(store)
+    about = about_run(path, run_id)
+    written = page(path, output, run=run_id, all_rows=all_rows, about=about)
+    if as_json or not quiet:
+        _print([f"report: {written}"], {"report": written}, as_json)
 
 
 @command

@@ -32,6 +32,7 @@ NEEDS = {
     "docs/models.md": "sklearn",
     "docs/pictures.md": "matplotlib",
     "docs/notebooks.md": "shap",
+    "docs/reports.md": "jinja2",
 }
 """Page -> a package that its blocks want beyond those of a plain installation."""
 DOCUMENTS = {

@@ -392,6 +392,7 @@ RULES: Mapping[str, Rule] = {
     "holdout": Number(0.0, 1.0, open_high=True, hint=", the part of the rows to hold out"),
     "lengthscale": PerColumn(POSITIVE, ("median", "validate")),
     "longest": Whole(1),
+    "all_rows": Flag(),
     "index": Flag(),
     "max_iter": Whole(1),
     "max_replicates": Whole(0),

@@ -51,6 +51,18 @@ class CubeArrays:
         return int(self._array("status").shape[0])
 
     @cached_property
+    def shard_rows(self) -> int:
+        """The rows of a shard, which are read at once."""
+        array = self._array("attribution")
+        return int((array.shards or array.chunks)[0])
+
+    @cached_property
+    def rows_digest(self) -> str | None:
+        """The digest of the rows that were explained; None where the cube keeps none."""
+        rows: Mapping[str, Any] = self._fingerprint.get("rows", {})
+        return rows.get("digest")
+
+    @cached_property
     def key_kinds(self) -> Mapping[str, str]:
         """key column -> "int64", "string" or "datetime64[ns]", in the order of the key."""
         with reading(self.path):

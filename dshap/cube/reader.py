@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +353,16 @@ def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
     return np.flatnonzero([block_name(block) in names for block in range(n_blocks)])
 
 
+def written_at(path: Path) -> datetime | None:
+    """The time at which the last block of a cube was finished; None where none is."""
+    receipts = receipts_of(path)
+    places = [receipts.folder.place(receipts.file(name)) for name in receipts.names()]
+    times = [os.stat(place).st_mtime for place in places]
+    if not times:
+        return None
+    return datetime.fromtimestamp(max(times), UTC)
+
+
 def read_notes(path: Path) -> dict[str, Any]:
     """name -> a record that the run wrote beside its values.
 
@@ -448,8 +460,12 @@ def key_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
 
 
 def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
+    """Keys as text (n,)."""
+    return key_texts(decoded(np.asarray(array[rows]), array))
+
+
+def key_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Keys as text (n,); times in ISO form, as a date alone where the time is midnight."""
-    values = decoded(np.asarray(array[rows]), array)
     if values.dtype.kind == "M":
         text = np.datetime_as_string(values, unit="s")
         return np.array([time.removesuffix("T00:00:00") for time in text])

@@ -415,7 +415,8 @@ def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
     Receipts of earlier versions name no files.
     """
     files: Mapping[str, int] = receipt.get("files", {})
-    return [name for name, size in files.items() if Folder(path).size(name) != size]
+    folder = Folder(path)
+    return [name for name, size in files.items() if folder.size(name) != size]
 
 
 def drop_lost_blocks(path: Path) -> list[str]:

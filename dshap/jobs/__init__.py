@@ -7,7 +7,7 @@ from dshap.jobs.reading import read_job_file as load_job
 from dshap.jobs.repair import refuse_damage, repair_with_job
 from dshap.jobs.run_record import RunFacts, error_of
 from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job
-from dshap.jobs.runs import closing_lines, run_content, runs_summary
+from dshap.jobs.runs import about_run, closing_lines, run_content, runs_summary
 from dshap.jobs.schema import Job
 from dshap.jobs.summary import JobSummary, job_summary
 from dshap.jobs.verification import repair_job_store, verify_job_store
@@ -21,6 +21,7 @@ __all__ = [
     "JobSummary",
     "RecordedRun",
     "RunFacts",
+    "about_run",
     "closing_lines",
     "error_of",
     "fit_report",

@@ -24,7 +24,7 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     Parameters
     ----------
     text : a path, with "~", variables, or file:// before it
-    noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "database" (an
+    noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "page", "database" (an
         address) or "profile" (a name, or a path that ends in .toml)
     folder : the folder that it is relative to; the working directory where None
 
@@ -70,12 +70,14 @@ class PathKey:
     """
 
     noun: str
-    """The kind of thing at the path: "store", "table", "file", "folder" or "picture"."""
+    """The kind of thing at the path: "store", "table", "file", "folder", "picture" or "page"."""
 
     def __call__(self, text: str) -> str:
         path = path_of(text, self.noun)
         if self.noun == "picture" and not path.lower().endswith(".png"):
             raise ValueError("pictures are PNG files: give a path that ends in .png")
+        if self.noun == "page" and not path.lower().endswith((".html", ".htm")):
+            raise ValueError("pages are HTML files: give a path that ends in .html")
         return path
 
 
@@ -85,6 +87,7 @@ TablePath = Annotated[_Text, AfterValidator(PathKey("table"))]
 FilePath = Annotated[_Text, AfterValidator(PathKey("file"))]
 FolderPath = Annotated[_Text, AfterValidator(PathKey("folder"))]
 PicturePath = Annotated[_Text, AfterValidator(PathKey("picture"))]
+PagePath = Annotated[_Text, AfterValidator(PathKey("page"))]
 DatabaseAddress = Annotated[_Text, AfterValidator(PathKey("database"))]
 """The type of a database's address, whose secrets stay where the environment has them."""
 ConnectionProfile = Annotated[_Text, AfterValidator(PathKey("profile"))]

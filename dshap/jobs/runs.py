@@ -44,6 +44,31 @@ def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
     return lines, {"runs": [_content(record) for record in records]}
 
 
+def about_run(store: Path, run_id: str = "") -> dict[str, str]:
+    """Facts about a run of a job's store for its report, heading -> text: the last one, or this.
+
+    It is empty where no run is recorded.
+    """
+    over = [each for each in read_records(store) if each.is_over]
+    chosen = [each for each in over if run_id in ("", each.run_id)]
+    if not chosen:
+        return {}
+    record = chosen[-1]
+    facts = {"job": str(record.about.get("job", "")), "run": record.run_id}
+    for result in record.named("explanation"):
+        told = result["adapter_response"]
+        facts |= {name: _described(told.get(name)) for name in ("source", "model")}
+        facts["keys"] = _changes(KeyCounts(**told["keys"])) * (told["keys"]["new"] is not None)
+    return {name: text for name, text in facts.items() if text}
+
+
+def _described(facts: Mapping[str, Any] | None) -> str:
+    """The facts of a source or model that are plain texts or numbers, in a line."""
+    shown = ("kind", "place", "rows", "library", "version", "sha256", "digest")
+    told = facts or {}
+    return ", ".join(f"{name} {told[name]}" for name in shown if told.get(name))
+
+
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table: every column but the first and the last is aligned to the right."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

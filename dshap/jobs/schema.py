@@ -49,7 +49,7 @@ from dshap.jobs.models import (
     SkopsTable,
     XGBoostTable,
 )
-from dshap.jobs.paths import PicturePath, StorePath
+from dshap.jobs.paths import PagePath, PicturePath, StorePath
 from dshap.jobs.segments import check_kept
 from dshap.jobs.sinking import SinkTable, check_sink_names, check_sinks
 from dshap.jobs.spooled import CsvTable, HeldTable, SqlTable
@@ -287,6 +287,8 @@ class Report(Table):
 
     picture: PicturePath | None = None
     """The path of a PNG of the rankings."""
+    page: PagePath | None = None
+    """The path of an HTML page, as `dshap report` writes it."""
     instance: InstanceKey | None = None
     """The key of the row that is broken down, or its position without keys; the first row where
     left out."""

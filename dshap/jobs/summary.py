@@ -10,6 +10,7 @@ from typing import Any
 
 from dshap import report
 from dshap.jobs.runner import JobResult
+from dshap.jobs.runs import about_run
 from dshap.jobs.schema import Job
 from dshap.report import Ranking
 from dshap.run.quality import note_text
@@ -33,7 +34,7 @@ class JobSummary:
 
 
 def job_summary(job: Job, result: JobResult) -> JobSummary:
-    """Rank the features, break one row down and draw the picture of a finished job."""
+    """Rank the features, break one row down, and write picture and page of a finished job."""
     if result.is_empty:
         content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
         return JobSummary(["nothing to do: the table has no rows"], content)
@@ -56,10 +57,13 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         for segment in job.report.segments * bool(ranked)
     ]
     picture = tried(_picture, job, result, ranked) if ranked else None
+    page = tried(_page, job, result) if ranked else None
     notes = {each.name: each.quality for each in result.explanations if each.quality}
     stages = [stage.to_dict() for stage in result.stages]
     units = job.run.units
     places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
+    files = {"picture": picture, "page": page}
+    written = {what: path for what, path in files.items() if path}
     sections = [
         [_done_line(result)],
         _fit_lines(result),
@@ -67,7 +71,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         *(table.lines() for _, tables in segmented for table in tables),
         [QUALITY, *(f"{name}: {note_text(note)}" for name, note in notes.items())] if notes else [],
         report.breakdown_lines(row, units) if row else [],
-        [*places, f"picture: {picture}"] if picture else places,
+        [*places, *(f"{what}: {path}" for what, path in written.items())],
         report.stage_table(stages),
     ]
     content = {
@@ -78,7 +82,7 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
         "segments": {segment: _content_of(tables) for segment, tables in segmented},
         "breakdown": row.to_dict() if row else None,
         "cubes": result.paths,
-        "picture": picture,
+        **files,
         "quality": {name: {"mse_v": note["mse"], **note} for name, note in notes.items()},
         "seconds": result.seconds,
         "stages": stages,
@@ -123,6 +127,16 @@ def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
     if not (result.was_complete and path.exists()):
         title = f"{job.job.name}: what moves the prediction"
         report.ranking_picture(ranked, path, title, job.run.units)
+    return path
+
+
+def _page(job: Job, result: JobResult) -> Path | None:
+    """Write the page of [report], where it is not there yet; None where none is asked for."""
+    if not job.report.page:
+        return None
+    path = Path(job.report.page)
+    if not (result.was_complete and path.exists()):
+        report.page(result.store, path, about=about_run(result.store))
     return path
 
 

@@ -32,6 +32,7 @@ from dshap.report.heatmaps import heatmap
 from dshap.report.interactions import interactions
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.over_runs import over_runs
+from dshap.report.pages import page, require_jinja
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.segment_tables import SegmentTable, segment_tables
 from dshap.report.segments import column_of_segment
@@ -84,11 +85,13 @@ __all__ = [
     "over_runs",
     "pictures_of_a_cube",
     "largest_shift",
+    "page",
     "progress_summary",
     "ranking_lines",
     "ranking_picture",
     "rankings",
     "refuse_unknown_metrics",
+    "require_jinja",
     "require_matplotlib",
     "segment_tables",
     "sentence",

@@ -129,7 +129,7 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     column = max(2 * half, *(len(each) + 2 for each in labels))
     heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
     lines = [
-        f"attributions{_in_brackets(units)}, over "
+        f"attributions{units_in_brackets(units)}, over "
         + ", ".join(
             f"{ranking.rows:,} rows ({each})" for ranking, each in zip(given, labels, strict=True)
         ),
@@ -156,7 +156,7 @@ def _too_small_line(ranking: Ranking) -> str:
     )
 
 
-def _in_brackets(units: str) -> str:
+def units_in_brackets(units: str) -> str:
     """The units in brackets; empty where there are none."""
     if units not in ("", "1"):
         return f" ({label(units)})"
@@ -214,7 +214,9 @@ def ranking_picture(
     axes = figure.add_subplot()
     draw_bars(axes, given, shown)
     n_rows = max(ranking.rows for ranking in given)
-    axes.set_xlabel(f"mean |attribution|{_in_brackets(units)}, over {n_rows:,} rows", **AS_WRITTEN)
+    axes.set_xlabel(
+        f"mean |attribution|{units_in_brackets(units)}, over {n_rows:,} rows", **AS_WRITTEN
+    )
     axes.set_title(
         label(title, TITLE), loc="left", fontsize=12, fontweight="bold", pad=12, **AS_WRITTEN
     )

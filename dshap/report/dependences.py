@@ -32,7 +32,14 @@ from dshap.report.columns import (
 )
 from dshap.report.partners import COLOUR_BINS, strongest_partners
 from dshap.report.shades import Shades, grid_of, limits_of, ordered_places, shades_of
-from dshap.report.tallies import FEW_ROWS, BinnedColumn, Tally, tallied, without_last
+from dshap.report.tallies import (
+    FEW_ROWS,
+    BinnedColumn,
+    Tally,
+    tallied,
+    tallied_together,
+    without_last,
+)
 from dshap.report.view import View, view_of
 
 ROWS_PER_BIN = 100
@@ -200,6 +207,32 @@ def dependences_of(
     found = tallied(view, columns, wanted)
     return [
         _dependence(view, columns, samples[name], wanted[name], found[name]) for name in features
+    ]
+
+
+def dependences_together(
+    cubes: Sequence[Any], features: Sequence[str], output: str
+) -> list[list[Dependence]]:
+    """The dependences, without second columns, under several explanations of the same rows.
+
+    All are made in one pass, in which each column is read once.
+
+    Parameters
+    ----------
+    cubes : explanations of the same rows in the same order, by the same features
+    features : names of features, each of which must be a column
+    output : name of the output
+    """
+    views = [view_of(cube, output) for cube in cubes]
+    columns = [columns_of(view.cube) for view in views]
+    samples = samples_of(views[0].cube, columns[0], features)
+    wanted = {name: _tally(views[0], samples, name, "") for name in features}
+    return [
+        [
+            _dependence(view, columns[0], samples[name], wanted[name], found[name])
+            for name in features
+        ]
+        for view, found in zip(views, tallied_together(views, columns, wanted), strict=True)
     ]
 
 

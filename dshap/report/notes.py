@@ -41,7 +41,7 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 f"{name}: |Σφ + base value − prediction| at most {max(measured['residual']):.2g}"
             )
         if "carried" in measured:
-            lines.append(f"{name}: {_carried_text(measured['carried'])}")
+            lines.append(f"{name}: {carried_text(measured['carried'])}")
         if "forecast_coalitions" in measured.get("pilot", {}):
             pilot = measured["pilot"]
             reached = f"{pilot['relative_error']:.3g}"
@@ -63,7 +63,7 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _carried_text(note: Mapping[str, Any]) -> str:
+def carried_text(note: Mapping[str, Any]) -> str:
     """How many rows were carried, and what that makes of the errors of means."""
     text = f"{note['rows']:,} of {note['of']:,} rows carried from the night before"
     if "errors_of_means" in note:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,18 +59,42 @@ def tallied(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[s
     Those that are kept beside a finished cube are read; the others are made in one pass over the
     cube, and kept there.
     """
-    counted = {name: tally.digest(view.output) for name, tally in wanted.items()}
-    kept = _kept_of(view, columns)
+    return tallied_together([view], [columns], wanted)[0]
+
+
+def tallied_together(
+    views: Sequence[View], columns: Sequence[Columns], wanted: Mapping[str, Tally]
+) -> list[dict[str, Moments]]:
+    """The histograms of `tallied` for several explanations of the same rows, in one pass.
+
+    `columns` are those of each explanation: the same values, of which the first are read.
+    """
+    counted = [
+        {name: tally.digest(view.output) for name, tally in wanted.items()} for view in views
+    ]
+    kept = [_kept_of(view, each) for view, each in zip(views, columns, strict=True)]
+    found = [_found(each, digests) for each, digests in zip(kept, counted, strict=True)]
+    missing = {
+        name: tally for name, tally in wanted.items() if any(name not in each for each in found)
+    }
+    if not missing:
+        return found
+    for store, digests, known, made in zip(
+        kept, counted, found, counted_anew(views, columns[0], missing), strict=True
+    ):
+        for name in missing.keys() - known.keys():
+            known[name] = made[name]
+            if store is not None:
+                store.put(digests[name], made[name])
+    return found
+
+
+def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str, Moments]:
+    """The histograms that are kept, by their names."""
     if kept is None:
-        return counted_anew(view, columns, wanted)
-    found = {name: kept.get(counted[name]) for name in wanted}
-    missing = {name: wanted[name] for name, histogram in found.items() if histogram is None}
-    made: dict[str, Moments] = {}
-    if missing:
-        made = counted_anew(view, columns, missing)
-    for name, histogram in made.items():
-        kept.put(counted[name], histogram)
-    return {name: histogram or made[name] for name, histogram in found.items()}
+        return {}
+    found = {name: kept.get(digest) for name, digest in digests.items()}
+    return {name: histogram for name, histogram in found.items() if histogram is not None}
 
 
 def _kept_of(view: View, columns: Columns) -> KeptHistograms | None:
@@ -81,18 +105,22 @@ def _kept_of(view: View, columns: Columns) -> KeptHistograms | None:
     return KeptHistograms.of(path, view.cube.sizes["instance"])
 
 
-def counted_anew(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[str, Moments]:
-    """The histogram of each of these tallies, in one pass over the cube."""
-    sums = {name: TreeSum[Moments]() for name in wanted}
+def counted_anew(
+    views: Sequence[View], columns: Columns, wanted: Mapping[str, Tally]
+) -> list[dict[str, Moments]]:
+    """The histogram of each of these tallies under each explanation, in one pass over their cubes."""
+    sums = [{name: TreeSum[Moments]() for name in wanted} for _ in views]
     by = {column: None for tally in wanted.values() for column in tally.by}
-    for rows in row_slices(view.cube):
-        phi = view.attributions(rows)
+    for rows in row_slices(views[0].cube):
         values = {name: columns[name](rows) for name in {column.name for column in by}}
         codes = {column: binned(column.bins, values[column.name]) for column in by}
+        phis = [view.attributions(rows) for view in views]
         for name, tally in wanted.items():
-            own = np.ascontiguousarray(phi[:, tally.position])
-            sums[name].add(histogram_of(own, _joint(tally, codes, len(own)), tally.n_bins))
-    return {name: each.total() for name, each in sums.items()}
+            bins = _joint(tally, codes, len(phis[0]))
+            for phi, into in zip(phis, sums, strict=True):
+                own = np.ascontiguousarray(phi[:, tally.position])
+                into[name].add(histogram_of(own, bins, tally.n_bins))
+    return [{name: each.total() for name, each in into.items()} for into in sums]
 
 
 def _joint(tally: Tally, codes: Mapping[BinnedColumn, CodeArray], n_rows: int) -> NDArray[np.int64]:

@@ -81,6 +81,7 @@ def test_every_path_of_the_schema_is_known():
         ("model", "path"),
         ("cluster", "file"),
         ("explain", "vocabulary"),
+        ("report", "page"),
         ("report", "picture"),
         ("sink", "uri"),
         ("sink", "connection"),

@@ -1,0 +1,102 @@
+"""The figures of one output that show all rows: swarms of each explanation, and dependences."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dshap.core.printing import label
+from dshap.cube import open_cube
+from dshap.report.attributions import Ranking, features_of
+from dshap.report.dependences import Dependence, dependences_together
+from dshap.report.pages.figures import NAME
+from dshap.report.pages.rows import RowTable
+from dshap.report.pages.shapes import FEW_POINTS, Card, SwarmFigure, card_of, swarm_figure
+from dshap.report.panels import MAX_SHOWN
+from dshap.report.shades import limits_of
+from dshap.report.swarms import Swarm, Swarms, swarms_of
+from dshap.report.view import View, view_of
+
+MAX_CARDS = 40
+"""The most features whose attributions a page shows by their values."""
+
+
+@dataclass(frozen=True)
+class OutputFigures:
+    """Swarms of one output, one an explanation, and the dependence of each feature."""
+
+    output: str
+    """Empty where there is one output only."""
+    explanations: tuple[str, ...]
+    swarms: tuple[SwarmFigure, ...]
+    cards: tuple[Card, ...]
+
+    @property
+    def heads(self) -> list[str]:
+        """The headings of the table behind a dependence."""
+        words = ("mean", "lower quartile", "upper quartile")
+        if len(self.explanations) == 1:
+            return ["value", "rows", *words]
+        return [
+            "value",
+            "rows",
+            *(f"{word}, {name}" for name in self.explanations for word in words),
+        ]
+
+
+def explained_by(
+    table: RowTable, rankings: Mapping[str, Mapping[str, Ranking]], output: str
+) -> list[str]:
+    """The explanations of the table that have rows of an output."""
+    return [
+        name for name in table.cubes if output in rankings[name] and rankings[name][output].rows
+    ]
+
+
+def figures_of(
+    table: RowTable,
+    rankings: Mapping[str, Mapping[str, Ranking]],
+    output: str,
+    is_one_of_several: bool,
+) -> OutputFigures:
+    """The figures of one output, of every explanation that has it and the rows of the first.
+
+    `rankings` are those of each explanation and output.
+    """
+    names = explained_by(table, rankings, output)
+    cubes = [open_cube(table.cubes[name].path) for name in names]
+    ranked = {name: features_of([rankings[name][output]]) for name in names}
+    columns = [each for each in ranked[names[0]] if each in table.cubes[names[0]].columns]
+    with warnings.catch_warnings():
+        # the page says on top which rows are missing
+        warnings.filterwarnings("ignore", ".* rows of the cube are pending")
+        found = dependences_together(cubes, columns[:MAX_CARDS], output)
+        swarms = []
+        for name, cube, known in zip(names, cubes, found, strict=True):
+            heading = [name] * (len(names) > 1) + [output] * is_one_of_several
+            shown = _swarms(view_of(cube, output), ranked[name], known)
+            swarms.append(swarm_figure(label(", ".join(heading)), shown))
+    return OutputFigures(
+        label(output) * is_one_of_several,
+        tuple(label(name, NAME) for name in names),
+        tuple(swarms),
+        tuple(card_of(each) for each in zip(*found, strict=True)),
+    )
+
+
+def _swarms(view: View, ranked: Sequence[str], given: Sequence[Dependence]) -> Swarms:
+    """The swarms, from the histograms of dependences where these have them: one pass fewer."""
+    shown = ranked[:MAX_SHOWN]
+    known = {each.feature: each for each in given}
+    if view.rows < FEW_POINTS or not set(shown) <= set(known):
+        return swarms_of(view.cube, output=view.output)
+    chosen = [known[name] for name in shown]
+    return Swarms(
+        tuple(Swarm(each.feature, each.histogram, each.bins, None) for each in chosen),
+        len(ranked) - len(shown),
+        view.rows,
+        limits_of([each.histogram for each in chosen]),
+        view.output_name,
+        view.words("attribution"),
+    )

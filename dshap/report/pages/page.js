@@ -1,0 +1,293 @@
+/* The rows of a report: found by their key, drawn as waterfalls.  Texts are set as text, never as HTML. */
+(function () {
+  "use strict";
+  const data = JSON.parse(document.getElementById("rows").textContent);
+  const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  const place = new Map([...LETTERS].map((letter, at) => [letter, at]));
+  const nKeys = data.keys.length;
+  const nParts = data.parts.length;
+  const held = new Map();
+  const form = document.getElementById("search");
+  const said = document.getElementById("said");
+  const shown = document.getElementById("row");
+  let waiting = null;
+  let sorted = null;
+
+  /* A whole number in digits of base 64, the lowest first. */
+  function whole(text, at, width) {
+    let sum = 0;
+    for (let i = width - 1; i >= 0; i--) sum = sum * 64 + place.get(text[at + i]);
+    return sum;
+  }
+
+  /* A number of six digits and a power of ten; NaN where there is none. */
+  function number(text, at) {
+    if (text[at] === "!") return NaN;
+    const code = whole(text, at, 5);
+    return Number((code % 2e6) - 1e6 + "e" + (Math.floor(code / 2e6) - 268));
+  }
+
+  function comparedTexts(a, b) {
+    const one = [...a];
+    const other = [...b];
+    for (let i = 0; i < Math.min(one.length, other.length); i++) {
+      const gap = one[i].codePointAt(0) - other[i].codePointAt(0);
+      if (gap) return gap;
+    }
+    return one.length - other.length;
+  }
+
+  /* The order of two keys, column by column: whole numbers by size, texts by their letters. */
+  function compared(a, b) {
+    for (let i = 0; i < nKeys; i++) {
+      if (a[i] === b[i]) continue;
+      if (!data.keys[i].is_number) return comparedTexts(a[i], b[i]);
+      if (BigInt(a[i]) !== BigInt(b[i])) return BigInt(a[i]) < BigInt(b[i]) ? -1 : 1;
+    }
+    return 0;
+  }
+
+  /* The place of the first of these sorted rows or keys that is not before a key. */
+  function placeOf(rows, key) {
+    let low = 0;
+    let high = rows.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (compared(rows[middle], key) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /* One row, read: values by feature, and for each part its attributions, largest first. */
+  function read(row) {
+    const base = data.base || row.slice(nKeys + nParts, nKeys + 2 * nParts);
+    let at = nKeys + (data.base ? 1 : 2) * nParts;
+    const step = data.width + 5;
+    const parts = data.parts.map((part, i) => {
+      const text = row[at++];
+      const phi = [];
+      for (let j = 5; j < text.length; j += step) {
+        phi.push([whole(text, j, data.width), number(text, j + data.width)]);
+      }
+      return { part, base: base[i], prediction: row[nKeys + i], small: number(text, 0), phi };
+    });
+    const values = new Map();
+    for (let j = 0; j < row[at].length; j += step) {
+      values.set(whole(row[at], j, data.width), plain(number(row[at], j + data.width)));
+    }
+    for (const [feature, text] of Object.entries(row[at + 1] || {})) values.set(Number(feature), text);
+    return { key: row.slice(0, nKeys), parts, values };
+  }
+
+  function plain(value) {
+    return Number.isFinite(value) ? String(Number(value.toPrecision(6))).replace("-", "\u2212") : "missing";
+  }
+
+  /* Decimals that give the largest number four digits. */
+  function decimals(numbers) {
+    const largest = Math.max(...numbers.filter(Number.isFinite).map(Math.abs), 0);
+    return largest ? Math.min(12, Math.max(0, 3 - Math.floor(Math.log10(largest)))) : 0;
+  }
+
+  function fixed(value, digits, sign) {
+    if (!Number.isFinite(value)) return "\u2014";
+    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    const text = Math.abs(value).toLocaleString("en", options);
+    if (value < 0) return "\u2212" + text;
+    return (sign ? "+" : "") + text;
+  }
+
+  function element(name, attributes, ...inside) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+    made.append(...inside);
+    return made;
+  }
+
+  function drawn(name, attributes) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  }
+
+  /* A key without what moves a cursor or turns the reading order. */
+  function printable(text) {
+    const obeyed = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+    return text.replace(obeyed, (each) => "\\u" + each.charCodeAt(0).toString(16).padStart(4, "0"));
+  }
+
+  function nameOf(feature, values) {
+    const value = values.get(feature);
+    return value === undefined ? data.features[feature] : data.features[feature] + " = " + value;
+  }
+
+  /* The steps of a waterfall from the top: name, attribution, where it begins and ends. */
+  function stepsOf(each, values) {
+    const steps = each.phi.map(([feature, phi]) => ({ name: nameOf(feature, values), phi }));
+    const others = data.features.length - steps.length;
+    if (others) steps.push({ name: others + " others", phi: each.small });
+    let at = each.base;
+    for (const step of [...steps].reverse()) {
+      step.start = at;
+      at += step.phi;
+      step.end = at;
+    }
+    return steps;
+  }
+
+  function bar(step, scale, marks) {
+    const svg = drawn("svg", { class: "bar", width: "100%", height: "22", "aria-hidden": "true" });
+    for (const mark of marks) {
+      svg.append(drawn("line", { x1: scale(mark), x2: scale(mark), y1: 0, y2: 22, class: "mark" }));
+    }
+    const low = Math.min(step.start, step.end);
+    const wide = parseFloat(scale(Math.max(step.start, step.end))) - parseFloat(scale(low));
+    const kind = step.phi < 0 ? "down" : "up";
+    svg.append(drawn("rect", { x: scale(low), y: 3, width: Math.max(wide, 0.2) + "%", height: 16, class: kind }));
+    return svg;
+  }
+
+  /* The base value and the prediction below the bars, at their marks. */
+  function axisOf(each, digits, scale) {
+    const svg = drawn("svg", { class: "axis", width: "100%", height: "34", "aria-hidden": "true" });
+    const isLeft = each.base < each.prediction;
+    for (const [name, value, y] of [["base value ", each.base, 14], ["prediction ", each.prediction, 30]]) {
+      const left = name === "base value " ? isLeft : !isLeft;
+      const text = drawn("text", { x: scale(value), y, "text-anchor": left ? "start" : "end" });
+      text.textContent = name + fixed(value, digits);
+      svg.append(text);
+    }
+    return element("div", { class: "line" }, element("span"), svg, element("span"));
+  }
+
+  function figure(each, values, key) {
+    const label = data.parts.length > 1 ? each.part.name : "";
+    const made = element("figure", { class: "waterfall" });
+    if (label) made.append(element("h3", {}, label));
+    if (each.phi.some(([, phi]) => Number.isNaN(phi)) || each.prediction === null) {
+      made.append(element("p", {}, "This row has no attributions: it was skipped, or it failed."));
+      return made;
+    }
+    const steps = stepsOf(each, values);
+    const digits = decimals(steps.map((step) => step.phi));
+    const wide = decimals([each.base, each.prediction]);
+    const ends = steps.flatMap((step) => [step.start, step.end]);
+    const low = Math.min(...ends, each.base, each.prediction);
+    const span = Math.max(...ends, each.base, each.prediction) - low || 1;
+    const scale = (value) => (2 + (96 * (value - low)) / span).toFixed(2) + "%";
+    const axis = axisOf(each, wide, scale);
+    const largest = steps[0];
+    const sentence =
+      "From the base value " + fixed(each.base, wide) + " to the prediction " + fixed(each.prediction, wide) + data.units +
+      " of " + key + "; " + largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
+    made.append(element("figcaption", {}, sentence));
+    const chart = element("div", { class: "chart", role: "img", "aria-label": sentence });
+    const body = element("tbody");
+    for (const step of steps) {
+      const line = element("div", { class: "line" });
+      line.append(
+        element("span", { class: "name" }, step.name),
+        bar(step, scale, [each.base, each.prediction]),
+        element("span", { class: "number" }, fixed(step.phi, digits, true)),
+      );
+      chart.append(line);
+      body.append(element("tr", {}, element("th", { scope: "row" }, step.name), element("td", {}, fixed(step.phi, digits, true))));
+    }
+    const rows = [["base value", each.base], ["prediction", each.prediction]];
+    for (const [name, value] of rows) {
+      body.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, fixed(value, wide))));
+    }
+    const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "feature"), element("th", { scope: "col" }, "attribution")));
+    const table = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "numbers of the row" }, element("table", {}, head, body));
+    chart.append(axis);
+    made.append(chart, element("details", {}, element("summary", {}, "The numbers as a table"), table));
+    return made;
+  }
+
+  function show(row) {
+    const found = read(row);
+    const key = data.keys.map((column, i) => column.name + " " + printable(found.key[i])).join(", ");
+    const output = form.elements.output ? form.elements.output.value : null;
+    const parts = found.parts.filter((each) => output === null || each.part.output === output);
+    shown.replaceChildren(...parts.map((each) => figure(each, found.values, key)));
+    said.textContent = "Row " + key + ".";
+  }
+
+  function missing(key, rows, at, after) {
+    const near = [rows[at - 1], rows[at] || after].filter(Boolean);
+    const names = near.map((row) => printable(row.slice(0, nKeys).join(", "))).join(" and ");
+    const where = data.files ? "No row has the key " : "This page has no row with the key ";
+    const hint = data.files ? "" : " The page holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows: dshap report --all-rows makes all of them findable.";
+    shown.replaceChildren();
+    said.textContent = where + printable(key.join(", ")) + (names ? ": near it are " + names + "." : ".") + hint;
+  }
+
+  function search(rows, key, after) {
+    const at = placeOf(rows, key);
+    if (at < rows.length && compared(rows[at], key) === 0) show(rows[at]);
+    else missing(key, rows, at, after);
+  }
+
+  /* Called by a file of rows. */
+  window.dshapRows = function (file, rows) {
+    held.set(file, rows.sort(compared));
+  };
+
+  function load(key) {
+    const file = Math.max(placeOf(data.files.first, key) - 1, 0);
+    const next = data.files.first[file + 1];
+    const exact = next && compared(next, key) === 0 ? file + 1 : file;
+    const go = () => search(held.get(exact), key, data.files.first[exact + 1]);
+    waiting = key;
+    if (held.has(exact)) return go();
+    const name = data.files.folder + "/" + String(exact).padStart(6, "0") + ".js";
+    const script = element("script", { src: name });
+    said.textContent = "Reading " + name + " \u2026";
+    script.onload = () => waiting === key && (held.has(exact) ? go() : script.onerror());
+    script.onerror = () => {
+      said.textContent = name + " cannot be read: the folder " + data.files.folder + " belongs beside this page.";
+    };
+    document.head.append(script);
+  }
+
+  function find() {
+    const key = data.keys.map((column, i) => form.elements["key" + i].value.trim());
+    const bad = data.keys.findIndex((column, i) => column.is_number && !/^[-+]?\d+$/.test(key[i]));
+    if (bad >= 0) {
+      shown.replaceChildren();
+      said.textContent = "\u201c" + printable(key[bad]) + "\u201d is no whole number, as " + data.keys[bad].name + " is.";
+      return;
+    }
+    if (data.files) return load(key);
+    sorted = sorted || [...data.rows].sort(compared);
+    search(sorted, key, null);
+  }
+
+  function choose(row) {
+    data.keys.forEach((column, i) => (form.elements["key" + i].value = row[i]));
+    show(row);
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    find();
+  });
+  if (form.elements.output) form.elements.output.addEventListener("change", find);
+  for (const button of form.querySelectorAll("button[data-order]")) {
+    button.addEventListener("click", () => {
+      const sign = Number(button.dataset.order);
+      const size = (row) => sign * row[nKeys + partShown()];
+      choose(data.rows.reduce((best, row) => (size(row) > size(best) ? row : best)));
+    });
+  }
+
+  function partShown() {
+    const output = form.elements.output ? form.elements.output.value : data.parts[0].output;
+    return data.parts.findIndex((part) => part.output === output);
+  }
+
+  form.hidden = false;
+  if (data.rows.length) choose(data.rows[0]);
+  else said.textContent = "No row is explained yet.";
+})();

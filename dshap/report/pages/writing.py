@@ -1,0 +1,150 @@
+"""The report of a store as one HTML page, which loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+from dshap.core.disk import whole_file
+from dshap.core.errors import InputError
+from dshap.core.rules import as_path, checked
+from dshap.cube import named_cubes
+from dshap.report.pages.content import PageContent, content_of
+from dshap.report.pages.row_files import write_row_files
+from dshap.report.pages.rows import RowFiles, RowTable, page_rows, rows_json, tables_of
+
+ROWS = "rows"
+"""The end of the name of the folder of all rows: report_rows beside report.html."""
+
+
+def require_jinja() -> None:
+    """Raise an `InputError` where jinja2 is not installed; imports nothing.
+
+    The message names the extra to install.
+    """
+    if find_spec("jinja2") is None:
+        raise InputError('reports need jinja2: pip install "dshap[report]"')
+
+
+def page(
+    store: str | Path,
+    path: str | Path = "report.html",
+    *,
+    run: str = "",
+    all_rows: bool = False,
+    about: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the report of a store as one HTML page, which loads nothing from anywhere.
+
+    It says what was explained, which rows are missing, how sure the numbers are, which features
+    matter, with 95 % intervals, and shows about 5,000 rows by their key: a fifth with extreme
+    predictions or attributions, the others taken evenly.
+
+    Parameters
+    ----------
+    store : path of a cube, or of a store of several
+    path : the HTML file to write; its folder is made if it does not exist
+    run : the run whose cubes are read, in a store with a cube for each run; "": the current one
+    all_rows : write every row into a folder beside the page, which its search then reads, file by
+        file, without a server: report_rows beside report.html; about 250 bytes a row for 40
+        features and two explanations
+    about : further facts about the run, heading -> text
+
+    Returns
+    -------
+    Path
+        The page that was written.
+
+    Raises
+    ------
+    InputError
+        jinja2 is not installed, there is no store, no cube of this run, or the page cannot be
+        written.
+    DamagedError
+        Names or metadata of a cube are not what was written.
+    """
+    require_jinja()
+    (all_rows,) = checked(all_rows=all_rows)
+    target = as_path("path", path, "page")
+    cubes = named_cubes(as_path("store", store), run)
+    table, others = tables_of(cubes)
+    with _writing(target):
+        make_place(target)
+    rows = page_rows(table)
+    content = content_of(as_path("store", store), cubes, table, others, len(rows), about or {})
+    with _writing(target):
+        files = None
+        if all_rows:
+            files = write_row_files(table, target.with_name(f"{target.stem}_{ROWS}"))
+        with whole_file(target) as private:
+            private.write_text(_html(content, table, rows, files), encoding="utf-8")
+    return target
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Turn errors of the file system into one line about the page at `target`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"report {target} cannot be written: {error.strerror or error}; give the path of a file "
+            "in a folder that you may write to"
+        ) from error
+
+
+def make_place(target: Path) -> None:
+    """Make the folder of a file, before work is done for it.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be made, may not be written to, or the file is a folder.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _html(content: PageContent, table: RowTable, rows: list[str], files: RowFiles | None) -> str:
+    """Fill the template."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    folder = ""
+    if files is not None:
+        folder = files.folder
+    script = _asset("page.js")
+    style = _asset("page.css")
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
+    return environment.from_string(_asset("template.html")).render(
+        page=content,
+        files=folder,
+        script=Markup(script),
+        script_hash=_hash_of(script),
+        style=Markup(style),
+        style_hash=_hash_of(style),
+        rows=Markup(rows_json(table, rows, content.units, files)),
+    )
+
+
+def _asset(name: str) -> str:
+    """The text of a file beside this module."""
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _hash_of(text: str) -> str:
+    """The hash of a script or style by which the page's policy lets it through."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"sha256-{digest}"

@@ -1,0 +1,244 @@
+"""The page of a store: it holds the numbers of its cubes, runs nothing that is not its own, and says
+what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import dshap
+from dshap.cli import cli
+from dshap.core.errors import InputError
+from dshap.report import page
+from tests.cube.cubes import make_cube
+from tests.report.pages.test_rows import ODD
+
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+N = 700
+KINDS = ("interventional", "observational")
+HOSTILE = ("<img src=x onerror=pwned()>", "</script><script>pwned()</script>", "\u2028\x1b[31m")
+
+
+class Parsed(HTMLParser):
+    """Elements, texts by section, and the numbers of tables by section."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.texts: dict[str, str] = {}
+        self.numbers: dict[str, list[float]] = {}
+        self.raw: dict[str, str] = {}
+        self.section = ""
+        self.inside = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append((tag, given))
+        if tag == "section":
+            self.section = given["id"]
+        if tag in ("script", "style"):
+            self.inside = given.get("id", tag)
+        if tag == "data":
+            self.numbers.setdefault(self.section, []).append(float(given["value"]))
+
+    def handle_endtag(self, tag):
+        if tag in ("script", "style"):
+            self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside:
+            self.raw[self.inside] = self.raw.get(self.inside, "") + data
+        else:
+            self.texts[self.section] = self.texts.get(self.section, "") + data
+
+    def values_of(self, attribute: str) -> list[str]:
+        return [given[attribute] for _, given in self.tags if attribute in given]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    """Two explanations of a linear model of three columns, which are kept."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(N, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0], [0, 0, 1.0]]))
+    frame.columns = ["age", "income", "visits"]
+    frame["id"] = np.arange(N) * 2
+    root = tmp_path_factory.mktemp("store") / "s"
+    for kind in KINDS:
+        value = dshap.values.LinearGaussian(
+            [2.0, -1.0, 0.5], 3.0, data=frame[["age", "income", "visits"]], kind=kind
+        )
+        options = {"store": root / kind, "key": "id", "keep_rows": True, "units": "EUR"}
+        dshap.explain(value, frame, progress=False, **options)
+    return root
+
+
+@pytest.fixture(scope="module")
+def written(store) -> Path:
+    return page(store, store.parent / "report.html", about={"job": "prices", "run": "R7"})
+
+
+def test_the_numbers_are_those_of_the_cubes(store, written):
+    found = Parsed(written)
+    cubes = [dshap.open_cube(store / kind)["attribution"].values[:, :, 0] for kind in KINDS]
+    order = np.argsort(-np.abs(cubes[0]).mean(axis=0))
+    expected = [
+        number
+        for j in order
+        for phi in cubes
+        for number in (np.abs(phi[:, j]).mean(), 0.0, phi[:, j].mean())
+    ]
+    np.testing.assert_allclose(found.numbers["ranking"], expected, rtol=1e-9, atol=1e-12)
+    assert len(found.numbers["swarms"]) == 2 * 3 * 5
+    assert f"{N:,} explained of {N:,}" in found.texts["explained"]
+    assert "prices" in found.texts["explained"] and "R7" in found.texts[""]
+    for words in ("Additivity: ", "no coalition was sampled", "MSE_v) was not measured"):
+        assert found.texts["sure"].count(words) == 2
+    assert "(EUR)" in found.texts["ranking"] and f"all {N} rows" in found.texts["one"]
+    rows = json.loads(found.raw["rows"])
+    assert len(rows["rows"]) == N and rows["files"] is None
+
+
+def test_nothing_is_loaded_and_only_its_own_script_may_run(written):
+    found = Parsed(written)
+    assert not any(given.get("src") for _, given in found.tags)
+    assert all(link.startswith(("#", "data:,")) for link in found.values_of("href"))
+    ids = found.values_of("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in found.values_of("href") if link.startswith("#")} <= set(ids)
+    text = written.read_text(encoding="utf-8")
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg\b)|@import|url\((?!#)", text)
+    policy = next(given["content"] for _, given in found.tags if "http-equiv" in given)
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "'self'" not in policy
+    assert len(found.raw["script"].encode()) <= 15_000
+    # what assistive programs read beside each figure
+    pictures = [given for _, given in found.tags if given.get("role") == "img"]
+    assert len(pictures) == 1 + 2 + 3 and all(given["aria-label"] for given in pictures)
+    assert sum(tag == "details" for tag, _ in found.tags) == len(pictures)
+
+
+def test_names_are_texts(tmp_path):
+    make_cube(tmp_path / "s" / "<i>one", players=HOSTILE, outputs=("<y>", "z"))
+    found = Parsed(page(tmp_path / "s", tmp_path / "report.html"))
+    assert not {"img", "i", "y"} & {tag for tag, _ in found.tags}
+    assert sum(tag == "script" for tag, _ in found.tags) == 2
+    for name in (*HOSTILE[:2], "\\u2028\\x1b[31m", "<y>"):
+        assert name in found.texts["ranking"]
+    assert json.loads(found.raw["rows"])["features"][1] == HOSTILE[1]
+
+
+def test_missing_rows_are_told_on_top(tmp_path):
+    make_cube(tmp_path / "s", tiles=[0, 2], skipped=(1,))
+    found = Parsed(page(tmp_path / "s", tmp_path / "report.html"))
+    assert "8 of 21 rows are not finished: rows 8 to 15." in found.texts[""]
+    assert "2 rows were skipped" in found.texts[""]
+    make_cube(tmp_path / "empty", tiles=[])
+    found = Parsed(page(tmp_path / "empty", tmp_path / "report.html"))
+    assert "21 of 21 rows are not finished: rows 0 to 20." in found.texts[""]
+    assert "No row is explained yet." in found.texts["ranking"]
+
+
+def test_damaged_rows_are_told_and_the_others_shown(tmp_path):
+    make_cube(tmp_path / "s", outputs=("y",))
+    shard = tmp_path / "s" / "attribution" / "c" / "1" / "0" / "0"
+    content = bytearray(shard.read_bytes())
+    content[10] ^= 1
+    shard.write_bytes(content)
+    found = Parsed(page(tmp_path / "s", tmp_path / "report.html"))
+    assert "Rows cannot be read: rows 8 to 15." in found.texts[""]
+    assert "no figures of all rows" in found.texts["swarms"]
+    assert len(json.loads(found.raw["rows"])["rows"]) == 13
+
+
+def test_the_command(store, tmp_path, monkeypatch):
+    def run(*given: object):
+        return CliRunner().invoke(cli, ["report", *map(str, given)])
+
+    told = run(store, "-o", tmp_path / "a" / "report.html", "--all-rows")
+    assert told.exit_code == 0, told.output
+    assert told.stdout == f"report: {tmp_path / 'a' / 'report.html'}\n"
+    assert (tmp_path / "a" / "report_rows" / "000000.js").exists()
+    (tmp_path / "file").write_text("")
+    for given, said in (
+        ((store, "-o", tmp_path), "it is a folder"),
+        ((store, "-o", tmp_path / "file" / "report.html"), "cannot be written: "),
+        ((tmp_path / "none",), "does not exist"),
+        ((store, "--run", "R1"), "holds no cube of the run 'R1'"),
+    ):
+        refused = run(*given)
+        assert refused.exit_code == 2, refused.output
+        assert said in refused.stderr and refused.stderr.count("\n") == 1
+    monkeypatch.setattr("dshap.report.pages.writing.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"reports need jinja2: pip install \"dshap\[report\]\""):
+        page(store, tmp_path / "b.html")
+
+
+@pytest.mark.slow
+def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
+    """Search, near keys, keyboard, all rows from file:// under the page's policy, hostile names."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    monkeypatch.setattr("dshap.report.pages.row_files.FILE_BYTES", 4_000)
+    monkeypatch.setattr("dshap.report.pages.rows.MAX_ROWS", 100)
+    few = page(store, tmp_path / "few.html")
+    every = page(store, tmp_path / "every.html", all_rows=True)
+    make_cube(tmp_path / "odd", players=HOSTILE, keys={"name": "string"}, columns={ODD[0]: "int64"})
+    hostile = page(tmp_path / "odd", tmp_path / "odd.html")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab = browser.new_page()
+        requests, faults = [], []
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.on("console", lambda message: faults.append(message.text))
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+
+        def asked(path: Path, key: str) -> str:
+            if tab.url != path.as_uri():
+                tab.goto(path.as_uri())
+            tab.get_by_label("id", exact=True).fill(key)
+            tab.keyboard.press("Enter")
+            playwright.expect(tab.locator("#said")).not_to_contain_text("Reading")
+            return tab.inner_text("#said")
+
+        tab.goto(few.as_uri())
+        key = tab.get_by_label("id", exact=True).input_value()
+        assert (
+            tab.inner_text("#said") == f"Row id {key}." and tab.locator(".waterfall").count() == 2
+        )
+        assert "“x” is no whole number, as id is" in asked(few, "x")
+        gone = asked(few, "333")
+        assert re.fullmatch(
+            r"This page has no row with the key 333: near it are 3\d\d and 3\d\d\..* --all-rows .*",
+            gone,
+        )
+        assert asked(every, "334") == "Row id 334."
+        row = dshap.open_cube(store / KINDS[0]).isel(instance=167)
+        captions = tab.locator("figcaption", has_text="of id 334").all_inner_texts()
+        assert f"prediction {float(row['prediction'][0]):.3f}".replace("-", "−") in captions[0]
+        assert asked(every, "333") == "No row has the key 333: near it are 332 and 334."
+        assert "near it are 1398." in asked(every, "9999")
+        assert "near it are 0." in asked(every, "-4")
+        tab.get_by_role("button", name="Highest prediction").press("Enter")
+        best = int(dshap.open_cube(store / KINDS[0])["prediction"].values.argmax())
+        assert tab.inner_text("#said") == f"Row id {2 * best}."
+        shutil.rmtree(tmp_path / "every_rows")
+        tab.goto(every.as_uri())
+        assert "cannot be read: the folder every_rows belongs beside this page" in asked(
+            every, "40"
+        )
+        assert faults[:-1] == [] and "ERR_FILE_NOT_FOUND" in faults[-1]
+        tab.goto(hostile.as_uri())
+        assert tab.locator(".waterfall").count() == 1 and HOSTILE[0] in tab.inner_text("#row")
+        assert tab.locator("img").count() == 0 and len(faults) == 1
+        browser.close()
+    assert all(url.startswith("file:") for url in requests)
