@@ -1,5 +1,4 @@
-"""Build the site into build/site, or the folder given, and check its links; status 1 if anything is
-amiss."""
+"""Build the site into build/site, or the folder given, and check it; status 1 if anything is amiss."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx_build
 
-from website.links import faults_of
+from website.checks import check
 from website.sources import OWN, ROOT, lay_out
 
 
@@ -23,7 +22,7 @@ def build(site: Path) -> int:
     settings = ["-c", str(OWN), "-d", str(sources / ".doctrees")]
     if sphinx_build(["-q", "-n", "-W", "--keep-going", *settings, str(sources), str(site)]):
         return 1
-    faults = faults_of(site)
+    faults = check(site)
     for fault in faults:
         print(fault, file=sys.stderr)
     for folder in (sources, copies):

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import jupytext
 import nbformat
+from nbclient import NotebookClient
 
 from dshap.cli import cli
 from website.reference import reference_pages, titled
@@ -17,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 OWN = Path(__file__).parent
 EXECUTED = ROOT / "build" / "notebooks"
 """The folder in which tests/report/test_notebook.py keeps the notebooks that it has run."""
+GALLERY = "gallery"
+"""The notebook of all pictures."""
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md")
 LINK = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -90,13 +93,19 @@ def literal(text: str) -> str:
 
 
 def notebook_of(path: Path) -> nbformat.NotebookNode:
-    """A notebook with the outputs of its last run in the tests, if its cells are still the same."""
+    """A notebook with the outputs of its last run in the tests, if its cells are still the same.
+
+    The gallery, which is nothing without them, is run where there are none.
+    """
     notebook = jupytext.read(path)
     executed = EXECUTED / f"{path.stem}.ipynb"
     if executed.exists():
         ran = nbformat.read(executed, as_version=4)
         if [cell.source for cell in ran.cells] == [cell.source for cell in notebook.cells]:
             return ran
+    if path.stem == GALLERY:
+        where = {"metadata": {"path": str(path.parent)}}
+        NotebookClient(notebook, timeout=600, resources=where).execute()
     return notebook
 
 

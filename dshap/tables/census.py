@@ -85,7 +85,7 @@ class Census:
             )
         if reader.missing == "refuse":
             if takes_nan:
-                passed = ', or "pass" for a black-box model that takes NaN'
+                passed = ', or "pass" where the model itself takes NaN'
             else:
                 passed = ""
             raise InputError(f'{found}; set missing = "skip" to leave these rows out{passed}')
