@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dshap.core.agreement import ndcg
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.printing import label
 from dshap.cube import read_run
 from dshap.jobs.fields import NotEmpty
@@ -223,7 +223,7 @@ class DriftCheck(CheckTable):
             return Measured(None, said)
         try:
             shift = largest_shift(cube, tonight, self.metric)
-        except InputError as error:
+        except DshapError as error:  # of other features, say, or damaged
             return Measured(None, str(error))
         said = f"{_NAMES[self.metric]} of {label(shift.feature)} is {shift.value:.4g}"
         if len(facts.ranking) > 1:

@@ -18,6 +18,7 @@ from dshap.core.printing import label
 from dshap.core.records import FloatArray, Moments
 from dshap.core.rules import Whole, of_kind
 from dshap.cube.datasets import global_means, magnitude_errors
+from dshap.report.columns import Columns
 from dshap.report.compared_cubes import comparable, cube_at_path, sides_of
 from dshap.report.difference import (
     ChangedRow,
@@ -36,6 +37,8 @@ from dshap.report.row_pairs import (
     pairs_by_key,
     pairs_in_order,
 )
+from dshap.report.tallies import Tally, tallied
+from dshap.report.view import View
 
 N_ROWS = 10
 """The number of rows that are listed, those that changed most."""
@@ -108,17 +111,33 @@ def largest_shift(old: Path, new: Path, metric: str) -> Shift:
     InputError
         The cubes cannot be compared, or no row of one is explained.
     """
-    rows = comparable(cube_at_path(old), cube_at_path(new), None)
-    before, now = map(_totals, rows)
+    before, now = comparable(cube_at_path(old), cube_at_path(new), None)
     measure = DISTANCES[metric]
-    return max(
-        (
-            Shift(feature, output, measure(before.histograms[j][k], now.histograms[j][k]))
-            for j, feature in enumerate(rows[0].feature_names)
-            for k, output in enumerate(rows[0].output_names)
-        ),
-        key=lambda shift: shift.value,
-    )
+    shifts = []
+    for output in before.output_names:
+        first = feature_histograms(before, output)
+        second = feature_histograms(now, output)
+        shifts += [
+            Shift(feature, output, measure(first[feature], second[feature])) for feature in first
+        ]
+    return max(shifts, key=lambda shift: shift.value)
+
+
+def feature_histograms(rows: CubeRows, output: str) -> dict[str, Moments]:
+    """The histogram of the attributions of each feature for one output; kept ones are read.
+
+    Raises
+    ------
+    InputError
+        No row is explained.
+    """
+    names = tuple(str(name) for name in rows.cube["feature"].values)
+    place = list(rows.cube["output"].values).index(output)
+    view = View(rows.cube, place, names, rows.n_rows)
+    found = tallied(view, Columns({}), {name: Tally(view.position(name)) for name in names})
+    if not all(each["counts"].any() for each in found.values()):
+        raise InputError(f"no row of {rows.name} is explained")
+    return found
 
 
 DISTANCES: Mapping[str, Callable[[Moments, Moments], float]] = {
@@ -126,15 +145,6 @@ DISTANCES: Mapping[str, Callable[[Moments, Moments], float]] = {
     "wasserstein": lambda old, new: wasserstein(old, new)[0],
 }
 """Metric -> the function of the histograms of a feature in the old and the new cube."""
-
-
-def _totals(rows: CubeRows) -> Totals:
-    """Sums over the explained rows of a cube."""
-    sums = SideSums(len(rows.features), len(rows.outputs))
-    for each in rows.slices():
-        sums.add(rows.readable(each))
-    refuse_unexplained(rows, sums)
-    return sums.done()
 
 
 def _difference(old: CubeRows, new: CubeRows, n_shown: int) -> Difference:

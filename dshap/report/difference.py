@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from dshap.core.agreement import Agreement
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.html import table_html
 from dshap.core.printing import label
 from dshap.report.attributions import decimals_of, number
 from dshap.report.row_changes import SAME
@@ -134,7 +134,7 @@ class Difference:
         return f"Difference({self.old.name!r}, {self.new.name!r}, {len(self.outputs)} outputs)"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return difference_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values, for JSON."""
@@ -221,23 +221,36 @@ def _side(side: SideRows) -> str:
 
 
 def _output_lines(found: Difference, output: OutputDifference) -> list[str]:
-    head = ""
-    if len(found.outputs) > 1:
-        head = f"{label(output.output)}: "
-    decimals = decimals_of(
-        value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
-    )
-    means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
-    base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
+    decimals = _decimals_of(output)
     return [
-        f"{head}{_ranking_line(output)}",
-        _moved_line(output, _in_units(found.units)),
-        f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}",
+        *_summary_lines(found, output),
         "",
-        *_feature_table(output, decimals),
+        *_table(FEATURE_HEADS, _feature_cells(output, decimals)),
+        *_left_out(output),
         "",
         *_row_lines(found, output, decimals),
     ]
+
+
+def _decimals_of(output: OutputDifference) -> int:
+    """The decimals of attributions in tables."""
+    return decimals_of(
+        value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
+    )
+
+
+def _summary_lines(found: Difference, output: OutputDifference) -> tuple[str, str, str]:
+    """The ranking, the feature that moved most, and the means of an output, a line each."""
+    head = ""
+    if len(found.outputs) > 1:
+        head = f"{label(output.output)}: "
+    means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
+    base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
+    return (
+        f"{head}{_ranking_line(output)}",
+        _moved_line(output, _in_units(found.units)),
+        f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}",
+    )
 
 
 def _in_units(units: str) -> str:
@@ -280,9 +293,12 @@ def _moved_line(output: OutputDifference, units: str) -> str:
     )
 
 
-def _feature_table(output: OutputDifference, decimals: int) -> list[str]:
-    shown = output.features[:SHOWN_FEATURES]
-    rows = [
+FEATURE_HEADS = ("feature", "PSI", "Wasserstein", "mean |Δφ|", "mean |φ|", "place")
+
+
+def _feature_cells(output: OutputDifference, decimals: int) -> list[tuple[str, ...]]:
+    """The cells of a table of the features that moved most."""
+    return [
         (
             label(each.feature),
             f"{each.psi:.4f}",
@@ -291,19 +307,21 @@ def _feature_table(output: OutputDifference, decimals: int) -> list[str]:
             f"{number(each.magnitude_old, decimals)} → {number(each.magnitude_new, decimals)}",
             f"{each.place_old} → {each.place_new}",
         )
-        for each in shown
+        for each in output.features[:SHOWN_FEATURES]
     ]
-    lines = _table(("feature", "PSI", "Wasserstein", "mean |Δφ|", "mean |φ|", "place"), rows)
-    left = len(output.features) - len(shown)
-    if left:
-        largest = output.features[len(shown)].psi
-        lines.append(f"{left:,} more features, PSI at most {largest:.3g}")
-    return lines
 
 
-def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> list[str]:
+def _left_out(output: OutputDifference) -> list[str]:
+    """The line about features that a table leaves out; none where it has all."""
+    left = output.features[SHOWN_FEATURES:]
+    if not left:
+        return []
+    return [f"{len(left):,} more features, PSI at most {left[0].psi:.3g}"]
+
+
+def _counts_line(found: Difference, output: OutputDifference) -> str:
     if not found.has_rows:
-        return [f"rows are not compared: {found.matched}"]
+        return f"rows are not compared: {found.matched}"
     share = output.n_changed / max(found.n_both, 1)
     counts = (
         f"{found.n_both:,} rows in both, matched {found.matched}: {output.n_changed:,} changed "
@@ -312,31 +330,57 @@ def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> li
     unmatched = found.old.n_unmatched + found.new.n_unmatched
     if unmatched:
         counts += f"; {unmatched:,} in both have attributions in one only"
-    if not output.rows:
-        return [counts]
-    rows = [
+    return counts
+
+
+def _row_heads(output: OutputDifference) -> tuple[str, ...]:
+    keys = ", ".join(map(label, output.rows[0].key))
+    return (keys, "most in", "Σ |Δφ|", "φ", "prediction")
+
+
+def _row_cells(output: OutputDifference, decimals: int) -> list[tuple[str, ...]]:
+    """The cells of a table of the rows that changed most."""
+    return [
         (
             label(key_words(each.key)),
-            number(each.change, decimals),
             label(each.feature),
+            number(each.change, decimals),
             f"{number(each.attribution_old, decimals)} → {number(each.attribution_new, decimals)}",
             f"{number(each.prediction_old, decimals)} → {number(each.prediction_new, decimals)}",
         )
         for each in output.rows
     ]
-    heads = (", ".join(output.rows[0].key), "Σ |Δφ|", "most in", "φ", "prediction")
-    return [counts, *_table(heads, rows, left=(0, 2))]
 
 
-def _table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)
-) -> list[str]:
-    """Lines of a table, as wide as their longest cells; columns of `left` begin at the left."""
+def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> list[str]:
+    counts = _counts_line(found, output)
+    if not output.rows:
+        return [counts]
+    return [counts, *_table(_row_heads(output), _row_cells(output, decimals), n_texts=2)]
+
+
+def difference_html(found: Difference) -> str:
+    """A difference as tables of HTML, what matters most first."""
+    parts = []
+    for output in found.outputs:
+        decimals = _decimals_of(output)
+        head, moved, means = _summary_lines(found, output)
+        notes = [*_left_out(output), moved, means]
+        parts.append(table_html(head, FEATURE_HEADS, _feature_cells(output, decimals), notes))
+        counts = _counts_line(found, output)
+        if output.rows:
+            rows = _row_cells(output, decimals)
+            parts.append(table_html(counts, _row_heads(output), rows, n_texts=2))
+        else:
+            parts.append(table_html(counts, (), ()))
+    sides = [("old", _side(found.old)), ("new", _side(found.new))]
+    return "".join([table_html("Difference of two cubes", (), sides, n_texts=2), *parts])
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_texts: int = 1) -> list[str]:
+    """Lines of a table, as wide as their longest cells; the first `n_texts` columns are texts."""
     cells = [tuple(heads), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    sides = [">"] * len(widths)
-    for place in left:
-        sides[place] = "<"
-    return [
-        "  ".join(map(format, line, map("{}{}".format, sides, widths))).rstrip() for line in cells
-    ]
+    forms = [f"<{width}" for width in widths[:n_texts]]
+    forms += [f">{width}" for width in widths[n_texts:]]
+    return ["  ".join(map(format, line, forms)).rstrip() for line in cells]

@@ -15,7 +15,7 @@ from dshap.core.errors import InputError
 from dshap.cube import feature_ranking, set_current
 from dshap.cube.datasets import magnitude_errors
 from dshap.cube.reader import stored_deviations
-from dshap.report import diff, row_pairs
+from dshap.report import diff, largest_shift, row_pairs
 from tests.cube.cubes import N_ROWS, make_cube, phi_of
 
 NAMES = ["age", "income", "tenure", "visits", "zip"]
@@ -241,6 +241,7 @@ def test_words_json_and_a_notebook():
     assert "301 changed (50.2%)" in str(found) and len(said) < 40
     assert max(map(len, said)) <= 140
     assert "&lt;b&gt;age" in found._repr_html_() and "<b>age" not in found._repr_html_()
+    assert found._repr_html_().count("<tr>") == 2 + 1 + 5 + 1 + 10
     assert "\x1b" not in found._repr_html_()
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["outputs"][0]["features"][0]["feature"] == "a\x1b[31m"
@@ -306,3 +307,21 @@ def test_sampled_coalitions_widen_the_intervals(tmp_path):
     unknown = cube.load().assign(std_error=np.nan * cube["std_error"])
     (output,) = diff(unknown, plain).outputs
     assert np.isnan(output.spearman.low) and "Spearman 1.000\n" in str(diff(unknown, plain))
+
+
+def test_the_largest_shift_is_that_of_the_difference(tmp_path):
+    make_cube(tmp_path / "old", players=("c", "b", "a"))
+    make_cube(tmp_path / "new", tiles=[1, 2])
+    found = diff(tmp_path / "old", tmp_path / "new")
+    for metric in ("psi", "wasserstein"):
+        shift = largest_shift(tmp_path / "old", tmp_path / "new", metric)
+        values = {
+            (each.feature, output.output): getattr(each, metric)
+            for output in found.outputs
+            for each in output.features
+        }
+        assert shift.value == pytest.approx(max(values.values()), rel=1e-12)
+        assert values[shift.feature, shift.output] == pytest.approx(shift.value)
+    make_cube(tmp_path / "none", tiles=[])
+    with pytest.raises(InputError, match=r"no row of .*none is explained"):
+        largest_shift(tmp_path / "old", tmp_path / "none", "psi")
