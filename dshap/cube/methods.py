@@ -17,6 +17,8 @@ from dshap.cube.datasets import as_cube, global_means, row_slices, status_of
 MAX_FEATURES = 10
 MAX_OUTPUTS = 4
 """The most features and outputs of which the summary of a cube shows the means."""
+MAX_TOLD = 3
+"""The most features that the line at the end of a run names."""
 
 
 @xr.register_dataset_accessor("dshap")  # type: ignore[no-untyped-call]
@@ -86,6 +88,17 @@ def rows_line(cube: xr.Dataset) -> str:
         if count and name != "ok"
     ]
     return f"{' × '.join(said)}{'; ' * bool(left)}{', '.join(left)}"
+
+
+def summary_line(cube: xr.Dataset) -> str:
+    """A cube in one line: its size, and the features that matter most."""
+    means = global_means(cube)["mean_magnitude"]
+    shown = [
+        f"{label(name, 24)} {float(means.sel(feature=name).mean()):.3g}"
+        for name in _ranked(means)[:MAX_TOLD]
+    ]
+    more = ", …" * (cube.sizes["feature"] > MAX_TOLD)
+    return f"{rows_line(cube)}; mean |attribution|: {', '.join(shown)}{more}"
 
 
 def _ranked(means: Any) -> list[str]:

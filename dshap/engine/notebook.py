@@ -20,22 +20,27 @@ def is_notebook() -> bool:
 
 
 class NotebookProgress(LineProgress):
-    """Progress in a notebook: the current stage in one line that is replaced, messages above it.
+    """Progress in a notebook: the current stage in one line that is replaced.
 
-    It needs no widgets: the output has an id of its own, and each update replaces the last state.
+    Messages stand above it, with the stage that ended before each.  It needs no widgets: the output
+    has an id of its own, and each update replaces the last state.
     """
 
     def __init__(self) -> None:
         super().__init__(interval=INTERVAL_S)
         self._said: list[str] = []
+        self._ended: list[str] = []
         self._output: Any = None
 
     def say(self, text: str) -> None:
-        self._said.append(printable(text))
+        self._said += [*self._ended, printable(text)]
+        self._ended = []
         self._show(self._said)
 
     def _write(self, text: str, renew: bool = False) -> None:
-        self._show([*self._said, printable(text)])
+        line = printable(text)
+        self._show([*self._said, line])
+        self._ended = [line] * (not renew)
 
     def _show(self, lines: list[str]) -> None:
         from IPython import display

@@ -56,6 +56,14 @@ class Session:
         """Whether tasks run in this process and can see its arrays."""
         return self.executor.is_local
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether anybody sees how the call goes."""
+        match self.progress:
+            case SilentProgress():
+                return False
+        return True
+
     def folder(self, name: str) -> Path:
         """An empty folder that is removed at the end of the run."""
         return self.workspace.folder(name)
@@ -91,8 +99,20 @@ def open_session(
     """
     record = RunOptions.of(options)
     executor = _executor_for(client, progress, record.wait)
+    shown = _progress_for(progress)
     with _temporary_store(store) as path, Workspace(path) as workspace:
-        yield path, Session(executor, workspace, record, _progress_for(progress))
+        try:
+            yield path, Session(executor, workspace, record, shown)
+        except KeyboardInterrupt:
+            shown.say(f"interrupted; {_kept(store)}")
+            raise
+
+
+def _kept(store: str | Path | None) -> str:
+    """The work that is kept of a call that was interrupted, in words."""
+    if store is None:
+        return "nothing is kept without store="
+    return f"what is finished is kept in {store}: the same call goes on"
 
 
 def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:

@@ -1,5 +1,5 @@
-"""Progress in notebooks: one line, whatever the number of stages and states, in a kernel as in its
-stored output."""
+"""Progress in notebooks: a line that is replaced, whatever the number of states, in a kernel as in
+its stored output."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ def test_a_stage_takes_the_place_of_the_last_one(shown):
     progress.begin("evaluation", 10, "rows", done=4)
     progress.advance(6)
     progress.end()
-    assert [state.count("\n") for state in shown] == [0, 0, 0, 1, 1]
+    assert [state.count("\n") for state in shown] == [0, 0, 1, 2, 2]
     assert shown[0].startswith("moments 1 of 2 coalition tiles, ") and shown[1].startswith(
         "moments: 1 coalition tiles"
     )
-    constant, last = shown[-1].splitlines()
+    moments, constant, last = shown[-1].splitlines()
+    assert moments == shown[1]
     assert constant == r"constant: a\x1b; the attribution is 0"
     assert re.fullmatch(r"evaluation: 10 rows in \d\.\d s, 4 kept from before", last)
 
@@ -76,11 +77,13 @@ def test_this_process_is_no_notebook(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_stored_output_of_a_run_is_one_line():
+def test_the_stored_output_of_a_run_is_its_last_stage_and_the_result():
     nbformat, nbclient = (pytest.importorskip(module) for module in ("nbformat", "nbclient"))
     cells = [nbformat.v4.new_code_cell(code) for code in (SLOW_RUN, ASKED_NOT_TO)]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=300).execute()
     (output,), without = (cell.outputs for cell in notebook.cells)
-    assert re.fullmatch(r"evaluation: 48 rows in \d+\.\d s", output["data"]["text/plain"])
+    stage, result = output["data"]["text/plain"].splitlines()
+    assert re.fullmatch(r"evaluation: 48 rows in \d+\.\d s", stage)
+    assert result.startswith("48 rows × 3 features; mean |attribution|: x")
     assert without == []

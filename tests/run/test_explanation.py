@@ -664,6 +664,35 @@ def test_kept_columns_may_have_any_name(frame, tmp_path, name):
     assert "instance" not in rows.to_dataset().indexes
 
 
+def test_an_interrupted_call_goes_on(frame, tmp_path, capsys):
+    """A Ctrl-C between two blocks: the finished ones are kept, and the same call does the rest."""
+    sizes = []
+    stops_at = set()
+
+    def predict(x):
+        sizes.append(len(x))
+        if len(sizes) in stops_at:
+            raise KeyboardInterrupt
+        return f(x)
+
+    value = Marginal(predict, frame[NAMES][:25])
+    wanted = dshap.explain(value, frame[NAMES], instance_tile=TILE)
+    stops_at.add(2 * len(sizes) - 2)  # the same calls again, but the last ones
+    options = {"store": tmp_path / "cube", "instance_tile": TILE, "progress": True}
+    with pytest.raises(KeyboardInterrupt):
+        dshap.explain(value, frame[NAMES], **options)
+    told = f"interrupted; what is finished is kept in {tmp_path / 'cube'}: the same call goes on"
+    assert capsys.readouterr().err.splitlines()[-1].endswith(told)
+    n_done = int((dshap.open_cube(tmp_path / "cube").status.values == 1).sum())
+    assert 0 < n_done < N_ROWS
+    stops_at.clear()
+    cube = dshap.explain(value, frame[NAMES], **options)
+    shown = capsys.readouterr().err.splitlines()
+    assert f", {n_done} kept from before" in shown[-2]
+    assert f"{N_ROWS} rows × 4 features; mean |attribution|: " in shown[-1]
+    np.testing.assert_allclose(cube["attribution"], wanted["attribution"], atol=1e-12)
+
+
 def test_designs_by_name(frame):
     assert dshap.explain(marginal(frame), frame[NAMES][:3], design="exact").sizes["instance"] == 3
     cube = dshap.explain(marginal(frame), frame[NAMES][:3], design="kernelshap", max_coalitions=10)
