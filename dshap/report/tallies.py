@@ -77,16 +77,15 @@ def tallied_together(
     missing = {
         name: tally for name, tally in wanted.items() if any(name not in each for each in found)
     }
-    if not missing:
-        return found
-    for store, digests, known, made in zip(
-        kept, counted, found, counted_anew(views, columns[0], missing), strict=True
-    ):
-        for name in missing.keys() - known.keys():
+    made_anew: list[dict[str, Moments]] = [{} for _ in views]
+    if missing:
+        made_anew = counted_anew(views, columns[0], missing)
+    for store, digests, known, made in zip(kept, counted, found, made_anew, strict=True):
+        for name in made.keys() - known.keys():
             known[name] = made[name]
             if store is not None:
                 store.put(digests[name], made[name])
-    return found
+    return [{name: known[name] for name in wanted} for known in found]
 
 
 def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str, Moments]:

@@ -10,8 +10,11 @@ import dshap
 from dshap.core.errors import DamagedError
 from dshap.cube import histograms
 from dshap.report import tallies
+from dshap.report.columns import columns_of
 from dshap.report.dependences import dependence_of
 from dshap.report.swarms import swarms_of
+from dshap.report.tallies import Tally, tallied
+from dshap.report.view import view_of
 from dshap.values import LinearGaussian
 
 ROWS = 3_000
@@ -64,3 +67,13 @@ def test_a_damaged_block_is_refused(store):
     file.write_bytes(file.read_bytes()[:-9] + b"nonsense!")
     with pytest.raises(DamagedError, match="dshap verify"):
         swarms_of(store)
+
+
+def test_histograms_come_in_the_order_in_which_they_are_wanted(store):
+    """Kept ones too: callers pair them with their features by it."""
+    view = view_of(store)
+    columns = columns_of(view.cube)
+    names = [f"feature {i}" for i in range(40)]
+    for some in (names[10:20], names):
+        wanted = {name: Tally(0) for name in some}
+        assert list(tallied(view, columns, wanted)) == some
