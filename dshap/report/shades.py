@@ -19,6 +19,8 @@ SMOOTHING = 0.006
 """The standard deviation of the smoothing of a density, as a part of the axis."""
 DEPTH = 0.5
 """The power of a density that is drawn, so that tails stay visible beside a peak."""
+POINT = 1e-6
+"""The width of a bin, as a part of a step, below which its rows lie at one place, such as at 0."""
 MARGIN = 0.03
 """The room beyond the outermost attributions, as a part of the axis."""
 
@@ -92,11 +94,15 @@ def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatA
     The rows of a bin are spread evenly over it.
     """
     lower, upper = bin_ends(histogram["codes"])
+    flat = counts.reshape(len(lower), -1)
+    is_point = upper - lower < POINT * (grid[1] - grid[0])
     ends = np.stack([lower, upper], axis=1).ravel()
-    upto = np.cumsum(counts.reshape(len(lower), -1), axis=0)
+    upto = np.cumsum(np.where(is_point[:, None], 0.0, flat), axis=0)
     before = np.vstack([np.zeros((1, upto.shape[1])), upto[:-1]])
     steps = np.stack([before, upto], axis=1).reshape(len(ends), -1)
     mass = np.stack([np.diff(np.interp(grid, ends, each)) for each in steps.T], axis=1)
+    at = np.searchsorted(grid, lower[is_point], side="right") - 1
+    np.add.at(mass, np.clip(at, 0, len(mass) - 1), flat[is_point])
     smooth = gaussian_filter1d(mass, SMOOTHING * len(grid), axis=0, mode="constant")
     return np.asarray(smooth.reshape(len(grid) - 1, *counts.shape[1:]))
 
@@ -106,7 +112,10 @@ def limits_of(histograms: Iterable[Moments]) -> tuple[float, float]:
     ends = [bin_ends(each["codes"]) for each in histograms if len(each["codes"])]
     lower = min((float(low[0]) for low, _ in ends), default=0.0)
     upper = max((float(high[-1]) for _, high in ends), default=0.0)
-    margin = MARGIN * (max(upper, 0.0) - min(lower, 0.0)) or 1.0
+    span = max(upper, 0.0) - min(lower, 0.0)
+    margin = MARGIN * span
+    if span < np.finfo(np.float64).tiny:
+        margin = 1.0  # all are 0, whose bin ends at the smallest numbers there are
     return min(lower, 0.0) - margin, max(upper, 0.0) + margin
 
 

@@ -47,6 +47,22 @@ def test_swarms_hold_the_rows_and_the_places_of_their_values():
         assert shades.unordered.max(initial=0, where=many) == 0
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_rows_at_zero_lie_in_the_step_of_zero(share):
+    """The bin of 0 ends at the smallest numbers there are, of which no slope can be made."""
+    cube, frame = memory_cube(FEW_ROWS, d=1)
+    n_zeros = int(FEW_ROWS * (1 - share))
+    cube["attribution"][:n_zeros] = 0.0
+    swarms = swarms_of(cube, frame)
+    low, high = swarms.limits
+    assert low < -0.1 and high > 0.1
+    for grid in (swarms.grid(100), np.linspace(-4.0, 4.0, 9)):
+        shades = swarms.features[0].shades(grid)
+        assert shades.rows.sum() == pytest.approx(FEW_ROWS)
+        step = np.searchsorted(grid, 0.0, side="right") - 1
+        assert shades.rows[step - 2 : step + 3].sum() >= 0.99 * n_zeros
+
+
 def test_few_rows_are_points_and_no_column_is_no_place():
     cube, frame = memory_cube(30)
     (first, *_, last) = swarms_of(cube, frame[["x0"]]).features
