@@ -16,6 +16,7 @@ from typing import Any
 
 import google_crc32c
 import numcodecs
+import numcodecs.vlen
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +27,11 @@ CRC_BYTES = 4
 NO_CHUNK = 2**64 - 1
 """The offset, in the index of a shard, of a chunk that holds fill values only."""
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+FIRST = (LITTLE, {"name": "bytes"}, {"name": "vlen-utf8", "configuration": {}})
+"""The codecs of numbers, of single bytes and of text."""
+TYPES = {"string": "O"}
 KEYS = {"name": "default", "configuration": {"separator": "/"}}
-"""The codec of little-endian numbers, and the form of the names of files, as Zarr writes them."""
+"""The form of the names of files."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Shards:
     """The folder of the array."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    """The type of the values in a shard: of text that of Python's objects."""
     fill: Any
     """The value of what is not stored."""
     shard_rows: int
@@ -49,6 +54,8 @@ class Shards:
         for shard in range(start // self.shard_rows, -(-stop // self.shard_rows)):
             if not self._read_shard(shard, start, found):
                 return None
+        if self.dtype.kind == "O":
+            return found.astype(np.dtypes.StringDType())
         return found
 
     def _read_shard(self, shard: int, start: int, found: NDArray[Any]) -> bool:
@@ -78,7 +85,11 @@ class Shards:
         checked = _checked(content)
         if checked is None:
             return None
-        values = np.frombuffer(numcodecs.Zstd().decode(checked), self.dtype)
+        content = numcodecs.Zstd().decode(checked)
+        if self.dtype.kind == "O":
+            values = numcodecs.vlen.VLenUTF8().decode(content)
+        else:
+            values = np.frombuffer(content, self.dtype)
         shape = (self.chunk_rows, *self.shape[1:])
         if values.size != math.prod(shape):
             return None
@@ -90,7 +101,7 @@ def shards_of(path: Path) -> Shards | None:
     folder = Folder(path)
     document = json.loads(folder.get("zarr.json") or b"{}")
     try:
-        dtype = np.dtype(document["data_type"])
+        dtype = np.dtype(TYPES.get(document["data_type"], document["data_type"]))
         shape = tuple(document["shape"])
         shard = tuple(document["chunk_grid"]["configuration"]["chunk_shape"])
         (codec,) = document["codecs"]
@@ -98,7 +109,7 @@ def shards_of(path: Path) -> Shards | None:
     except (KeyError, TypeError, ValueError):
         return None
     is_by_rows = shape[1:] == shard[1:] == chunk[1:]
-    if not is_by_rows or dtype.kind not in "biuf" or not _is_as_written(document, codec):
+    if not is_by_rows or dtype.kind not in "biufO" or not _is_as_written(document, codec):
         return None
     fill = np.array(document["fill_value"]).astype(dtype)
     return Shards(folder, shape, dtype.newbyteorder("<"), fill, shard[0], chunk[0])
@@ -109,8 +120,8 @@ def _is_as_written(document: Mapping[str, Any], codec: Mapping[str, Any]) -> boo
     inside = codec["configuration"]
     return bool(
         document["chunk_key_encoding"] == KEYS
-        and [each["name"] for each in inside["codecs"]] == ["bytes", "zstd", "crc32c"]
-        and inside["codecs"][0] in (LITTLE, {"name": "bytes"})
+        and inside["codecs"][0] in FIRST
+        and [each["name"] for each in inside["codecs"][1:]] == ["zstd", "crc32c"]
         and inside["index_codecs"] == [LITTLE, {"name": "crc32c"}]
         and inside["index_location"] == "end"
     )

@@ -65,11 +65,20 @@ def as_numbers(values: NDArray[Any]) -> FloatArray:
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Categories as text, None where they are missing."""
+    texts, places = _distinct_texts(values)
+    return texts[places]
+
+
+def _distinct_texts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The texts of categories, and the place of each value (n,) among them; None is missing."""
     objects = values.astype(object)
-    is_missing = pd.isna(objects)
+    is_text = pd.api.types.infer_dtype(objects, skipna=True) == "string"
+    if is_text:
+        places, found = pd.factorize(objects)
+        return np.array([*found, None], object), places
     texts = np.array([*map(str, objects)], object)
-    texts[is_missing] = None
-    return texts
+    texts[pd.isna(objects)] = None
+    return texts, np.arange(len(texts))
 
 
 def value_name(value: float, is_time: bool, unit: Literal["D", "m"] = "D") -> str:
@@ -107,7 +116,8 @@ def samples_of(cube: Any, columns: Columns, names: Collection[str]) -> Samples:
 def binned(bins: Record, values: NDArray[Any]) -> NDArray[np.int64]:
     """The bin of each of these values of a column."""
     if "categories" in bins.arrays:
-        return value_bins(bins, as_texts(values))
+        texts, places = _distinct_texts(values)
+        return value_bins(bins, texts)[places]
     return value_bins(bins, as_numbers(values))
 
 

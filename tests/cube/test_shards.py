@@ -14,12 +14,14 @@ from tests.cube.cubes import make_cube
 @pytest.fixture
 def cube(tmp_path):
     columns = {"c": "float32", "flag": "bool", "when": "datetime64[us]"}
-    make_cube(tmp_path / "cube", tiles=(0, 2), skipped=(3,), columns=columns)
+    keys = {"id": "int64", "name": "string"}
+    make_cube(tmp_path / "cube", tiles=(0, 2), skipped=(3,), columns=columns, keys=keys)
     return tmp_path / "cube"
 
 
 @pytest.mark.parametrize(
-    "name", ["attribution", "status", "id", "rows/c", "rows/flag", "rows/when", "prediction"]
+    "name",
+    ["attribution", "status", "id", "name", "rows/c", "rows/flag", "rows/when", "prediction"],
 )
 def test_any_rows_are_those_that_zarr_reads(cube, name):
     """Chunks of 4 rows, shards of 8, the second not written, the last one cut at row 21."""
@@ -32,11 +34,12 @@ def test_any_rows_are_those_that_zarr_reads(cube, name):
             np.testing.assert_array_equal(found, expected[start:stop])
 
 
-def test_no_bit_of_a_shard_changes_unseen(cube):
-    """Of each byte of a shard one bit is turned; what is not refused is what was written."""
-    shards = shards_of(cube / "prediction")
+@pytest.mark.parametrize("name", ["prediction", "name"])
+def test_no_bit_of_a_shard_changes_unseen(cube, name):
+    """Of each byte of a shard one bit is turned, and the shard is cut at each."""
+    shards = shards_of(cube / name)
     before = shards.read(0, 8)
-    file = next(each for each in (cube / "prediction/c/0").rglob("*") if each.is_file())
+    file = cube / shards.folder.path / {"prediction": "c/0/0", "name": "c/0"}[name]
     written = file.read_bytes()
     for place in range(len(written)):
         changed = bytearray(written)

@@ -8,9 +8,11 @@ import pytest
 
 import dshap
 from dshap.core.errors import DamagedError
+from dshap.core.histograms import OTHERS
+from dshap.core.records import Record
 from dshap.cube import histograms
 from dshap.report import tallies
-from dshap.report.columns import columns_of
+from dshap.report.columns import binned, columns_of
 from dshap.report.dependences import dependence_of
 from dshap.report.swarms import swarms_of
 from dshap.report.tallies import Tally, tallied
@@ -60,6 +62,26 @@ def test_another_dataset_or_other_rows_are_counted_anew(store, monkeypatch):
     ):
         with pytest.raises(AssertionError, match="a pass"):
             swarms_of(cube.assign(attribution=change["cube"]), change["rows"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["b", None, "a", "", "rare", "b", np.nan], object),
+        np.array(["b", "a", "", "rare", "b"], np.dtypes.StringDType()),
+        np.array([1, "1", True, 1.0, None, 2], object),
+        np.array([], object),
+    ],
+)
+def test_texts_lie_in_the_bins_of_their_names(values):
+    bins = Record({"categories": np.array(["", "1", "True", "a", "b", OTHERS])})
+    names = bins["categories"].tolist()
+    expected = []
+    for value in values.tolist():
+        text = str(value)
+        place = names.index(text if text in names else OTHERS)
+        expected.append(6 if value is None or text == "nan" else place)
+    assert binned(bins, values).tolist() == expected
 
 
 def test_a_damaged_block_is_refused(store):
