@@ -20,7 +20,7 @@ from dshap.cube.methods import offer, summary_line
 from dshap.engine import format_bytes
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.report import pictures_of_a_cube
+from dshap.report import diff, pictures_of_a_cube
 from dshap.report.shap_values import to_shap
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
@@ -55,7 +55,7 @@ AnyModel = TypeVar("AnyModel", bound=KernelModel)
 IN_MEMORY_BYTES = 2 << 30
 """The largest cube, in bytes of attributions and columns, that store=None computes."""
 
-offer(*pictures_of_a_cube(), to_shap, to_frame)
+offer(*pictures_of_a_cube(), diff, to_shap, to_frame)
 
 
 def explain(

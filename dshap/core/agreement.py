@@ -130,16 +130,22 @@ def agreement(
     is_unknown = any(np.isnan(each.deviations).any() for each in (old, new))
     if is_unknown or np.count_nonzero(is_there) < MIN_GROUPS:
         return Agreement(value, np.nan, np.nan)
-    generator = np.random.default_rng(seed)
-    n_groups = np.count_nonzero(is_there)
-    weights = np.zeros((N_DRAWS, len(is_there)))
-    weights[:, is_there] = generator.multinomial(n_groups, np.full(n_groups, 1 / n_groups), N_DRAWS)
-    first, second = (_drawn(each, weights, generator) for each in (old, new))
+    first, second = drawn_worths(old, new, seed)
     return _interval(value, of(first, second))
 
 
+def drawn_worths(old: Worths, new: Worths, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    """Means (draws, d) of both that would be as plausible as the given ones."""
+    generator = np.random.default_rng(seed)
+    is_there = (old.group_rows + new.group_rows) > 0
+    n_groups = np.count_nonzero(is_there)
+    weights = np.zeros((N_DRAWS, len(is_there)))
+    weights[:, is_there] = generator.multinomial(n_groups, np.full(n_groups, 1 / n_groups), N_DRAWS)
+    return _drawn(old, weights, generator), _drawn(new, weights, generator)
+
+
 def _drawn(worths: Worths, weights: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Means (draws, d) that would be as plausible as the given ones."""
+    """Means (draws, d) with groups of rows drawn so often, and errors of coalitions drawn too."""
     rows = np.maximum(weights @ worths.group_rows, 1)
     of_rows = weights @ worths.group_sums / rows[:, None]
     shift = of_rows - worths.group_sums.sum(axis=0) / max(worths.group_rows.sum(), 1)

@@ -219,9 +219,11 @@ def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
     W = ∫ |F_old(x) − F_new(x)| dx in units of the attributions: how far a row's attribution moves on
     average, at least.  It is exact for rows that are spread evenly over their bins, and no less than
     the difference of the means, which are exact.  Rows elsewhere in their bins change it by at most
-    half the mean width of the bins of both.
+    half the mean width of the bins of both.  It is NaN where one of them has no row.
     """
     codes, counts = _on_same_codes(old, new)
+    if not counts.any(axis=0).all():
+        return np.nan, np.nan
     lower, upper = bin_ends(codes)
     shares = counts / counts.sum(axis=0)
     after = np.cumsum(shares[:, 0] - shares[:, 1])  # F_old − F_new at the upper end of each bin

@@ -90,7 +90,7 @@ def _sums_of(rows: Rows) -> Moments:
     n_rows = len(rows)
     group = (rows.hashes % np.uint64(N_GROUPS)).astype(np.int64)
     chosen = csr_array((np.ones(n_rows), (group, np.arange(n_rows))), shape=(N_GROUPS, n_rows))
-    magnitudes = chosen @ np.abs(rows.phi).reshape(n_rows, -1)
+    magnitudes = chosen @ np.abs(np.nan_to_num(rows.phi)).reshape(n_rows, -1)
     return Moments(
         {
             "magnitudes": magnitudes.reshape(N_GROUPS, *rows.phi.shape[1:]),
@@ -155,9 +155,12 @@ class Changes:
             old = old[is_both]
             new = new[is_both]
         self.n_both += len(old)
-        change = np.abs(new.phi - old.phi)  # (n, d, k)
+        # a text has no attributions beyond its end, which change nothing
+        before = np.nan_to_num(old.phi)
+        now = np.nan_to_num(new.phi)
+        change = np.abs(now - before)  # (n, d, k)
         size = change.sum(axis=1)
-        magnitude = np.abs(old.phi).sum(axis=1) + np.abs(new.phi).sum(axis=1)
+        magnitude = np.abs(before).sum(axis=1) + np.abs(now).sum(axis=1)
         is_changed = size > SAME * magnitude
         self.n_changed += np.count_nonzero(is_changed, axis=0)
         self.sizes += change.sum(axis=0)

@@ -7,6 +7,7 @@ of a temporary folder, cut into parts by a hash of the key, and joined part by p
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import splitmix64
 from dshap.cube.datasets import key_coordinates, origin_of, row_slices, rows_of, status_of
 from dshap.cube.layout import reading
+from dshap.engine.plan import format_bytes
 from dshap.tables import hash_keys
 
 PART_BYTES = 48 << 20
@@ -311,9 +313,10 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
     Raises
     ------
     InputError
-        A key stands in one cube twice.
+        A key stands in one cube twice, or the temporary folder has not enough space.
     """
     n_bytes = old.n_rows * old.row_bytes + new.n_rows * new.row_bytes
+    refuse_little_space(n_bytes)
     n_parts = 1 + n_bytes // PART_BYTES
     with tempfile.TemporaryDirectory(prefix="dshap-diff-") as name:
         spills = []
@@ -330,6 +333,17 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
             old.refuse_repeated(before)
             new.refuse_repeated(now)
             yield same_rows_of(before, now)
+
+
+def refuse_little_space(n_bytes: int) -> None:
+    """Raise an `InputError` where the temporary folder has no room for so many bytes."""
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    if free < n_bytes:
+        raise InputError(
+            f"rows in another order are joined by key in {place}, which has {format_bytes(free)} "
+            f"free of {format_bytes(n_bytes)} that this takes: let TMPDIR name another folder"
+        )
 
 
 def no_pairs(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:

@@ -325,3 +325,24 @@ def test_the_largest_shift_is_that_of_the_difference(tmp_path):
     make_cube(tmp_path / "none", tiles=[])
     with pytest.raises(InputError, match=r"no row of .*none is explained"):
         largest_shift(tmp_path / "old", tmp_path / "none", "psi")
+
+
+def test_texts_have_no_attributions_beyond_their_end():
+    phi = attributions(40)
+    phi[::2, 3:] = np.nan
+    changed = phi.copy()
+    changed[4, 2] += 1.0
+    changed[6, 3] = 2.0  # its text has become longer
+    (output,) = diff(cube_of(phi, id=IDS[:40]), cube_of(changed, id=IDS[:40])).outputs
+    assert [row.key["id"] for row in output.rows] == ["118", "112"]
+    assert [row.change for row in output.rows] == pytest.approx([2.0, 1.0])
+    assert all(np.isfinite(each.mean_change) for each in output.features)
+    assert output.ndcg.low <= output.ndcg.value
+
+
+def test_a_temporary_folder_without_room_is_told_before_anything_is_written(monkeypatch):
+    usage = type("usage", (), {"free": 1_000})
+    monkeypatch.setattr("shutil.disk_usage", lambda place: usage)
+    assert diff(cube_of(OLD, id=IDS), cube_of(NEW, id=IDS)).n_both == N
+    with pytest.raises(InputError, match=r"which has 1000 B free of .* KiB .* let TMPDIR name"):
+        cube_of(OLD, id=IDS).dshap.diff(shuffled(id=IDS)[0])
