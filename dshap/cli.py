@@ -692,8 +692,22 @@ def _named(cubes: dict[str, Path], name: str) -> Path:
     help="Every row, in a folder beside the page (report_rows beside report.html), from which the "
     "page's search reads them without a server.",
 )
+@click.option(
+    "--segment",
+    "segments",
+    multiple=True,
+    metavar="COLUMN[:BINS]",
+    help="A column by whose values mean |attribution| is told, like plan or age:5; may be given "
+    "several times.",
+)
 def report(
-    store: str, run_id: str, output: str, all_rows: bool, as_json: bool, quiet: bool
+    store: str,
+    run_id: str,
+    output: str,
+    all_rows: bool,
+    segments: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Write one HTML page about a store: what was explained, how sure it is, figures, any row."""
     from dshap.jobs import about_run
@@ -701,7 +715,7 @@ def report(
 
     path = _store(store)
     about = about_run(path, run_id)
-    written = page(path, output, run=run_id, all_rows=all_rows, about=about)
+    written = page(path, output, run=run_id, all_rows=all_rows, segments=segments, about=about)
     if as_json or not quiet:
         _print([f"report: {written}"], {"report": written}, as_json)
 

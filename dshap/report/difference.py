@@ -247,8 +247,8 @@ def _summary_lines(found: Difference, output: OutputDifference) -> tuple[str, st
     means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
     base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
     return (
-        f"{head}{_ranking_line(output)}",
-        _moved_line(output, _in_units(found.units)),
+        f"{head}{ranking_words(output)}",
+        shift_words(output, _in_units(found.units)),
         f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}",
     )
 
@@ -259,7 +259,8 @@ def _in_units(units: str) -> str:
     return f" {label(units)}"
 
 
-def _ranking_line(output: OutputDifference) -> str:
+def ranking_words(output: OutputDifference) -> str:
+    """How the ranking has changed, in words, with its agreement."""
     moves = output.moves[:SHOWN_MOVES]
     if moves:
         told = ", ".join(
@@ -277,7 +278,8 @@ def _agreed(found: Agreement) -> str:
     return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
-def _moved_line(output: OutputDifference, units: str) -> str:
+def shift_words(output: OutputDifference, units: str) -> str:
+    """Which feature's attributions moved most, in words; `units` begin with a blank."""
     first = output.features[0]
     scale = max(max(each.magnitude_old, each.magnitude_new) for each in output.features)
     if first.psi == 0.0 and first.wasserstein <= SAME * scale:

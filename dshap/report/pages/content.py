@@ -13,6 +13,12 @@ from dshap.report.attributions import Ranking, output_ranking, units_in_brackets
 from dshap.report.pages.facts import ExplanationWords, explained
 from dshap.report.pages.figures import BarFigure, bar_figure
 from dshap.report.pages.output_figures import MAX_CARDS, OutputFigures, explained_by, figures_of
+from dshap.report.pages.relations import (
+    FurtherSection,
+    comparison_of,
+    drift_of,
+    segment_tables_of,
+)
 from dshap.report.pages.rows import RowTable
 
 MAX_OUTPUTS = 3
@@ -46,6 +52,8 @@ class PageContent:
     """Swarms and dependences of the first outputs."""
     figure_notes: tuple[str, ...]
     """Sentences about figures that are left out."""
+    further: tuple[FurtherSection, ...]
+    """Segments, the comparison of explanations, and the drift since the run before, where they are."""
     outputs: tuple[str, ...]
     key_names: tuple[str, ...]
     rows_sentence: str
@@ -58,6 +66,7 @@ class PageContent:
             Section("ranking", "Which features matter"),
             Section("swarms", "Every row of every feature"),
             Section("dependence", "Each feature by its values"),
+            *(Section(each.anchor, each.heading) for each in self.further),
             Section("one", "One row"),
         ]
 
@@ -69,6 +78,7 @@ def content_of(
     others: Sequence[str],
     n_page_rows: int,
     about: Mapping[str, str],
+    segments: Sequence[str],
 ) -> PageContent:
     """Make the record of the page of a store.
 
@@ -78,6 +88,7 @@ def content_of(
     table : the cubes that explain the rows of the first; `others` are those that explain others
     n_page_rows : the number of rows that the page holds
     about : further facts, heading -> text
+    segments : columns, or "COLUMN:BINS", by whose values means are told
     """
     units = str(open_cube(next(iter(cubes.values())))["attribution"].attrs.get("units", "1"))
     ranked = {name: _rankings(name, path) for name, path in cubes.items()}
@@ -101,6 +112,7 @@ def content_of(
         rankings=_bar_figures(ranked, outputs, units),
         figures=tuple(figures),
         figure_notes=tuple(_figure_notes(table, outputs, others)),
+        further=tuple(_further(table, cubes, ranked, shown, segments)),
         outputs=tuple(map(label, outputs)),
         key_names=tuple(map(label, table.key_names)),
         rows_sentence=_rows_sentence(table, others, n_page_rows),
@@ -155,6 +167,32 @@ def _subtitle(explanations: Sequence[ExplanationWords], about: Mapping[str, str]
         said.append(f"{len(explanations)} explanations")
     said += [text for text in (about.get("run"), first.get("written")) if text]
     return printable("; ".join(said))
+
+
+def _further(
+    table: RowTable,
+    cubes: Mapping[str, Path],
+    ranked: Mapping[str, Mapping[str, Ranking]],
+    outputs: Sequence[str],
+    segments: Sequence[str],
+) -> Iterator[FurtherSection]:
+    """The sections that only some stores have."""
+    told = [
+        each
+        for segment in segments
+        for output in outputs
+        for each in segment_tables_of(table, explained_by(table, ranked, output), output, segment)
+    ]
+    if told:
+        yield FurtherSection("segments", "Segments of the rows", tuple(told))
+    compared = [comparison_of(ranked, output) for output in outputs if len(ranked) > 1]
+    if any(compared):
+        found = tuple(each for each in compared if each is not None)
+        yield FurtherSection("comparison", "The explanations compared", found)
+    drifts = [drift_of(name, path) for name, path in cubes.items() if outputs]
+    if any(drifts):
+        found = tuple(each for each in drifts if each is not None)
+        yield FurtherSection("drift", "What changed since the run before", found)
 
 
 def _figure_notes(table: RowTable, outputs: Sequence[str], others: Sequence[str]) -> Iterator[str]:

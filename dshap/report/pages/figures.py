@@ -23,6 +23,8 @@ class Cell:
 
     text: str
     value: float
+    level: int = -1
+    """The strength of its colour from 0 to 8; −1 for none."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import base64
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ from dshap.core.errors import InputError
 from dshap.core.rules import as_path, checked
 from dshap.cube import named_cubes
 from dshap.report.pages.content import PageContent, content_of
+from dshap.report.pages.relations import refuse_unknown_segments
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.rows import RowFiles, RowTable, page_rows, rows_json, tables_of
 
@@ -39,6 +40,7 @@ def page(
     *,
     run: str = "",
     all_rows: bool = False,
+    segments: Sequence[str] = (),
     about: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the report of a store as one HTML page, which loads nothing from anywhere.
@@ -55,6 +57,8 @@ def page(
     all_rows : write every row into a folder beside the page, which its search then reads, file by
         file, without a server: report_rows beside report.html; about 250 bytes a row for 40
         features and two explanations
+    segments : columns with at most 200 values, or "age:5" for bins of about equally many rows, by
+        whose values mean |attribution| is told
     about : further facts about the run, heading -> text
 
     Returns
@@ -65,8 +69,8 @@ def page(
     Raises
     ------
     InputError
-        jinja2 is not installed, there is no store, no cube of this run, or the page cannot be
-        written.
+        jinja2 is not installed, there is no store, no cube of this run, no such column of a
+        segment, or the page cannot be written.
     DamagedError
         Names or metadata of a cube are not what was written.
     """
@@ -77,8 +81,11 @@ def page(
     table, others = tables_of(cubes)
     with _writing(target):
         make_place(target)
+    refuse_unknown_segments(table, segments)
     rows = page_rows(table)
-    content = content_of(as_path("store", store), cubes, table, others, len(rows), about or {})
+    content = content_of(
+        as_path("store", store), cubes, table, others, len(rows), about or {}, segments
+    )
     with _writing(target):
         files = None
         if all_rows:

@@ -17,8 +17,11 @@ from click.testing import CliRunner
 import dshap
 from dshap.cli import cli
 from dshap.core.errors import InputError
+from dshap.engine import SilentProgress
+from dshap.jobs import Command, job_summary, parse_job, run_recorded
 from dshap.report import page
 from tests.cube.cubes import make_cube
+from tests.jobs.job_files import changed, small_table
 from tests.report.pages.test_rows import ODD
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
@@ -83,7 +86,8 @@ def store(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def written(store) -> Path:
-    return page(store, store.parent / "report.html", about={"job": "prices", "run": "R7"})
+    about = {"job": "prices", "run": "R7"}
+    return page(store, store.parent / "report.html", segments=["age:4"], about=about)
 
 
 def test_the_numbers_are_those_of_the_cubes(store, written):
@@ -103,6 +107,8 @@ def test_the_numbers_are_those_of_the_cubes(store, written):
     for words in ("Additivity: ", "no coalition was sampled", "MSE_v) was not measured"):
         assert found.texts["sure"].count(words) == 2
     assert "(EUR)" in found.texts["ranking"] and f"all {N} rows" in found.texts["one"]
+    assert len(found.numbers["segments"]) == 2 * 4 * (1 + 3)
+    assert len(found.numbers["comparison"]) == 3 * 2 * 2
     rows = json.loads(found.raw["rows"])
     assert len(rows["rows"]) == N and rows["files"] is None
 
@@ -172,6 +178,7 @@ def test_the_command(store, tmp_path, monkeypatch):
         ((store, "-o", tmp_path / "file" / "report.html"), "cannot be written: "),
         ((tmp_path / "none",), "does not exist"),
         ((store, "--run", "R1"), "holds no cube of the run 'R1'"),
+        ((store, "--segment", "ages:5"), "unknown column 'ages'"),
     ):
         refused = run(*given)
         assert refused.exit_code == 2, refused.output
@@ -242,3 +249,27 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
         assert tab.locator("img").count() == 0 and len(faults) == 1
         browser.close()
     assert all(url.startswith("file:") for url in requests)
+
+
+@pytest.mark.slow
+def test_a_job_ends_with_its_page(tmp_path, monkeypatch):
+    """A segment that cannot be shown hides nothing; a second run leaves the page as it is."""
+    monkeypatch.chdir(tmp_path)
+    small_table().to_parquet("table.parquet")
+    one = ("explain", [{"name": "one", "value": "kernel_interventional"}])
+    told = ("report", {"page": "out/report.html", "segments": ["hum"]})
+    job = parse_job(changed(one, told))
+    ended = run_recorded(job, SilentProgress(), Command("job.toml"))
+    shown = job_summary(job, ended.result)
+    written = tmp_path / "out" / "report.html"
+    assert f"page: {written}" in shown.lines and shown.content["page"] == written
+    found = Parsed(written)
+    assert (
+        ended.facts.run_id in found.texts[""] and "more than 200 values" in found.texts["segments"]
+    )
+    assert f"kind {job.source.kind}" in found.texts["explained"]
+    written.write_text("as it is")
+    job_summary(job, run_recorded(job, SilentProgress(), Command("job.toml")).result)
+    assert written.read_text() == "as it is"
+    with pytest.raises(InputError, match=r"pages are HTML files: give a path that ends in .html"):
+        parse_job(changed(one, ("report", {"page": "report.pdf"})))

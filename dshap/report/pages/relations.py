@@ -1,0 +1,261 @@
+"""Sections that only some pages have: segments of the rows, explanations compared, and drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dshap.core.agreement import ndcg, spearman
+from dshap.core.errors import InputError
+from dshap.core.printing import label, printable
+from dshap.cube import open_cube, runs_of
+from dshap.cube.current import has_nights
+from dshap.report.attributions import Ranking, decimals_of, features_of, number
+from dshap.report.columns import columns_of, require_column
+from dshap.report.comparing import diff
+from dshap.report.difference import FeatureDifference, OutputDifference, ranking_words, shift_words
+from dshap.report.pages.figures import NAME, Cell
+from dshap.report.pages.rows import RowTable
+from dshap.report.row_pairs import key_words
+from dshap.report.segments import Segments, column_of_segment, segments_of
+
+MOST_FEATURES = 8
+"""The most columns of a table of segments."""
+MOST_LINES = 40
+"""The most lines of a table of segments, or of features whose attributions changed."""
+LEVELS = 8
+"""The strongest colour of a number in a table of segments."""
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """A table of numbers; a note below it says what it leaves out."""
+
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[Cell | str, ...]], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ToldFigure:
+    """Sentences, and the tables behind them."""
+
+    heading: str
+    sentences: tuple[str, ...]
+    tables: tuple[NumberTable, ...]
+
+
+@dataclass(frozen=True)
+class FurtherSection:
+    """A section of sentences and tables."""
+
+    anchor: str
+    heading: str
+    figures: tuple[ToldFigure, ...]
+
+
+def segment_tables_of(
+    table: RowTable, names: Sequence[str], output: str, segment: str
+) -> Iterator[ToldFigure]:
+    """Mean |attribution| in each segment of a column, under each of these explanations.
+
+    A segment that cannot be shown, of too many values, hides no other.
+    """
+    for name in names:
+        try:
+            found = segments_of(open_cube(table.cubes[name].path), segment, output=output)
+        except InputError as error:
+            yield ToldFigure(label(segment, NAME), (f"{printable(str(error))}.",), ())
+            return
+        heading = f"{segment}, by {name}"
+        if len(table.first.outputs) > 1:
+            heading = f"{heading}, {output}"
+        yield ToldFigure(label(heading, 2 * NAME), (_segment_words(found),), (_heat(found),))
+
+
+def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
+    """Raise an `InputError` where the column of a segment was not kept."""
+    for segment in segments:
+        columns = columns_of(open_cube(table.first.path))
+        require_column(columns, column_of_segment(segment, columns))
+
+
+def _segment_words(found: Segments) -> str:
+    """The feature that differs most between segments, in words."""
+    spread = np.ptp(found.magnitude, axis=0)
+    most = int(spread.argmax())
+    values = found.magnitude[:, most]
+    low = int(values.argmin())
+    high = int(values.argmax())
+    decimals = decimals_of(values.tolist())
+    return (
+        f"Mean |attribution|{found.words}, in each segment with its 95 % interval.  "
+        f"{label(found.features[most], NAME)} differs most: least in “{label(found.names[low], NAME)}” "
+        f"({number(values[low], decimals)}), most in “{label(found.names[high], NAME)}” "
+        f"({number(values[high], decimals)})."
+    )
+
+
+def _heat(found: Segments) -> NumberTable:
+    features = found.features[:MOST_FEATURES]
+    shown = found.magnitude[:, : len(features)]
+    decimals = decimals_of(shown.ravel().tolist())
+    levels = np.floor(LEVELS * shown / (shown.max() or 1.0)).astype(int)
+    lines = []
+    for place, name in enumerate(found.names[:MOST_LINES]):
+        count = int(found.counts[place])
+        cells = [Cell(f"{count:,}", count)]
+        for value, half, level in zip(
+            shown[place].tolist(), found.half_width[place].tolist(), levels[place], strict=False
+        ):
+            text = f"{number(value, decimals)} ± {number(half, decimals)}"
+            cells.append(Cell(text, value, int(level)))
+        lines.append((label(name, NAME), tuple(cells)))
+    more = {
+        "segments": len(found.names) - len(lines),
+        "features": len(found.features) - len(features),
+    }
+    left_out = [f"{count:,} more {noun}" for noun, count in more.items() if count > 0]
+    heads = ("segment", "rows", *(label(feature, NAME) for feature in features))
+    return NumberTable(heads, tuple(lines), " and ".join(left_out))
+
+
+def comparison_of(rankings: Mapping[str, Mapping[str, Ranking]], output: str) -> ToldFigure | None:
+    """The rankings of several explanations for one output; None where one has it."""
+    given = [found[output] for found in rankings.values() if output in found]
+    given = [each for each in given if each.rows]
+    if len(given) < 2:
+        return None
+    names = features_of(given)
+    worths = [np.array([each.magnitude.get(name, 0.0) for name in names]) for each in given]
+    places = [_places(worth) for worth in worths]
+    sentences = []
+    for ranking, worth, place in zip(given[1:], worths[1:], places[1:], strict=True):
+        sentences.append(
+            f"The ranking of {label(ranking.label, NAME)} agrees with that of "
+            f"{label(given[0].label, NAME)} to nDCG {ndcg(worths[0], worth):.4f} and Spearman "
+            f"{spearman(worths[0], worth):.4f} (1: the same order)"
+            f"{_moved(names, places[0], place)}."
+        )
+    decimals = decimals_of(np.concatenate(worths).tolist())
+    heads = ["feature"]
+    for ranking in given:
+        heads += [f"place, {label(ranking.label, NAME)}", f"mean |φ|, {label(ranking.label, NAME)}"]
+    lines = [
+        (label(name), _compared(index, worths, places, decimals))
+        for index, name in enumerate(names)
+    ]
+    shown = tuple(lines[:MOST_LINES])
+    note = f"{len(lines) - MOST_LINES:,} more features" * (len(lines) > MOST_LINES)
+    heading = label(output) * (len(next(iter(rankings.values()))) > 1)
+    return ToldFigure(heading, tuple(sentences), (NumberTable(tuple(heads), shown, note),))
+
+
+def _compared(
+    index: int, worths: Sequence[np.ndarray], places: Sequence[np.ndarray], decimals: int
+) -> tuple[Cell, ...]:
+    """Place and mean |φ| of one feature under each explanation."""
+    cells = []
+    for worth, place in zip(worths, places, strict=True):
+        value = float(worth[index])
+        cells += [
+            Cell(f"{place[index]}", float(place[index])),
+            Cell(number(value, decimals), value),
+        ]
+    return tuple(cells)
+
+
+def _places(worth: np.ndarray) -> np.ndarray:
+    """The place of each feature in a ranking, from 1."""
+    places = np.empty(len(worth), int)
+    places[np.argsort(-worth, kind="stable")] = np.arange(1, len(worth) + 1)
+    return places
+
+
+def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray) -> str:
+    """The feature whose place differs most, in words; empty where all places are the same."""
+    most = int(np.abs(first - other).argmax())
+    if first[most] == other[most]:
+        return ""
+    return (
+        f"; the place of {label(names[most], NAME)} differs most, {first[most]} and {other[most]}"
+    )
+
+
+def drift_of(name: str, path: Path) -> ToldFigure | None:
+    """The difference of a cube from that of the run before; None where there is none."""
+    before = _run_before(path)
+    if before is None:
+        return None
+    try:
+        found = diff(before, path)
+    except InputError as error:
+        return ToldFigure(
+            label(name), (f"Not compared with run {before.name}: {printable(str(error))}.",), ()
+        )
+    sentences = [f"Compared with run {before.name}: {found.n_both:,} rows are in both."]
+    tables = []
+    for output in found.outputs:
+        said = f"{label(output.output)}: " * (len(found.outputs) > 1)
+        units = f" {label(found.units)}" * (found.units not in ("", "1"))
+        sentences += [f"{said}{ranking_words(output)}.", f"{said}{shift_words(output, units)}."]
+        tables += [_shifts(output), _changed_rows(output)]
+    return ToldFigure(label(name), tuple(sentences), tuple(each for each in tables if each.lines))
+
+
+def _run_before(path: Path) -> Path | None:
+    """The cube of the run before, in a folder with a cube for each run."""
+    if not has_nights(path.parent):
+        return None
+    earlier = [run for run in runs_of(path.parent) if run < path.name]
+    if not earlier:
+        return None
+    return path.parent / earlier[-1]
+
+
+def _shifts(output: OutputDifference) -> NumberTable:
+    """How far the attributions of each feature moved."""
+    shown = output.features[:MOST_LINES]
+    decimals = decimals_of(
+        value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
+    )
+    lines = [(label(each.feature), _shift_cells(each, decimals)) for each in shown]
+    heads = ("feature", "PSI", "Wasserstein", "mean |Δφ|", "mean |φ| before", "now", "place")
+    note = f"{len(output.features) - len(shown):,} more features" * (
+        len(output.features) > len(shown)
+    )
+    return NumberTable(heads, tuple(lines), note)
+
+
+def _shift_cells(found: FeatureDifference, decimals: int) -> tuple[Cell | str, ...]:
+    """The numbers of one feature."""
+    sizes = (found.wasserstein, found.mean_change, found.magnitude_old, found.magnitude_new)
+    return (
+        Cell(f"{found.psi:.4f}", found.psi),
+        *(Cell(number(size, decimals), size) for size in sizes),
+        f"{found.place_old} → {found.place_new}",
+    )
+
+
+def _changed_rows(output: OutputDifference) -> NumberTable:
+    """The rows whose attributions changed most."""
+    decimals = decimals_of(
+        value for row in output.rows for value in (row.prediction_old, row.prediction_new)
+    )
+    lines = [
+        (
+            label(key_words(row.key)),
+            (
+                Cell(number(row.change, decimals), row.change),
+                label(row.feature, NAME),
+                Cell(number(row.prediction_old, decimals), row.prediction_old),
+                Cell(number(row.prediction_new, decimals), row.prediction_new),
+            ),
+        )
+        for row in output.rows
+    ]
+    heads = ("row that changed", "Σ |Δφ|", "most in", "prediction before", "now")
+    return NumberTable(heads, tuple(lines))
