@@ -26,6 +26,8 @@ from dshap.cube.reader import (
 )
 from dshap.cube.summary import bounded_sums
 
+KEY_OF_ROW = "key of the row ("
+"""The beginning of the long name of a key, before the name of its column."""
 SLICE_BYTES = 8 << 20
 """About the most bytes of attributions that are read at once."""
 
@@ -95,6 +97,28 @@ def key_coordinates(cube: xr.Dataset) -> list[str]:
     names = [str(name) for name in cube.coords if cube[name].dims == ("instance",)]
     order = str(cube["attribution"].encoding.get("coordinates", "")).split()
     return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def key_column(variable: xr.DataArray) -> str:
+    """The key column that a coordinate holds, by the name that it had in the table."""
+    told = str(variable.attrs.get("long_name", ""))
+    if told.startswith(KEY_OF_ROW):
+        return told[len(KEY_OF_ROW) : -1]
+    return str(variable.name)
+
+
+def key_text(value: Any) -> str:
+    """A part of a key as text; a date alone where the time is midnight."""
+    if np.asarray(value).dtype.kind == "M":
+        return str(np.datetime_as_string(value, unit="s")).removesuffix("T00:00:00")
+    return str(value)
+
+
+def key_words(key: Mapping[str, str]) -> str:
+    """The key of a row in words: "17", or "shop=5 day=2012-08-09" for several columns."""
+    if len(key) == 1:
+        return next(iter(key.values()))
+    return " ".join(f"{name}={value}" for name, value in key.items())
 
 
 def origin_of(cube: xr.Dataset) -> Path | None:

@@ -299,7 +299,8 @@ def _changed_rows(
 ) -> Iterator[ChangedRow]:
     before = largest.old
     now = largest.new
-    most = np.abs(now.phi[:, :, place] - before.phi[:, :, place]).argmax(axis=1)  # (n,)
+    change = np.nan_to_num(now.phi[:, :, place]) - np.nan_to_num(before.phi[:, :, place])
+    most = np.abs(change).argmax(axis=1)  # (n,)
     for i, j in enumerate(most.tolist()):
         yield ChangedRow(
             new.key_of(int(now.positions[i])),

@@ -21,6 +21,7 @@ from dshap.core.errors import PredictError
 from dshap.core.records import FloatArray
 from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
+from dshap.cube.datasets import key_text, key_words
 from dshap.run.determinism import PROBE_TOLERANCE
 from dshap.tables import hash_columns, hash_keys
 from dshap.tables.site import Site
@@ -308,8 +309,8 @@ def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -
         **found,
         n_moved=n_moved,
         content=content,
-        key_before=lambda position: _said_key(row_key(path, position)),
-        key_now=lambda position: _said_key(_key_of(reader, position)),
+        key_before=lambda position: key_words(row_key(path, position)),
+        key_now=lambda position: key_words(_key_of(reader, position)),
     )
 
 
@@ -329,18 +330,4 @@ def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
 def _key_of(reader: RowReader, position: int) -> dict[str, str]:
     """Key column -> the key of one row of a table as text, in the form of `row_key`."""
     keys = reader.read(position, position + 1, keys=True).keys
-    return {name: _plain(values[0]) for name, values in keys.items()}
-
-
-def _plain(value: Any) -> str:
-    """A key as text; a date alone where the time is midnight."""
-    if isinstance(value, np.datetime64):
-        return str(np.datetime_as_string(value, unit="s")).removesuffix("T00:00:00")
-    return str(value)
-
-
-def _said_key(key: dict[str, str]) -> str:
-    """The key of a row in a message: "17", or "shop=5 day=2012-08-09" for several columns."""
-    if len(key) == 1:
-        return next(iter(key.values()))
-    return " ".join(f"{name}={value}" for name, value in key.items())
+    return {name: key_text(values[0]) for name, values in keys.items()}

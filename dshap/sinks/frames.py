@@ -24,7 +24,7 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import Choice, Whole
 from dshap.cube.blocks import classes_in, joined_columns
 from dshap.cube.columns import Columns, columns_of
-from dshap.cube.datasets import as_cube, key_coordinates, row_slices, rows_of
+from dshap.cube.datasets import as_cube, key_column, key_coordinates, row_slices, rows_of
 from dshap.engine import format_bytes
 from dshap.sinks.records import CubeFacts, Shape
 from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
@@ -33,8 +33,6 @@ IN_FRAME_BYTES = 2 << 30
 """The largest table, in bytes of its columns, that `to_frame` makes."""
 TEXT_BYTES = 64
 """About the bytes of a text in a table of pandas, with its object."""
-KEY_OF_ROW = "key of the row ("
-"""The beginning of the `long_name` of a key's coordinate; the column's name and ")" follow."""
 POSITION = "row"
 """The column with the positions of the rows, where a cube has no key."""
 
@@ -197,17 +195,8 @@ def _keys_of(cube: Any, rows: slice) -> dict[str, NDArray[Any]]:
     if not names:
         return {POSITION: np.arange(*rows.indices(cube.sizes["instance"]))}
     return {
-        _column_of(cube[name], name): np.asarray(cube[name].isel(instance=rows).values)
-        for name in names
+        key_column(cube[name]): np.asarray(cube[name].isel(instance=rows).values) for name in names
     }
-
-
-def _column_of(key: Any, name: str) -> str:
-    """The name of a key's column as it was in the table."""
-    told = str(key.attrs.get("long_name", ""))
-    if told.startswith(KEY_OF_ROW):
-        return told[len(KEY_OF_ROW) : -1]
-    return name
 
 
 def _kind_of(key: NDArray[Any]) -> str:

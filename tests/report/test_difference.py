@@ -335,6 +335,7 @@ def test_texts_have_no_attributions_beyond_their_end():
     changed[6, 3] = 2.0  # its text has become longer
     (output,) = diff(cube_of(phi, id=IDS[:40]), cube_of(changed, id=IDS[:40])).outputs
     assert [row.key["id"] for row in output.rows] == ["118", "112"]
+    assert [row.feature for row in output.rows] == ["visits", "tenure"]
     assert [row.change for row in output.rows] == pytest.approx([2.0, 1.0])
     assert all(np.isfinite(each.mean_change) for each in output.features)
     assert output.ndcg.low <= output.ndcg.value
