@@ -139,6 +139,8 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
     if not is_there.all():
         phi = phi[is_there]
         bins = bins[is_there]
+    if n_bins == 1:
+        return _of_one_bin(phi)
     codes, place = _compact(phi)
     counts = np.bincount(place * n_bins + bins, minlength=len(codes) * n_bins)
     return Moments(
@@ -148,6 +150,24 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
             "sums": np.bincount(bins, phi, n_bins),
             "magnitudes": np.bincount(bins, np.abs(phi), n_bins),
             "squares": np.bincount(bins, np.square(phi), n_bins),
+        }
+    )
+
+
+def _of_one_bin(phi: FloatArray) -> Moments:
+    """The histogram of attributions, without NaN, whose column values lie in one bin."""
+    bits = np.ascontiguousarray(phi, np.float64).view(np.uint64)
+    counts = np.bincount((bits >> np.uint64(DROPPED_BITS)).view(np.int64), minlength=2 * SIGN_BINS)
+    # bins of negative numbers fall as their bits rise
+    counts = np.concatenate([counts[: SIGN_BINS - 1 : -1], counts[:SIGN_BINS]])
+    occurring = np.flatnonzero(counts)
+    return Moments(
+        {
+            "codes": occurring - SIGN_BINS,
+            "counts": counts[occurring, None],
+            "sums": np.array([phi.sum()]),
+            "magnitudes": np.array([np.abs(phi).sum()]),
+            "squares": np.array([np.square(phi).sum()]),
         }
     )
 

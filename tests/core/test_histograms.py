@@ -121,6 +121,19 @@ def test_histograms_of_any_parts_add_up_to_that_of_all():
     np.testing.assert_allclose(total["squares"], expected, rtol=1e-12)
 
 
+def test_a_histogram_of_one_bin_is_that_of_several_added_up():
+    rng = np.random.default_rng(5)
+    phi = np.concatenate([rng.normal(size=3_000) * 10.0 ** rng.integers(-9, 9, 3_000), EDGES[:4]])
+    phi[::70] = np.nan
+    bins = rng.integers(0, 3, len(phi))
+    several = histogram_of(phi, bins, 3)
+    one = histogram_of(phi, np.zeros(len(phi), np.int64), 1)
+    np.testing.assert_array_equal(one["codes"], several["codes"])
+    np.testing.assert_array_equal(one["counts"], several["counts"].sum(axis=1, keepdims=True))
+    for name in ("sums", "magnitudes", "squares"):
+        np.testing.assert_allclose(one[name], several[name].sum(keepdims=True), rtol=1e-12)
+
+
 def test_quantiles_are_right_to_within_their_bin():
     phi = np.random.default_rng(4).normal(size=20_000)
     bins = (phi > 0).astype(int)
