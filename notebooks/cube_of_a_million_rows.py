@@ -22,9 +22,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import dask
-import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -111,24 +108,30 @@ means.columns = ["women", "men"]
 means.round(2)
 
 # %% [markdown]
-# **A picture of all rows** without holding them: a histogram of squat against its attribution, block by block.
-
+# **Pictures of all rows** are made of counts, taken block by block: memory holds one block, whatever the number of
+# rows, and what was counted is kept beside the cube, so that the second picture takes less than the first.
 
 # %%
-def histogram(x, y, edges):
-    return np.histogram2d(x, y, bins=edges)[0]
+started = time.perf_counter()
+axes = cube.dshap.beeswarm()
+print(f"{ROWS:,} rows in {time.perf_counter() - started:.1f} s")
 
+# %% [markdown]
+# One column against its attributions, and mean attributions by segment, here five bins of body weight with equally
+# many lifters:
 
-of_squat = cube.attribution.sel(feature="squat_kg").isel(output=0).data
-squat = rows.squat_kg.data.rechunk(of_squat.chunks)
-edges = [np.linspace(0, 450, 91), np.linspace(-100, 150, 101)]
-pieces = zip(squat.to_delayed(), of_squat.to_delayed(), strict=True)
-counts = sum(dask.compute(*(dask.delayed(histogram)(x, y, edges) for x, y in pieces)))
-figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-mesh = axes.pcolormesh(*edges, np.log10(np.where(counts > 0, counts, np.nan)).T, cmap="viridis")
-figure.colorbar(mesh, ax=axes, label="log10 of the rows")
-axes.set(xlabel="squat (kg)", ylabel="attribution of the squat (kg)")
-assert counts.sum() > 0.99 * ROWS
+# %%
+cube.dshap.dependence("squat_kg")
+
+# %%
+cube.dshap.heatmap("bodyweight_kg:5")
+
+# %% [markdown]
+# **Out of the cube**: a data frame of some rows, or a file of all of them, written block by block (`dshap export
+# STORE --to lifts.parquet` on the command line).
+
+# %%
+cube.isel(instance=slice(3)).dshap.to_frame().round(1)
 
 # %% [markdown]
 # From here: `docs/stores.md` says what is in a cube and how a run is resumed, verified and repaired; plain

@@ -78,7 +78,10 @@ def rows_line(cube: xr.Dataset) -> str:
     if "status" in cube:
         for rows in row_slices(cube):
             counts += np.bincount(status_of(cube, rows), minlength=len(counts))
-    sizes = ((cube.sizes["instance"], "row"), (cube.sizes["feature"], "feature"))
+    of_features = "feature"
+    if "token" in cube:
+        of_features = "token"
+    sizes = ((cube.sizes["instance"], "row"), (cube.sizes["feature"], of_features))
     said = [f"{size:,} {name}{'s' * (size != 1)}" for size, name in sizes]
     n_outputs = cube.sizes["output"]
     said += [f"{n_outputs:,} outputs"] * (n_outputs > 1)
@@ -91,7 +94,9 @@ def rows_line(cube: xr.Dataset) -> str:
 
 
 def summary_line(cube: xr.Dataset) -> str:
-    """A cube in one line: its size, and the features that matter most."""
+    """A cube in one line: its size, and the features that matter most, but of texts."""
+    if "token" in cube:
+        return rows_line(cube)
     means = global_means(cube)["mean_magnitude"]
     shown = [
         f"{label(name, 24)} {float(means.sel(feature=name).mean()):.3g}"

@@ -102,7 +102,9 @@ class CubeTable:
         Choice(get_args(Shape))("shape", shape)
         k = Whole(1)("k", k)
         run = json.loads(cube.attrs.get("dshap_run", "{}")).get("fingerprint", {})
-        columns = _columns_of(cube, rows)
+        columns = Columns({})
+        if shape != "wide":  # which has no values of columns
+            columns = _columns_of(cube, rows)
         classes: tuple[str, ...] = ()
         if "explained_class" in cube:
             classes = classes_in(run)

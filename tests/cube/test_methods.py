@@ -11,7 +11,9 @@ import xarray as xr
 
 import dshap
 from dshap.core.errors import InputError
+from dshap.cube.methods import summary_line
 from dshap.report import pictures_of_a_cube
+from dshap.values import Tokens
 from tests.cube.cubes import make_cube
 
 
@@ -49,6 +51,13 @@ def test_a_cube_in_a_few_lines(cube):
     assert of_y.startswith(f"mean |attribution| for y: {top} {means[top]:.4g}, ")
     assert of_z.startswith("mean |attribution| for z: ")
     assert "beeswarm" in methods
+
+
+def test_a_cube_of_texts_is_its_size_in_a_line():
+    """Positions in texts of any lengths have no mean that says something."""
+    value = Tokens(lambda texts: np.array([float(len(set(each))) for each in texts]))
+    cube = dshap.explain(value, [[1, 2], [3, 3, 2]], progress=False)
+    assert summary_line(cube) == "2 rows × 3 tokens"
 
 
 def test_names_in_the_table_of_a_notebook_are_shown_and_never_run():
