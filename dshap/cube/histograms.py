@@ -62,20 +62,23 @@ class KeptHistograms:
             return None
         return _unpacked(folder.get(name, Record))
 
-    def put(self, counted: str, histogram: Moments) -> None:
-        """Keep a histogram under this digest, unless they would be too large together.
+    def put(self, histograms: Mapping[str, Moments]) -> None:
+        """Keep histograms, by the digests of what they count, unless all would be too large together.
 
         Nothing is kept where the store cannot be written, as by a reader without the right to.
         """
         folder = histograms_of(self.path)
-        name = f"{self.values}-{counted}"
         with contextlib.suppress(OSError):
+            if not is_finished(self.path):
+                return
             for other in list(folder.names()):
                 if not other.startswith(self.values):
                     folder.remove(other)
-            folder.mend([name])
-            if self._has_room() and is_finished(self.path):
-                folder.put(name, _packed(histogram))
+            for counted, histogram in histograms.items():
+                name = f"{self.values}-{counted}"
+                folder.mend([name])
+                if self._has_room():
+                    folder.put(name, _packed(histogram))
 
     def _has_room(self) -> bool:
         folder = histograms_of(self.path)

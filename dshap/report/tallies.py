@@ -81,10 +81,10 @@ def tallied_together(
     if missing:
         made_anew = counted_anew(views, columns[0], missing)
     for store, digests, known, made in zip(kept, counted, found, made_anew, strict=True):
-        for name in made.keys() - known.keys():
-            known[name] = made[name]
-            if store is not None:
-                store.put(digests[name], made[name])
+        new = {name: histogram for name, histogram in made.items() if name not in known}
+        known |= new
+        if store is not None and new:
+            store.put({digests[name]: histogram for name, histogram in new.items()})
     return [{name: known[name] for name in wanted} for known in found]
 
 

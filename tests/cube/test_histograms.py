@@ -30,7 +30,7 @@ def some(n: int = 500) -> Moments:
 @pytest.mark.parametrize("n", [0, 1, 500])
 def test_what_was_kept_is_read(cube, n):
     histogram = some(n)
-    KeptHistograms.of(cube, 21).put("a", histogram)
+    KeptHistograms.of(cube, 21).put({"a": histogram})
     found = KeptHistograms.of(cube, 21).get("a")
     assert found.digest() == histogram.digest()  # names, dtypes, shapes and values
     assert KeptHistograms.of(cube, 21).get("b") is None
@@ -48,7 +48,7 @@ def test_small_and_unfinished_cubes_keep_none(cube, tmp_path):
 
 def test_those_of_other_values_are_thrown_away(cube):
     """A block is computed anew with other numbers: the same file name would hold the old ones."""
-    KeptHistograms.of(cube, 21).put("a", some())
+    KeptHistograms.of(cube, 21).put({"a": some()})
     _, writer = make_cube(cube.parent / "other")  # a writer of the same layout
     writer.path = cube
     block, attribution = block_of(writer.layout, 1)
@@ -60,13 +60,13 @@ def test_those_of_other_values_are_thrown_away(cube):
     writer.write(1, block, attribution)
     kept = KeptHistograms.of(cube, 21)
     assert kept.get("a") is None
-    kept.put("b", some())
+    kept.put({"b": some()})
     assert list(histograms_of(cube).names()) == [f"{kept.values}-b"]
 
 
 def test_a_damaged_one_is_made_again_and_nothing_needs_it(cube):
     kept = KeptHistograms.of(cube, 21)
-    kept.put("a", some())
+    kept.put({"a": some()})
     (file,) = (cube / "state/histograms").iterdir()
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -77,13 +77,13 @@ def test_a_damaged_one_is_made_again_and_nothing_needs_it(cube):
     repair(cube)
     assert not file.exists() and is_finished(cube) and verify_cube(cube) == []
     file.write_bytes(content)
-    kept.put("a", some())
+    kept.put({"a": some()})
     assert kept.get("a").digest() == some().digest()
 
 
 def test_none_is_kept_beyond_its_share_or_without_the_right_to_write(cube, monkeypatch):
     monkeypatch.setattr(histograms, "SHARE", 0.0)
-    KeptHistograms.of(cube, 21).put("a", some())
+    KeptHistograms.of(cube, 21).put({"a": some()})
     assert KeptHistograms.of(cube, 21).get("a") is None
     monkeypatch.setattr(histograms, "SHARE", 100.0)
 
@@ -91,5 +91,5 @@ def test_none_is_kept_beyond_its_share_or_without_the_right_to_write(cube, monke
         raise PermissionError("read-only file system")
 
     monkeypatch.setattr(StateFolder, "put", refused)
-    KeptHistograms.of(cube, 21).put("a", some())
+    KeptHistograms.of(cube, 21).put({"a": some()})
     assert KeptHistograms.of(cube, 21).get("a") is None
