@@ -95,9 +95,9 @@ def segments_of(
     r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
 
     The interval of a mean over the n rows of a segment takes them as a sample of more rows that are
-    like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It is
-    approximate where few rows carry most of the sum: of log-normal attributions (σ = 1) it covers
-    85 to 90 % at 50 rows.  Where these rows are all there are, the mean is exact.
+    like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It covers
+    less where few rows carry most of the sum: docs/performance.md says how often.  Where these
+    rows are all there are, the mean is exact.
 
     Where coalitions were sampled, mean |attribution| is corrected as in `feature_ranking`, and an
     upper bound of the error of sampling, 1.96 · mean standard error, is added in square.
