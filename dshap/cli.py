@@ -561,6 +561,7 @@ class _Limit(click.ParamType[tuple[str, float]]):
     default=10,
     help="How many of the rows that changed most are listed; 10 where left out.",
 )
+@click.option("-o", "page", metavar="PAGE.html", help="Write the difference as one HTML page too.")
 @click.option(
     "--fail-above",
     "limits",
@@ -580,6 +581,7 @@ def difference(
     new_run: str,
     output: str | None,
     n_rows: int,
+    page: str | None,
     limits: tuple[tuple[str, float], ...],
     as_json: bool,
     quiet: bool,
@@ -589,9 +591,11 @@ def difference(
     Without NEW, OLD is a store with a cube for each run: the last run against the one before.
     """
     from dshap.core.errors import CheckFailedError
-    from dshap.report import diff, refuse_unknown_metrics
+    from dshap.report import diff, difference_page, refuse_unknown_metrics, require_jinja
 
     refuse_unknown_metrics(dict(limits))
+    if page is not None:
+        require_jinja()
     found = diff(
         old,
         new,
@@ -602,6 +606,8 @@ def difference(
         n_rows=n_rows,
     )
     beyond = found.above(dict(limits))
+    if page is not None:
+        difference_page(found, page)
     if as_json or not quiet:
         _print(str(found).splitlines(), {**found.to_dict(), "above": beyond}, as_json)
     if beyond:

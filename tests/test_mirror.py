@@ -73,6 +73,7 @@ ELSEWHERE = {
     "records.py": "core/test_types.py",
     "report/compared_cubes.py": "report/test_difference.py",
     "report/comparing.py": "report/test_difference.py",
+    "report/pages/rendering.py": "report/pages/test_writing.py",
     "report/row_changes.py": "report/test_difference.py",
     "report/row_pairs.py": "report/test_difference.py",
     "report/pages/content.py": "report/pages/test_writing.py",

@@ -32,7 +32,7 @@ from dshap.report.heatmaps import heatmap
 from dshap.report.interactions import interactions
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.over_runs import over_runs
-from dshap.report.pages import page, require_jinja
+from dshap.report.pages import difference_page, page, require_jinja
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.segment_tables import SegmentTable, segment_tables
 from dshap.report.segments import column_of_segment
@@ -77,6 +77,7 @@ __all__ = [
     "dependence",
     "force",
     "diff",
+    "difference_page",
     "heat_map",
     "heat_picture",
     "heatmap",

@@ -244,13 +244,18 @@ def _summary_lines(found: Difference, output: OutputDifference) -> tuple[str, st
     head = ""
     if len(found.outputs) > 1:
         head = f"{label(output.output)}: "
-    means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
-    base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
     return (
         f"{head}{ranking_words(output)}",
         shift_words(output, _in_units(found.units)),
-        f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}",
+        means_words(output),
     )
+
+
+def means_words(output: OutputDifference) -> str:
+    """The base value and the mean prediction, old and new, in words."""
+    means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
+    base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
+    return f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}"
 
 
 def _in_units(units: str) -> str:
@@ -321,7 +326,8 @@ def _left_out(output: OutputDifference) -> list[str]:
     return [f"{len(left):,} more features, PSI at most {left[0].psi:.3g}"]
 
 
-def _counts_line(found: Difference, output: OutputDifference) -> str:
+def counts_line(found: Difference, output: OutputDifference) -> str:
+    """How many rows are in both, changed, and in one only, in words."""
     if not found.has_rows:
         return f"rows are not compared: {found.matched}"
     share = output.n_changed / max(found.n_both, 1)
@@ -355,7 +361,7 @@ def _row_cells(output: OutputDifference, decimals: int) -> list[tuple[str, ...]]
 
 
 def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> list[str]:
-    counts = _counts_line(found, output)
+    counts = counts_line(found, output)
     if not output.rows:
         return [counts]
     return [counts, *_table(_row_heads(output), _row_cells(output, decimals), n_texts=2)]
@@ -369,7 +375,7 @@ def difference_html(found: Difference) -> str:
         head, moved, means = _summary_lines(found, output)
         notes = [*_left_out(output), moved, means]
         parts.append(table_html(head, FEATURE_HEADS, _feature_cells(output, decimals), notes))
-        counts = _counts_line(found, output)
+        counts = counts_line(found, output)
         if output.rows:
             rows = _row_cells(output, decimals)
             parts.append(table_html(counts, _row_heads(output), rows, n_texts=2))

@@ -1,5 +1,7 @@
 """A report of a store as one HTML page: what was explained, how sure it is, its figures and its rows."""
 
-from dshap.report.pages.writing import page, require_jinja
+from dshap.report.pages.difference_page import difference_page
+from dshap.report.pages.rendering import require_jinja
+from dshap.report.pages.writing import page
 
-__all__ = ["page", "require_jinja"]
+__all__ = ["difference_page", "page", "require_jinja"]

@@ -202,7 +202,7 @@ def drift_of(name: str, path: Path) -> ToldFigure | None:
         said = f"{label(output.output)}: " * (len(found.outputs) > 1)
         units = f" {label(found.units)}" * (found.units not in ("", "1"))
         sentences += [f"{said}{ranking_words(output)}.", f"{said}{shift_words(output, units)}."]
-        tables += [_shifts(output), _changed_rows(output)]
+        tables += [shift_table(output), changed_table(output)]
     return ToldFigure(label(name), tuple(sentences), tuple(each for each in tables if each.lines))
 
 
@@ -216,7 +216,7 @@ def _run_before(path: Path) -> Path | None:
     return path.parent / earlier[-1]
 
 
-def _shifts(output: OutputDifference) -> NumberTable:
+def shift_table(output: OutputDifference) -> NumberTable:
     """How far the attributions of each feature moved."""
     shown = output.features[:MOST_LINES]
     decimals = decimals_of(
@@ -240,7 +240,7 @@ def _shift_cells(found: FeatureDifference, decimals: int) -> tuple[Cell | str, .
     )
 
 
-def _changed_rows(output: OutputDifference) -> NumberTable:
+def changed_table(output: OutputDifference) -> NumberTable:
     """The rows whose attributions changed most."""
     decimals = decimals_of(
         value for row in output.rows for value in (row.prediction_old, row.prediction_new)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import errno
-import hashlib
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import resources
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dshap.core.disk import whole_file
-from dshap.core.errors import InputError
 from dshap.core.rules import as_path, checked
 from dshap.cube import named_cubes
 from dshap.report.pages.content import PageContent, content_of
 from dshap.report.pages.relations import refuse_unknown_segments
+from dshap.report.pages.rendering import (
+    asset,
+    hash_of,
+    make_place,
+    rendered,
+    require_jinja,
+    writing_page,
+)
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.rows import RowFiles, RowTable, page_rows, rows_json, tables_of
 
 ROWS = "rows"
 """The end of the name of the folder of all rows: report_rows beside report.html."""
-
-
-def require_jinja() -> None:
-    """Raise an `InputError` where jinja2 is not installed; imports nothing.
-
-    The message names the extra to install.
-    """
-    if find_spec("jinja2") is None:
-        raise InputError('reports need jinja2: pip install "dshap[report]"')
 
 
 def page(
@@ -79,14 +70,14 @@ def page(
     target = as_path("path", path, "page")
     cubes = named_cubes(as_path("store", store), run)
     table, others = tables_of(cubes)
-    with _writing(target):
+    with writing_page(target):
         make_place(target)
     refuse_unknown_segments(table, segments)
     rows = page_rows(table)
     content = content_of(
         as_path("store", store), cubes, table, others, len(rows), about or {}, segments
     )
-    with _writing(target):
+    with writing_page(target):
         files = None
         if all_rows:
             files = write_row_files(table, target.with_name(f"{target.stem}_{ROWS}"))
@@ -95,63 +86,19 @@ def page(
     return target
 
 
-@contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    """Turn errors of the file system into one line about the page at `target`."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"report {target} cannot be written: {error.strerror or error}; give the path of a file "
-            "in a folder that you may write to"
-        ) from error
-
-
-def make_place(target: Path) -> None:
-    """Make the folder of a file, before work is done for it.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be made, may not be written to, or the file is a folder.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    if not os.access(target.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
 def _html(content: PageContent, table: RowTable, rows: list[str], files: RowFiles | None) -> str:
     """Fill the template."""
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     folder = ""
     if files is not None:
         folder = files.folder
-    script = _asset("page.js")
-    style = _asset("page.css")
-    environment = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
-    )
-    return environment.from_string(_asset("template.html")).render(
+    script = asset("page.js")
+    return rendered(
+        "template.html",
         page=content,
         files=folder,
         script=Markup(script),
-        script_hash=_hash_of(script),
-        style=Markup(style),
-        style_hash=_hash_of(style),
+        script_hash=hash_of(script),
         rows=Markup(rows_json(table, rows, content.units, files)),
     )
-
-
-def _asset(name: str) -> str:
-    """The text of a file beside this module."""
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _hash_of(text: str) -> str:
-    """The hash of a script or style by which the page's policy lets it through."""
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"sha256-{digest}"

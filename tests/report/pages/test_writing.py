@@ -183,7 +183,7 @@ def test_the_command(store, tmp_path, monkeypatch):
         refused = run(*given)
         assert refused.exit_code == 2, refused.output
         assert said in refused.stderr and refused.stderr.count("\n") == 1
-    monkeypatch.setattr("dshap.report.pages.writing.find_spec", lambda name: None)
+    monkeypatch.setattr("dshap.report.pages.rendering.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"reports need jinja2: pip install \"dshap\[report\]\""):
         page(store, tmp_path / "b.html")
 

@@ -1,0 +1,133 @@
+"""The difference of two cubes as one HTML page, which loads and runs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dshap import __version__
+from dshap.core.disk import whole_file
+from dshap.core.printing import label, printable
+from dshap.core.rules import as_path
+from dshap.report.difference import (
+    Difference,
+    OutputDifference,
+    SideRows,
+    counts_line,
+    means_words,
+    ranking_words,
+    shift_words,
+)
+from dshap.report.pages.figures import BAR_PERCENT, NAME, Bar, BarLine
+from dshap.report.pages.relations import ToldFigure, changed_table, shift_table
+from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
+from dshap.report.panels import MAX_SHOWN
+
+SHOWN_PSI = 5e-5
+"""The least population stability index that has a bar: that which four digits tell from 0."""
+PATH = 120
+"""The most characters of a path."""
+
+
+@dataclass(frozen=True)
+class OutputSection:
+    """All that a page says about one output."""
+
+    heading: str
+    sentences: tuple[str, ...]
+    bars_sentence: str
+    bars: tuple[BarLine, ...]
+    """The PSI of the features that moved most."""
+    tables: tuple[ToldFigure, ...]
+
+
+def difference_page(found: Difference, path: str | Path = "difference.html") -> Path:
+    """Write a difference of two cubes as one HTML page, which loads and runs nothing.
+
+    It shows all that `str` shows of it: rankings, PSI as bars, features and rows as tables.
+
+    Parameters
+    ----------
+    found : the difference, from `dshap.diff`
+    path : the HTML file to write; its folder is made if it does not exist
+
+    Returns
+    -------
+    Path
+        The page that was written.
+
+    Raises
+    ------
+    InputError
+        jinja2 is not installed, or the page cannot be written.
+    """
+    require_jinja()
+    target = as_path("path", path, "page")
+    with writing_page(target):
+        make_place(target)
+        with whole_file(target) as private:
+            private.write_text(_html(found), encoding="utf-8")
+    return target
+
+
+def _html(found: Difference) -> str:
+    names = (("old", found.old), ("new", found.new))
+    return rendered(
+        "difference.html",
+        version=__version__,
+        sides=[_side(name, side) for name, side in names],
+        missing=[f"{name}: {printable(side.missing)}" for name, side in names if side.missing],
+        outputs=[_section(found, output) for output in found.outputs],
+    )
+
+
+def _side(name: str, side: SideRows) -> str:
+    return f"{name}: {label(side.name, PATH)}, {side.n_rows:,} rows"
+
+
+def _section(found: Difference, output: OutputDifference) -> OutputSection:
+    heading = "The attributions"
+    if len(found.outputs) > 1:
+        heading = f"The attributions of {label(output.output, NAME)}"
+    units = f" {label(found.units)}" * (found.units not in ("", "1"))
+    said = (
+        _sentence(ranking_words(output)),
+        f"{shift_words(output, units)}.",
+        _sentence(means_words(output)),
+    )
+    tables = [ToldFigure("Features", (), (shift_table(output),))]
+    changed = changed_table(output)
+    rows = ToldFigure("Rows", (_sentence(counts_line(found, output)),), (changed,))
+    if not changed.lines:
+        rows = ToldFigure(rows.heading, rows.sentences, ())
+    bars = _bars(output)
+    return OutputSection(heading, said, _bars_sentence(output), bars, (*tables, rows))
+
+
+def _sentence(text: str) -> str:
+    """A line of words with a capital at its beginning and a stop at its end."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _bars(output: OutputDifference) -> tuple[BarLine, ...]:
+    """The PSI of the features that moved most; nothing where none did."""
+    longest = output.features[0].psi
+    return tuple(
+        BarLine(label(each.feature, NAME), (_bar(each.psi, longest),))
+        for each in output.features[:MAX_SHOWN]
+        if each.psi >= SHOWN_PSI
+    )
+
+
+def _bar(psi: float, longest: float) -> Bar:
+    length = BAR_PERCENT * psi / longest
+    return Bar(length, length, length, f"{psi:.4f}")
+
+
+def _bars_sentence(output: OutputDifference) -> str:
+    first = output.features[0]
+    return (
+        "The population stability index of each feature's attributions: 0 where they are "
+        "distributed as before, above 0.1 a moderate and above 0.25 a large change.  "
+        f"{label(first.feature, NAME)} has the largest, {first.psi:.3g}."
+    )

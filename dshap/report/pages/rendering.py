@@ -1,0 +1,81 @@
+"""HTML pages from the templates beside this module, written whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import InputError
+
+
+def require_jinja() -> None:
+    """Raise an `InputError` where jinja2 is not installed; imports nothing.
+
+    The message names the extra to install.
+    """
+    if find_spec("jinja2") is None:
+        raise InputError('reports need jinja2: pip install "dshap[report]"')
+
+
+@contextmanager
+def writing_page(target: Path) -> Iterator[None]:
+    """Turn errors of the file system into one line about the page at `target`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"report {target} cannot be written: {error.strerror or error}; give the path of a file "
+            "in a folder that you may write to"
+        ) from error
+
+
+def make_place(target: Path) -> None:
+    """Make the folder of a file, before work is done for it.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be made, may not be written to, or the file is a folder.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Fill a template; all texts are escaped.  `style` and `style_hash` are those of all pages."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    style = asset("page.css")
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    return environment.get_template(template).render(
+        style=Markup(style), style_hash=hash_of(style), **values
+    )
+
+
+def asset(name: str) -> str:
+    """The text of a file beside this module."""
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def hash_of(text: str) -> str:
+    """The hash of a script or style by which the page's policy lets it through."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"sha256-{digest}"
