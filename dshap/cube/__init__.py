@@ -15,6 +15,7 @@ from dshap.cube.current import cube_at, current_of, remove_run, runs_of, set_cur
 from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.folder import clear_orphans, is_free
+from dshap.cube.histograms import histogram_bytes
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.reader import (
     CubeStatus,
@@ -79,6 +80,7 @@ __all__ = [
     "find_row",
     "finished_blocks",
     "has_copy",
+    "histogram_bytes",
     "holds_run",
     "is_finished",
     "holds_runs_alone",

@@ -30,6 +30,13 @@ FORM = 1
 """The version of the histograms: part of their names, to be raised when their numbers change."""
 
 
+def histogram_bytes(n_rows: int, attribution_bytes: int) -> int:
+    """The most bytes of all histograms that are kept of a cube; 0 where none are."""
+    if n_rows < LEAST_ROWS:
+        return 0
+    return int(SHARE * attribution_bytes)
+
+
 @dataclass(frozen=True)
 class KeptHistograms:
     """The histograms that are kept of one cube, by digests of what they count."""
@@ -52,7 +59,7 @@ class KeptHistograms:
             digest.update(json.dumps([FORM, name, receipt["digests"]], sort_keys=True).encode())
             files: Mapping[str, int] = receipt.get("files", {})
             n_bytes += sum(size for file, size in files.items() if file.startswith("attribution/"))
-        return cls(path, digest.hexdigest(), int(SHARE * n_bytes))
+        return cls(path, digest.hexdigest(), histogram_bytes(n_rows, n_bytes))
 
     def get(self, counted: str) -> Moments | None:
         """The histogram of this digest; None where there is none, or it is damaged."""

@@ -45,7 +45,7 @@ from dshap.jobs.outlook import night_lines, sink_lines
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
-from dshap.jobs.segments import check_segments
+from dshap.jobs.segments import check_segments, segment_lines
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
@@ -95,6 +95,8 @@ class JobPlan:
     """How the nights of a job with [incremental] go on: see `jobs.outlook`; None without it."""
     sinks: tuple[Mapping[str, Any], ...] = ()
     """The options of each [[sink]]."""
+    segments: tuple[str, ...] = ()
+    """The segments of [report]."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
@@ -118,7 +120,11 @@ class JobPlan:
             missing = []
         else:
             missing = [str(self.missing)]
-        after = [*night_lines(self.nights), *sink_lines(self.sinks)]
+        after = [
+            *night_lines(self.nights),
+            *sink_lines(self.sinks),
+            *segment_lines(self.segments, [plan for _, plan in self.explanations]),
+        ]
         return "\n".join([self.source, *missing, *fit, *plans, *after])
 
     def _repr_html_(self) -> str:
@@ -145,6 +151,7 @@ class JobPlan:
             "explanations": {name: asdict(plan) for name, plan in self.explanations},
             "nights": self.nights,
             "sinks": self.sinks,
+            "segments": self.segments,
         }
 
 
@@ -271,7 +278,8 @@ def plan_of(job: Job, table: JobRows) -> JobPlan:
 def _planned(job: Job, table: JobRows, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
     check_segments(job.report.segments, table.reader.feature_names)
     plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
-    return JobPlan(table.reader.describe(), fit, plans)
+    segments = tuple(job.report.segments)
+    return JobPlan(table.reader.describe(), fit, plans, segments=segments)
 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.printing import label
+from dshap.cube import histogram_bytes
+from dshap.engine import Plan, format_bytes
 from dshap.report import column_of_segment
 
 
@@ -32,3 +35,17 @@ def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
             raise InputError(
                 f"[report] segments: {said}; cubes keep the columns that are explained"
             )
+
+
+def segment_lines(segments: Sequence[str], plans: Sequence[Plan]) -> list[str]:
+    """The lines of a plan about the segments of [report], and what their histograms may take."""
+    if not segments:
+        return []
+    line = f"segments, at the end: {', '.join(map(label, segments))}"
+    most = sum(
+        histogram_bytes(plan.n_rows, 8 * plan.n_rows * plan.n_players * plan.n_outputs)
+        for plan in plans
+    )
+    if most:
+        line += f"; the store keeps their histograms, {format_bytes(most)} at most"
+    return ["", line]

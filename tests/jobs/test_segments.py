@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.engine import SilentProgress
 from dshap.jobs import job_summary, parse_job, plan_job, run_job
+from dshap.jobs.segments import segment_lines
 from tests.jobs.job_files import changed, small_table
 
 ONE = ("explain", [{"name": "one", "value": "kernel_interventional"}])
@@ -30,7 +33,9 @@ def job_with(segments, *more):
 def test_a_finished_job_shows_and_lists_its_segments(table):
     """One that cannot be shown, of too many values, hides no other."""
     job = job_with(["hum", "hr", "temp:2"])
-    plan_job(job)
+    plan = plan_job(job)
+    assert str(plan).endswith("\nsegments, at the end: hum, hr, temp:2")
+    assert plan.to_dict()["segments"] == ("hum", "hr", "temp:2")
     shown = job_summary(job, run_job(job, SilentProgress()))
     phi = np.abs(dshap.open_cube("out.zarr/one")["attribution"].values[:, :, 0])
     magnitudes = pd.DataFrame(phi, columns=["hr", "temp", "hum"]).groupby(table.hr).mean()
@@ -47,6 +52,13 @@ def test_a_finished_job_shows_and_lists_its_segments(table):
     (error,) = shown.errors
     assert "segment 'hum' has more than 200 values" in str(error) and "hum:5" in str(error)
     assert shown.content["segments"]["hum"] == {}
+
+
+def test_a_plan_says_what_the_histograms_of_many_rows_may_take(table):
+    ((_, plan),) = plan_job(job_with(["hr"])).explanations
+    many = replace(plan, n_rows=1_000_000)
+    (_, line) = segment_lines(["hr", "a\x1b"], [many, many])
+    assert line.startswith(r"segments, at the end: hr, a\x1b; ") and "4.6 MiB at most" in line
 
 
 def test_a_column_that_is_not_kept_is_refused_before_anything_runs(table):
