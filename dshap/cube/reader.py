@@ -305,6 +305,7 @@ def _ranking(path: Path) -> xr.Dataset:
 def _block_means(path: Path) -> tuple[FloatArray, int]:
     """Means (1 + R, statistic, feature, output) over the finished rows, and their number."""
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
+    blocks = blocks[["attribution", "count"]]
     chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
     count = int(chosen["count"].sum())
     return chosen["attribution"].sum("block", skipna=False).values / max(count, 1), count
