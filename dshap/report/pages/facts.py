@@ -158,6 +158,11 @@ def _sampling(ranking: Ranking) -> str:
         return "Sampling: no coalition was sampled, so that there is no sampling error."
     largest = max(ranking.magnitude, key=lambda feature: ranking.magnitude[feature])
     half = INTERVAL * ranking.magnitude_error[largest]
+    if not np.isfinite(half):
+        return (
+            f"Sampling ({label(ranking.label)}): coalitions were sampled, too few for their errors to "
+            "be known."
+        )
     said = (
         f"Sampling ({label(ranking.label)}): coalitions were sampled; mean |φ| of {label(largest)}, the "
         f"largest, is {ranking.magnitude[largest]:.4g} ± {half:.2g} with 95 % confidence."

@@ -143,6 +143,9 @@ class RowTable:
             except DamagedError:
                 self._note(name, rows)
                 return None
+            if arrays.has("length"):
+                beyond = np.arange(phi.shape[1]) >= arrays.read_rows("length", rows)[:, None]
+                phi[beyond] = 0.0
             found.append(phi.transpose(0, 2, 1))
         return np.concatenate(predictions, axis=1), np.concatenate(found, axis=1)
 
@@ -169,8 +172,13 @@ class RowTable:
         return np.concatenate(found, axis=1)
 
     def columns(self, rows: slice) -> dict[int, NDArray[Any]]:
-        """Place of a feature -> the values of its column, of the first cube that keeps it."""
+        """Place of a feature -> the values of its column, of the first cube that keeps it.
+
+        A position of texts has their tokens.
+        """
         found: dict[int, NDArray[Any]] = {}
+        if self.first.has("token"):
+            return dict(enumerate(self.first.read_rows("token", rows).T))
         for arrays in self.cubes.values():
             wanted = {
                 name: array
@@ -276,7 +284,8 @@ def _value_texts(
             continue
         chosen = np.flatnonzero(shown[:, place])
         for row, word in zip(chosen.tolist(), _words(values[chosen]), strict=True):
-            words[row][place] = word
+            if word:  # beyond the end of a text there is none
+                words[row][place] = word
     rows, places = np.nonzero(shown & is_number)
     codes = np.concatenate(
         [place_codes(places, width), number_codes(numbers[rows, places])], axis=1
@@ -329,7 +338,7 @@ def page_rows(table: RowTable) -> list[str]:
             continue
         batch = table.batch(rows)
         if batch is not None:
-            good = np.flatnonzero(_has_numbers(batch.phi))
+            good = np.flatnonzero(_has_numbers(batch.prediction, batch.phi))
             texts += row_texts(table, batch.taken(np.union1d(good[even], wanted)))
     return texts
 
@@ -384,7 +393,7 @@ def _surveyed(table: RowTable) -> Survey:
         if found is None:
             continue
         predictions, phi = found
-        is_good = _has_numbers(phi)
+        is_good = _has_numbers(predictions, phi)
         counts[rows.start] = int(np.count_nonzero(is_good))
         magnitudes = np.abs(np.concatenate([predictions, phi.reshape(len(phi), -1)], axis=1))
         # where numbers are missing, no comparison holds
@@ -397,6 +406,6 @@ def _surveyed(table: RowTable) -> Survey:
     return Survey(counts, np.unique(positions[positions >= 0]))
 
 
-def _has_numbers(phi: FloatArray) -> NDArray[np.bool_]:
-    """Whether each row (n, p, d) has all its attributions."""
-    return np.asarray(~np.isnan(phi).any(axis=(1, 2)))
+def _has_numbers(predictions: FloatArray, phi: FloatArray) -> NDArray[np.bool_]:
+    """Whether each row has its predictions (n, p) and attributions (n, p, d)."""
+    return np.asarray(~np.isnan(predictions).any(axis=1) & ~np.isnan(phi).any(axis=(1, 2)))

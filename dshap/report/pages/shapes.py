@@ -171,6 +171,7 @@ def _swarm_line(swarm: Swarm, rows: int, limits: tuple[float, float]) -> SwarmLi
     stops = tuple((round(x[place] / WIDTH, 3), _hex(colours[place])) for place in places)
     if swarm.points is not None and rows < FEW_POINTS:
         phi = swarm.points["attributions"]
+        phi = phi[~np.isnan(phi)]
         y = HEIGHT / 2 + HEIGHT * spread(phi, *limits)
         points = "".join(
             f"M{at:.0f} {height:.0f}h0"

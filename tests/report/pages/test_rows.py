@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+import dshap
 from dshap.report.pages import rows as page_module
 from dshap.report.pages.rows import json_text, page_rows, row_texts, rows_json, tables_of
 from tests.cube.cubes import N_ROWS, make_cube, phi_of
@@ -79,6 +80,22 @@ def test_cubes_of_other_rows_are_told_apart(tmp_path):
     make_cube(tmp_path / "d", n_rows=30, run=run)
     table, others = tables_of({name: tmp_path / name for name in "abcd"})
     assert list(table.cubes) == ["a", "b"] and others == ["c", "d"]
+
+
+def test_texts_have_their_tokens(tmp_path):
+    effect = np.array([0.0, 0.5, -1.0, 2.0])
+
+    def predict(ids):
+        return effect[ids].sum(axis=1)
+
+    value = dshap.values.Tokens(predict, ["", "a", "</b>", "c"], longest=3)
+    texts = [["a", "</b>", "c"], ["c"]]
+    dshap.explain(value, texts, store=tmp_path / "s", progress=False)
+    table, _ = tables_of({"one": tmp_path / "s"})
+    long, short = (json.loads(text) for text in page_rows(table))
+    assert long[5] == {"0": "a", "1": "</b>", "2": "c"} and short[5] == {"0": "c"}
+    np.testing.assert_allclose([parts_of(long[3])[1][j] for j in range(3)], effect[1:])
+    assert parts_of(short[3])[1] == {0: 2.0, 1: 0.0, 2: 0.0}
 
 
 def test_json_is_text_wherever_it_stands():
