@@ -34,7 +34,7 @@ hours = pd.read_parquet(ROOT / "workflows" / "data" / "bike_hour.parquet")
 hours[["instant", "dteday", *COLUMNS, "count"]].head()
 
 # %%
-model = xgboost.XGBRegressor(n_estimators=60, max_depth=5)
+model = xgboost.XGBRegressor(n_estimators=60, max_depth=4)
 is_held_out = hours.index % 10 == 0
 fit_on = hours[~is_held_out]
 model.fit(fit_on[COLUMNS], fit_on["count"])

@@ -59,7 +59,7 @@ orders.head()
 
 # %%
 columns = ["payment", "goods", "country", "price", "discount", "tenure"]
-model = xgboost.XGBClassifier(n_estimators=80, max_depth=4, enable_categorical=True)
+model = xgboost.XGBClassifier(n_estimators=50, max_depth=3, enable_categorical=True)
 model.fit(orders[columns], came_back)
 
 # %% [markdown]

@@ -74,10 +74,6 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def rows_line(cube: xr.Dataset) -> str:
     """The size of a cube in one line, with the numbers of rows that have no attribution."""
-    counts = np.zeros(len(Status.MEANINGS), np.int64)
-    if "status" in cube:
-        for rows in row_slices(cube):
-            counts += np.bincount(status_of(cube, rows), minlength=len(counts))
     of_features = "feature"
     if "token" in cube:
         of_features = "token"
@@ -85,12 +81,17 @@ def rows_line(cube: xr.Dataset) -> str:
     said = [f"{size:,} {name}{'s' * (size != 1)}" for size, name in sizes]
     n_outputs = cube.sizes["output"]
     said += [f"{n_outputs:,} outputs"] * (n_outputs > 1)
-    left = [
-        f"{count:,} {name}"
-        for count, name in zip(counts.tolist(), Status.MEANINGS, strict=True)
-        if count and name != "ok"
-    ]
-    return f"{' × '.join(said)}{'; ' * bool(left)}{', '.join(left)}"
+    return "; ".join([" × ".join(said), *filter(None, [without_attribution(cube)])])
+
+
+def without_attribution(cube: xr.Dataset) -> str:
+    """The numbers of rows without attribution by their status: "5 pending, 1 skipped", or empty."""
+    counts = np.zeros(len(Status.MEANINGS), np.int64)
+    if "status" in cube:
+        for rows in row_slices(cube):
+            counts += np.bincount(status_of(cube, rows), minlength=len(counts))
+    found = zip(counts.tolist(), Status.MEANINGS, strict=True)
+    return ", ".join(f"{count:,} {name}" for count, name in found if count and name != "ok")
 
 
 def summary_line(cube: xr.Dataset) -> str:

@@ -25,6 +25,7 @@ from dshap.core.rules import Choice, Whole
 from dshap.cube.blocks import classes_in, joined_columns
 from dshap.cube.columns import Columns, columns_of
 from dshap.cube.datasets import as_cube, key_column, key_coordinates, row_slices, rows_of
+from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
 from dshap.sinks.records import CubeFacts, Shape
 from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
@@ -231,11 +232,14 @@ class Exported:
     n_lines: int
     n_columns: int
     n_bytes: int
+    without_attribution: str
+    """The numbers of rows without attribution, by their status; empty for none."""
 
     def __str__(self) -> str:
+        left = f" ({self.without_attribution})" * bool(self.without_attribution)
         return (
-            f"{self.path}: {self.n_rows:,} rows, {self.n_lines:,} lines of {self.n_columns:,} "
-            f"columns, {format_bytes(self.n_bytes)}"
+            f"{self.path}: {self.n_rows:,} rows{left}, {self.n_lines:,} lines of "
+            f"{self.n_columns:,} columns, {format_bytes(self.n_bytes)}"
         )
 
 
@@ -268,8 +272,14 @@ def export_file(
         for batch in table.batches():
             writer.write_batch(batch)
             n_lines += batch.num_rows
-    n_rows = int(table.cube.sizes["instance"])
-    return Exported(path, n_rows, n_lines, len(table.schema), path.stat().st_size)
+    return Exported(
+        path,
+        n_rows=int(table.cube.sizes["instance"]),
+        n_lines=n_lines,
+        n_columns=len(table.schema),
+        n_bytes=path.stat().st_size,
+        without_attribution=without_attribution(table.cube),
+    )
 
 
 WRITERS = {

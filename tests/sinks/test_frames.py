@@ -17,6 +17,7 @@ from dshap.sinks.frames import CubeTable, export_file, to_frame
 from dshap.sinks.shapes import RUN_ID, batches_of
 from dshap.tables.databases import Database
 from dshap.values import Marginal, Tokens
+from tests.cube.cubes import make_cube
 from tests.sinks.nights import random_nights
 
 SHAPES = ("wide", "long", "top_k")
@@ -115,6 +116,14 @@ def test_a_file_holds_the_lines(store, tmp_path, ending):
     with pytest.raises(InputError, match="is there: give another name, or --force"):
         export_file(store, path)
     assert export_file(store, path, replaces=True).n_lines == 30
+
+
+def test_a_cube_that_grows_is_written_with_the_rows_that_are_left(tmp_path):
+    make_cube(tmp_path / "cube", tiles=[0, 1], skipped=(2,))
+    done = export_file(tmp_path / "cube", tmp_path / "x.parquet")
+    assert "21 rows (5 pending, 2 skipped), 42 lines" in str(done)
+    counts = parquet.read_table(tmp_path / "x.parquet").to_pandas()["status"].value_counts()
+    assert counts.to_dict() == {"ok": 28, "pending": 10, "skipped": 4}
 
 
 def test_a_file_that_is_not_whole_has_no_name(store, tmp_path, monkeypatch):
