@@ -21,6 +21,8 @@ from dshap.cube.layout import variable_names
 
 ReadColumn = Callable[[slice], NDArray[Any]]
 """The function that gives the values of a column in a slice of the cube's rows."""
+TIMES = frozenset({"date", "datetime", "datetime64"})
+"""The kinds of objects, as pandas tells them, that stand for times."""
 ROW_PREFIX = "row_"
 """The beginning of a Dataset's variables that are explained columns."""
 
@@ -117,7 +119,8 @@ def _given(cube: Any, rows: Any) -> Columns:
     """The columns of rows in memory."""
     if has_member(rows, "column_names"):
         names = [str(name) for name in rows.column_names]
-        values = [rows[name] for name in names]
+        # numpy's own arrays of Arrow's dictionaries have other texts where one is missing
+        values = [rows[name].to_pandas() for name in names]
     elif has_member(rows, "columns"):
         names = [str(name) for name in rows.columns]
         values = [rows[name] for name in rows.columns]
@@ -129,7 +132,7 @@ def _given(cube: Any, rows: Any) -> Columns:
                 f"rows is {shown(rows)}: give a data frame or a table, or an array with a column "
                 f"for each of the {len(names)} features"
             )
-    arrays = [np.asarray(each) for each in values]
+    arrays = [_as_array(each) for each in values]
     n_rows = cube.sizes["instance"]
     if arrays and len(arrays[0]) != n_rows:
         raise InputError(
@@ -137,3 +140,11 @@ def _given(cube: Any, rows: Any) -> Columns:
             "its order"
         )
     return Columns({name: array.__getitem__ for name, array in zip(names, arrays, strict=True)})
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """The values of a column; days, and times of any zone, as times in UTC."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and pd.api.types.infer_dtype(array, skipna=True) in TIMES:
+        return pd.to_datetime(array, utc=True).tz_localize(None).to_numpy()
+    return array

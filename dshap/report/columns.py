@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -43,8 +44,6 @@ def has_order(values: NDArray[Any]) -> bool:
     if values.dtype.kind == "O":
         return pd.api.types.infer_dtype(values, skipna=True) in (
             "boolean",
-            "date",
-            "datetime",
             "decimal",
             "floating",
             "integer",
@@ -70,23 +69,45 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _distinct_texts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The texts of categories, and the place of each value (n,) among them; None is missing."""
+    """The texts of categories, and the place of each value (n,) among them; None is missing.
+
+    So is an empty text, by which stored cubes keep a missing one.
+    """
     objects = values.astype(object)
     is_text = pd.api.types.infer_dtype(objects, skipna=True) == "string"
     if is_text:
         places, found = pd.factorize(objects)
-        return np.array([*found, None], object), places
+        return np.array([*(text or None for text in found), None], object), places
     texts = np.array([*map(str, objects)], object)
     texts[pd.isna(objects)] = None
     return texts, np.arange(len(texts))
 
 
-def value_name(value: float, is_time: bool, unit: Literal["D", "m"] = "D") -> str:
+def value_name(value: float, is_time: bool, unit: Literal["D", "m", "s", "us"] = "D") -> str:
     """A number as text; or a time, in microseconds since 1970: its day, or its minute if it has."""
     if is_time:
         time = np.datetime64(int(value), "us").astype(f"datetime64[{unit}]")
         return str(time).removesuffix("T00:00")
-    return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
+    return _in_digits(value, 6)
+
+
+def value_names(values: Sequence[float], is_time: bool) -> list[str]:
+    """Numbers as text in so many digits that different ones differ; times to the minute or finer."""
+    given = list(values)
+    if is_time:
+        forms = [partial(value_name, is_time=True, unit=unit) for unit in ("m", "s", "us")]
+    else:
+        forms = [partial(_in_digits, digits=digits) for digits in (6, 9, 12, 17)]
+    names: list[str] = []
+    for form in forms:
+        names = [form(value) for value in given]
+        if len(set(names)) == len(set(given)):
+            break
+    return names
+
+
+def _in_digits(value: float, digits: int) -> str:
+    return f"{value:,.{digits}g}".replace("-", "\N{MINUS SIGN}")
 
 
 def bins_of_column(

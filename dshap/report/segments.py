@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from dshap.report.columns import (
     has_order,
     require_column,
     sample_of_column,
-    value_name,
+    value_names,
 )
 from dshap.report.tallies import BinnedColumn, Tally, tallied
 from dshap.report.view import View, view_of
@@ -149,7 +149,8 @@ def _segments_in(view: View, columns: Columns, segment: str) -> tuple[BinnedColu
     else:
         n_bins = int(str(segment).removeprefix(f"{name}:"))
         found, names = _quantile_bins(view, columns, name, n_bins)
-    return found, [*names, "missing"]
+    # a category may have that name itself
+    return found, [*names, "missing" + " (no value)" * ("missing" in names)]
 
 
 def column_of_segment(segment: str, columns: Collection[str]) -> str:
@@ -180,9 +181,7 @@ def _one_each(view: View, columns: Columns, name: str) -> tuple[BinnedColumn, li
         numbers = np.array(sorted(values), np.float64)
         is_time = sample.dtype.kind == "M"
         bins = number_bins(numbers, MAX_SEGMENTS)
-        return BinnedColumn(name, bins), [value_name(each, is_time, "m") for each in numbers] or [
-            "none"
-        ]
+        return BinnedColumn(name, bins), value_names(numbers.tolist(), is_time) or ["none"]
     bins = category_bins(np.array([*values], object), MAX_SEGMENTS + 1)
     return BinnedColumn(name, bins), bins["categories"].tolist()
 
@@ -207,20 +206,26 @@ def _quantile_bins(
             f"are made of: give {name!r}"
         )
     bins = number_bins(as_numbers(sample), n_bins)
-    ends = [_end_name(each, sample.dtype.kind == "M") for each in bins["edges"]]
+    ends = _end_names(bins["edges"].tolist(), sample.dtype.kind == "M")
     if not ends:
         return BinnedColumn(name, bins), ["all"]
     between = [f"{low} to {high}" for low, high in pairwise(ends)]
     return BinnedColumn(name, bins), [f"below {ends[0]}", *between, f"from {ends[-1]}"]
 
 
-def _end_name(value: float, is_time: bool) -> str:
-    """The end of a bin as text, in four digits if it is below a thousand."""
-    if not is_time and abs(value) < 1_000:
-        value = float(f"{value:.4g}")
-    elif not is_time:
-        value = round(value)
-    return value_name(value, is_time, "m")
+def _end_names(ends: Sequence[float], is_time: bool) -> list[str]:
+    """The ends of bins as text, in four digits below a thousand where these tell them apart."""
+    rounded = [_rounded(end) for end in ends]
+    if is_time or len(set(rounded)) < len(ends):
+        return value_names(ends, is_time)
+    return value_names(rounded, is_time)
+
+
+def _rounded(value: float) -> float:
+    """A number in four digits if it is below a thousand, else a whole one."""
+    if abs(value) < 1_000:
+        return float(f"{value:.4g}")
+    return float(np.rint(value))
 
 
 def _sums(

@@ -115,3 +115,20 @@ def test_segments_that_cannot_be():
         segments_of(cube, "plans", frame)
     with pytest.raises(InputError, match="no values of the column 'plan': give rows=, or keep"):
         segments_of(cube, "plan")
+
+
+def test_every_segment_has_a_name_of_its_own():
+    """A table by name would lose segments; an empty text is how a store keeps a missing one."""
+    cube, frame = memory_cube(400)
+    frame["shop"] = 1_000_000 + np.arange(400) % 5
+    frame["part"] = 1.0 + np.arange(400) / 1e7
+    frame["time"] = np.datetime64("2020-01-01T00:00:00.25") + np.arange(400) % 3
+    frame["plan"] = np.array(["missing", None, "", "a"], object)[np.arange(400) % 4]
+    shops = segments_of(cube, "shop", frame)
+    assert shops.names == tuple(f"1,000,00{i}" for i in range(5))
+    for segment, size in (("part:4", 4), ("time", 3), ("shop:5", 5)):
+        names = segments_of(cube, segment, frame).names
+        assert len(set(names)) == len(names) == size, names
+    plans = segments_of(cube, "plan", frame)
+    assert plans.names == ("a", "missing", "missing (no value)")
+    assert plans.counts.tolist() == [100, 100, 200]
