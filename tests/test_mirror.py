@@ -31,7 +31,6 @@ ELSEWHERE = {
     "core/options.py": "engine/test_tiles.py",
     "core/records.py": "core/test_types.py",
     "cube/arrays.py": "cube/test_layout.py",
-    "cube/columns.py": "report/test_densities.py",
     "cube/disk.py": "cube/test_workspace.py",
     "cube/reference_copy.py": "cube/test_verify.py",
     "designs/kriging/interactions.py": "designs/test_interactions.py",

@@ -260,9 +260,14 @@ def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
 
 
 def _on_same_codes(old: Moments, new: Moments) -> tuple[CodeArray, CodeArray]:
-    """The bins (c,) that either histogram has, rising, and the rows (c, 2) in each, old and new."""
-    codes = np.union1d(old["codes"], new["codes"])
+    """The bins (c,) that either histogram has, rising, and the rows (c, 2) in each, old and new.
+
+    −0 is in the bin of 0.
+    """
+    sides = [np.where(each["codes"] == -1, 0, each["codes"]) for each in (old, new)]
+    codes = np.union1d(*sides)
     counts = np.zeros((len(codes), 2), np.int64)
     for side, each in enumerate((old, new)):
-        counts[np.searchsorted(codes, each["codes"]), side] = each["counts"].sum(axis=1)
+        places = np.searchsorted(codes, sides[side])
+        np.add.at(counts[:, side], places, each["counts"].sum(axis=1))
     return codes, counts

@@ -21,6 +21,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import (
     feature_ranking,
     importance_table,
+    key_texts,
     open_cube,
     stored_deviations,
 )
@@ -108,10 +109,8 @@ def key_column(variable: xr.DataArray) -> str:
 
 
 def key_text(value: Any) -> str:
-    """A part of a key as text; a date alone where the time is midnight."""
-    if np.asarray(value).dtype.kind == "M":
-        return str(np.datetime_as_string(value, unit="s")).removesuffix("T00:00:00")
-    return str(value)
+    """A part of a key as text, as `key_texts`."""
+    return str(key_texts(np.array([value]))[0])
 
 
 def key_words(key: Mapping[str, str]) -> str:
@@ -207,11 +206,13 @@ def magnitude_errors(cube: xr.Dataset) -> FloatArray:
 
 
 def same_rows(cube: xr.Dataset, arrays: CubeArrays) -> bool:
-    """Whether a Dataset has the rows of its store, in their order: the same predictions."""
+    """Whether a Dataset has the rows of its store, in their order: the same keys and predictions."""
     if cube.sizes["instance"] != arrays.n_rows or "prediction" not in cube:
         return False
     if store_of(cube) is not None:
         return True
+    if not _has_same_keys(cube, arrays):
+        return False
     predicted = cube["prediction"]
     chosen = np.flatnonzero(np.isin(arrays.outputs, predicted["output"].values))
     return all(
@@ -222,6 +223,18 @@ def same_rows(cube: xr.Dataset, arrays: CubeArrays) -> bool:
         )
         for rows in row_slices(cube)
     )
+
+
+def _has_same_keys(cube: xr.Dataset, arrays: CubeArrays) -> bool:
+    """Whether the keys that a Dataset still has are those of its store, row by row."""
+    held = {key_column(cube[name]): name for name in key_coordinates(cube)}
+    known = {column: array for column, array in arrays.keys.items() if column in held}
+    for rows in row_slices(cube):
+        for column, stored in arrays.rows(known, rows).items():
+            values = cube[held[column]].isel(instance=rows).values
+            if not np.array_equal(values.astype(stored.dtype), stored):
+                return False
+    return True
 
 
 def row_position(cube: xr.Dataset, key: Any) -> int:
@@ -263,10 +276,15 @@ def row_position(cube: xr.Dataset, key: Any) -> int:
 
 
 def _as_key(value: Any, array: np.ndarray, key: Any) -> Any:
-    """A part of a key in the type of its column."""
+    """A part of a key in the type of its column; texts stay as long as they are."""
+    if array.dtype.kind in "OTU":
+        return str(value)
     try:
-        return np.array(value).astype(array.dtype)[()]
-    except (TypeError, ValueError):
+        given = np.array(value)
+        if given.dtype.kind == "f" and array.dtype.kind in "iu" and int(value) != value:
+            raise ValueError
+        return given.astype(array.dtype)[()]
+    except (OverflowError, TypeError, ValueError):
         raise InputError(
             f"key {key}: {value!r} is no {array.dtype}, as the key column is"
         ) from None

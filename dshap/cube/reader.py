@@ -466,10 +466,16 @@ def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
 
 
 def key_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Keys as text (n,); times in ISO form, as a date alone where the time is midnight."""
+    """Keys as text (n,); times in ISO form, as a date alone where the time is midnight.
+
+    Times have as many parts of a second as they need.
+    """
     if values.dtype.kind == "M":
-        text = np.datetime_as_string(values, unit="s")
-        return np.array([time.removesuffix("T00:00:00") for time in text])
+        whole = values.astype("datetime64[s]")
+        texts = [time.removesuffix("T00:00:00") for time in np.datetime_as_string(whole).tolist()]
+        for place in np.flatnonzero((whole != values) & ~np.isnat(values)).tolist():
+            texts[place] = str(values[place]).rstrip("0")
+        return np.array(texts, str)
     return np.array([str(value) for value in values])
 
 

@@ -117,8 +117,10 @@ def largest_shift(old: Path, new: Path, metric: str) -> Shift:
     for output in before.output_names:
         first = feature_histograms(before, output)
         second = feature_histograms(now, output)
+        scale = max(map(_mean_magnitude, [*first.values(), *second.values()]))
         shifts += [
-            Shift(feature, output, measure(first[feature], second[feature])) for feature in first
+            Shift(feature, output, measure(first[feature], second[feature], scale))
+            for feature in first
         ]
     return max(shifts, key=lambda shift: shift.value)
 
@@ -140,11 +142,28 @@ def feature_histograms(rows: CubeRows, output: str) -> dict[str, Moments]:
     return found
 
 
-DISTANCES: Mapping[str, Callable[[Moments, Moments], float]] = {
-    "psi": population_stability,
-    "wasserstein": lambda old, new: wasserstein(old, new)[0],
+def _mean_magnitude(histogram: Moments) -> float:
+    """Mean |φ| of a histogram."""
+    return float(histogram["magnitudes"].sum() / histogram["counts"].sum())
+
+
+def _stability(old: Moments, new: Moments, scale: float) -> float:
+    """The population stability index of a feature; 0 where its attributions moved by rounding.
+
+    Those of a feature without influence may be a little above 0 in one run, a little below in
+    another, which are two populations.  `scale` is the largest mean |φ| of any feature.
+    """
+    if wasserstein(old, new)[0] <= SAME * scale:
+        return 0.0
+    return population_stability(old, new)
+
+
+DISTANCES: Mapping[str, Callable[[Moments, Moments, float], float]] = {
+    "psi": _stability,
+    "wasserstein": lambda old, new, _: wasserstein(old, new)[0],
 }
-"""Metric -> the function of the histograms of a feature in the old and the new cube."""
+"""Metric -> the function of the histograms of a feature in the old and the new cube, and of the
+largest mean |φ|."""
 
 
 def _difference(old: CubeRows, new: CubeRows, n_shown: int) -> Difference:
@@ -261,13 +280,14 @@ def _features(
     mean_change = np.full(len(names), np.nan)
     if changes.n_both:
         mean_change = changes.sizes[:, place] / changes.n_both
+    scale = float(max(each.mean.max() for each in worths))
     found = []
     for j, name in enumerate(names):
         before, now = (each.histograms[j][place] for each in totals)
         found.append(
             FeatureDifference(
                 name,
-                population_stability(before, now),
+                _stability(before, now, scale),
                 *wasserstein(before, now),
                 float(mean_change[j]),
                 float(worths[0].mean[j]),

@@ -97,8 +97,8 @@ class CubeRows:
 
     @cached_property
     def key_kinds(self) -> dict[str, str]:
-        """Key column -> "number", "text" or "time"."""
-        kinds = {"M": "time", "O": "text", "T": "text", "U": "text", "S": "text"}
+        """Key column -> "number", "text", "time", or "fraction" of a key that no store has."""
+        kinds = {"M": "time", "f": "fraction", "O": "text", "T": "text", "U": "text", "S": "text"}
         return {
             column: kinds.get(self.cube[name].dtype.kind, "number")
             for column, name in self.keys.items()
@@ -293,6 +293,10 @@ def pairs_in_order(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
         now = new.readable(rows)
         seen[0](before)
         seen[1](now)
+        if len(before) != len(now):
+            # rows that only one side has are found by keys that stand there once
+            old.refuse_repeated(before)
+            new.refuse_repeated(now)
         yield same_rows_of(before, now)
 
 

@@ -6,10 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import dshap
-from dshap.core.errors import DamagedError
-from dshap.cube.datasets import attribution_of, status_of, store_of
+from dshap.core.errors import DamagedError, InputError
+from dshap.cube.blocks import CubeArrays
+from dshap.cube.datasets import attribution_of, row_position, same_rows, status_of, store_of
 from tests.cube.cubes import make_cube, phi_of
 
 ROWS = slice(3, 19)
@@ -62,3 +64,27 @@ def test_a_damaged_shard_is_refused_in_one_line(tmp_path):
     attribution_of(cube, slice(0, 8), 0)
     with pytest.raises(DamagedError, match=r"damaged .*dshap verify"):
         attribution_of(cube, ROWS, 0)
+
+
+def test_a_dataset_of_a_store_in_another_order_is_told_by_its_keys(tmp_path):
+    """All predictions may be the same: columns of other rows would stand beside the attributions."""
+    make_cube(tmp_path / "c", keys={"id": "int64", "name": "string"}, columns={"a": "float64"})
+    cube = dshap.open_cube(tmp_path / "c")
+    cube["prediction"] = cube["prediction"].isel(instance=0).broadcast_like(cube["prediction"])
+    arrays = CubeArrays(tmp_path / "c")
+    arrays.read_rows = lambda name, rows: cube["prediction"].values[rows]
+    assert same_rows(cube.load(), arrays)
+    assert not same_rows(cube.isel(instance=slice(None, None, -1)), arrays)
+
+
+def test_a_key_is_found_as_it_is():
+    """A fraction is no whole number, and a long text not its beginning."""
+    cube = xr.Dataset({"attribution": (("instance", "feature", "output"), np.zeros((3, 1, 1)))})
+    whole = cube.assign_coords(id=("instance", [2**53, 2**53 + 1, 7]))
+    assert [row_position(whole, key) for key in (2**53 + 1, 7.0, "7")] == [1, 2, 2]
+    for key in (7.5, np.nan, 2**70, None):
+        with pytest.raises(InputError, match="is no int64, as the key column is"):
+            row_position(whole, key)
+    short = cube.assign_coords(id=("instance", np.array(["a1", "a2", "a3"])))
+    with pytest.raises(InputError, match="no row has the key a22"):
+        row_position(short, "a22")

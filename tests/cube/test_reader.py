@@ -23,6 +23,7 @@ from dshap.cube import (
     row_key,
     verify_cube,
 )
+from dshap.cube.reader import key_texts
 from tests.cube.cubes import CHUNK, KEYS, N_ROWS, TILE, bytes_of, make_cube, phi_of
 
 FLIPPED = {"attribution": (13, 1, 0), "prediction": (13, 1), "status": (13,)}
@@ -263,3 +264,15 @@ def test_a_key_named_like_a_variable_of_the_cube_is_told_apart(tmp_path):
         "key_status", "key", "instance_",
     ]  # fmt: skip
     assert cube.status.dtype == np.int8
+
+
+def test_times_of_keys_that_differ_have_texts_that_differ():
+    times = np.array(
+        ["2020-01-01", "2020-01-01T00:00:00.25", "2020-01-01T00:00:01", "NaT"], "M8[ns]"
+    )
+    assert key_texts(times).tolist() == [
+        "2020-01-01",
+        "2020-01-01T00:00:00.25",
+        "2020-01-01T00:00:01",
+        "NaT",
+    ]

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 
 import dshap
+from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.cube import feature_ranking, set_current
 from dshap.cube.datasets import magnitude_errors
@@ -198,6 +199,7 @@ def test_cubes_with_features_in_another_order_can_be_compared():
         ({"id": IDS}, {"shop": IDS}, "the key is id (number) of the old one, shop (number) of the new"),
         ({"id": IDS}, {"id": IDS.astype(str)}, "the key is id (number) of the old one, id (text)"),
         ({"id": IDS}, {}, "the key is id (number) of the old one, none of the new one"),
+        ({"id": IDS}, {"id": IDS + 0.0}, "the key is id (number) of the old one, id (fraction) of the"),
         ({"id": IDS}, {"id": IDS + 10_000}, "no key of the old one, such as 100, is in the new one"),
         ({}, {}, "without a key, 600 rows cannot be matched with 599"),
     ],
@@ -215,6 +217,21 @@ def test_a_key_twice_is_refused():
     twice = cube_of(OLD, id=np.r_[IDS[:-1], IDS[0]])
     with pytest.raises(InputError, match="has the key 100 twice"):
         diff(cube_of(OLD, id=IDS), twice)
+    pending = twice.copy(deep=True)
+    pending["status"][7] = Status.PENDING
+    with pytest.raises(InputError, match="has the key 100 twice"):
+        diff(twice, pending)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-12])
+def test_attributions_that_are_rounding_do_not_drift(size):
+    """Those of a column that the model ignores: of either sign, and of any size near 0."""
+    old = OLD.copy()
+    new = OLD.copy()
+    old[:, 4] = size
+    new[:, 4] = -size
+    (output,) = diff(cube_of(old), cube_of(new)).outputs
+    assert [each.psi for each in output.features] == [0.0] * 5
 
 
 def test_limits_name_the_features_that_lie_above():
