@@ -18,6 +18,8 @@ PAIR = ("#3f8fc4", "#f26419")
 """The colours of the first and the second explanation, legible on white and on black."""
 LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
+HEAD = -0.75
+"""The height of the heads of the table, above the first feature at 0."""
 TABLE = (0.16, 0.32, 0.43)
 """The right ends of the columns right of the attributions, as parts of the width of these."""
 
@@ -67,7 +69,8 @@ def compare(cubes: Any, *, output: str | int | None = None, ax: Any = None) -> A
 
 def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
     """Draw the attributions of a feature, those of the first explanation above its line."""
-    middle = grid_of(found.limits, GRID)[1:] - (found.limits[1] - found.limits[0]) / GRID / 2
+    grid = grid_of(found.limits, GRID)
+    middle = (grid[1:] + grid[:-1]) / 2
     heights = found.heights(y, GRID)
     for side, height, colour, swarms in zip((-1, 1), heights, PAIR, found.swarms, strict=True):
         points = swarms[y].points
@@ -82,28 +85,26 @@ def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
 
 def _write_table(axes: Any, found: SideBySide) -> None:
     """Write mean |attribution| of both, and their correlation, beside each feature."""
-    magnitudes = [[each.magnitude[name] for name in found.features] for each in found.rankings]
-    decimals = decimals_of(value for each in magnitudes for value in each)
-    columns = [
-        *([number(value, decimals) for value in each] for each in magnitudes),
-        [number(value, 2) for value in found.correlation],
-    ]
-    heads = ["mean |φ|", "mean |φ|", "r"]
     low, high = found.limits
-    for head, values, part, colour in zip(heads, columns, TABLE, [*PAIR, None], strict=True):
-        for y, text in [(-0.75, head), *enumerate(values)]:
-            axes.text(
-                high + part * (high - low),
-                y,
-                text,
-                ha="right",
-                va="center",
-                fontsize="small",
-                color=colour or text_colour(),
-            )
+    width = high - low
+    ends = [high + part * width for part in TABLE]
+    magnitudes = [[each.magnitude[name] for name in found.features] for each in found.rankings]
+    decimals = decimals_of([*magnitudes[0], *magnitudes[1]])
+    for values, end, colour in zip(magnitudes, ends[:2], PAIR, strict=True):
+        texts = [number(value, decimals) for value in values]
+        _write_column(axes, ["mean |φ|", *texts], end, colour)
+    correlations = [number(value, 2) for value in found.correlation]
+    _write_column(axes, ["r", *correlations], ends[2], text_colour())
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
-    axes.set_xlim(low, high + max(TABLE) * (high - low))
+    axes.set_xlim(low, ends[2])
     axes.spines["bottom"].set_bounds(low, high)
+
+
+def _write_column(axes: Any, texts: list[str], end: float, colour: str) -> None:
+    """Write a column of the table, its head above the features."""
+    style = {"ha": "right", "va": "center", "fontsize": "small", "color": colour}
+    for y, text in enumerate(texts, -1):
+        axes.text(end, max(y, HEAD), text, **style)
 
 
 def _name_sides(axes: Any, names: tuple[str, str]) -> None:

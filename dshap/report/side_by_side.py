@@ -65,12 +65,9 @@ class SideBySide:
         The largest of both is 1, so that they compare.
         """
         grid = grid_of(self.limits, steps)
-        first, second = (each[place].shades(grid).rows for each in self.swarms)
-        peak = max(first.max(), second.max(), 1e-300)
-        return (
-            np.clip(first / peak, 0.0, 1.0) ** DEPTH,
-            np.clip(second / peak, 0.0, 1.0) ** DEPTH,
-        )
+        rows = np.stack([each[place].shades(grid).rows for each in self.swarms])
+        first, second = np.clip(rows / max(rows.max(), 1e-300), 0.0, 1.0) ** DEPTH
+        return first, second
 
 
 def side_by_side(cubes: Any, output: str | int | None = None) -> SideBySide:
