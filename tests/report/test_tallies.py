@@ -22,17 +22,23 @@ from dshap.values import LinearGaussian
 ROWS = 3_000
 
 
+def explained(path) -> None:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(ROWS, 2)), columns=["a", "b"])
+    value = LinearGaussian([1.0, -2.0], 0.0, [0.0, 0.0], np.eye(2), feature_names=["a", "b"])
+    dshap.explain(value, frame, store=path, keep_rows=True, instance_tile=1024, progress=False)
+
+
 @pytest.fixture
 def store(tmp_path, monkeypatch, in_this_process):
     monkeypatch.setattr(histograms, "LEAST_ROWS", ROWS)
     monkeypatch.setattr(histograms, "SHARE", 10.0)
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame(rng.normal(size=(ROWS, 2)), columns=["a", "b"])
-    value = LinearGaussian([1.0, -2.0], 0.0, [0.0, 0.0], np.eye(2), feature_names=["a", "b"])
-    dshap.explain(
-        value, frame, store=tmp_path / "s", keep_rows=True, instance_tile=1024, progress=False
-    )
+    explained(tmp_path / "s")
     return tmp_path / "s"
+
+
+def kept_files(store) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (store / "state/histograms").iterdir()}
 
 
 def no_pass(*_):
@@ -99,3 +105,18 @@ def test_histograms_come_in_the_order_in_which_they_are_wanted(store):
     for some in (names[10:20], names):
         wanted = {name: Tally(0) for name in some}
         assert list(tallied(view, columns, wanted)) == some
+
+
+def test_the_same_values_keep_the_same_bytes_whatever_became_of_the_run(store, tmp_path):
+    """A second store has the same; a run that was killed and went on still has those it kept."""
+    swarms_of(store)
+    before = kept_files(store)
+    explained(tmp_path / "other")
+    swarms_of(tmp_path / "other")
+    assert kept_files(tmp_path / "other") == before and len(before) == 2
+    (store / "state/receipts/block-00000001.json").unlink()
+    (store / "state/finished.json").unlink()
+    swarms_of(store)  # of a cube that is not finished none is kept, and none is read
+    explained(store)
+    swarms_of(store)
+    assert kept_files(store) == before
