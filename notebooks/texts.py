@@ -96,7 +96,7 @@ cube = dshap.explain(value, some, units="log-odds")
 cube
 
 # %% [markdown]
-# **Some reviews**, with "not" in them: blue words speak for the film, red ones against it; the number is the
+# **Some reviews**, with "not" in them: red words speak for the film, blue ones against it; the number is the
 # log-odds. "not" and the word behind it share what they say together.
 
 # %%

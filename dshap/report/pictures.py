@@ -1,7 +1,7 @@
 """Pictures of single instances: words on their attributions' colours, images and heat maps.
 
-Blue marks positive attributions, red negative ones; the largest |attribution| of an instance has
-the deepest colour.
+Red marks positive attributions, blue negative ones, as in all pictures; the largest |attribution|
+of an instance has the deepest colour.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import as_path
 from dshap.report.attributions import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
-BLUE = np.array([70, 120, 255])
-RED = np.array([255, 90, 90])
-"""The colours (RGB) of the largest positive and the largest negative attribution; 0 is white."""
+POSITIVE = np.array([255, 90, 90])
+NEGATIVE = np.array([70, 120, 255])
+"""The colours (RGB) of the largest positive and the largest negative attribution; 0 is white.  They
+are lighter than the red and blue of other pictures, so that words on them are legible."""
 LINE = 88
 """The characters of a line in a picture of sentences."""
 CHARACTER = 0.1
@@ -144,13 +145,13 @@ def heat_map(
 
 
 def colours(attribution: FloatArray) -> FloatArray:
-    """Colours (…, 3) from 0 to 1: white at 0, blue above, red below; NaN is white.
+    """Colours (…, 3) from 0 to 1: white at 0, red above, blue below; NaN is white.
 
     The largest |attribution| is deepest.
     """
     phi = np.nan_to_num(attribution)
     strength = (np.abs(phi) / (np.abs(phi).max(initial=0.0) or 1.0))[..., None]
-    ends = np.where(phi[..., None] > 0, BLUE, RED) / 255.0
+    ends = np.where(phi[..., None] > 0, POSITIVE, NEGATIVE) / 255.0
     return np.asarray(1.0 - strength * (1.0 - ends))
 
 

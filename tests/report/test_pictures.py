@@ -34,8 +34,8 @@ def cube_of(phi, names, **more):
 
 def test_the_largest_is_deepest_and_zero_is_white():
     shades = colours(PHI)
-    assert_allclose(shades[1], np.array([255, 90, 90]) / 255)
-    assert_allclose(shades[0], (1 + np.array([70, 120, 255]) / 255) / 2)
+    assert_allclose(shades[1], np.array([70, 120, 255]) / 255)
+    assert_allclose(shades[0], (1 + np.array([255, 90, 90]) / 255) / 2)
     assert_array_equal(shades[2], [1, 1, 1])
     assert_array_equal(colours(np.array([np.nan, 0.0])), np.ones((2, 3)))
 
@@ -76,7 +76,7 @@ def test_sentences_as_html(tmp_path):
     text = page.read_text()
     assert "<title>T &amp; U</title>" in text and "&lt;b&gt;" in text
     marked = re.findall(r'rgb\((\d+),(\d+),(\d+)\)" title="([^"]+)">([^<]+)<', text)
-    assert marked == [("162", "188", "255", "+1", "a&lt;b"), ("255", "90", "90", "-2", "c")]
+    assert marked == [("255", "172", "172", "+1", "a&lt;b"), ("70", "120", "255", "-2", "c")]
 
 
 def pixels_of(path):
@@ -93,9 +93,9 @@ def test_sentences_as_png_have_the_colours(tmp_path):
         sentence_picture([given, Sentence("none", (), np.zeros(0))], tmp_path / "a.png", "title")
     )
     assert (
-        np.isin([[255, 90, 90]], shown).all() and (shown == [255, 90, 90]).all(axis=1).sum() > 100
+        np.isin([[70, 120, 255]], shown).all() and (shown == [70, 120, 255]).all(axis=1).sum() > 100
     )
-    assert not (shown == [70, 120, 255]).all(axis=1).any()
+    assert not (shown == [255, 90, 90]).all(axis=1).any()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -122,7 +122,7 @@ def test_players_of_another_cube_are_refused():
 def test_heat_maps_as_png_and_html(tmp_path):
     heats = [Heat(f"m{j}", np.zeros((2, 2)), PHI.reshape(2, 2)) for j in range(3)]
     shown = pixels_of(heat_picture(heats, tmp_path / "a.png", "title"))
-    assert (shown == [255, 90, 90]).all(axis=1).sum() > 100
+    assert (shown == [70, 120, 255]).all(axis=1).sum() > 100
     text = heat_picture(heats, tmp_path / "a.html", "title").read_text()
     assert "<h3>title</h3>" in text and 'alt="m0, m1, m2"' in text
     assert base64.b64decode(re.findall(r"base64,([^\"]+)\"", text)[0])[:4] == b"\x89PNG"
