@@ -126,12 +126,17 @@ def _given(cube: Any, rows: Any) -> Columns:
         values = [rows[name] for name in rows.columns]
     else:
         names = [str(name) for name in cube["feature"].values]
-        values = list(np.asarray(rows).T)
-        if len(shape_of(rows)) != 2 or len(values) != len(names):
+        values = []
+        if len(shape_of(rows)) == 2:
+            values = list(np.asarray(rows).T)
+        if len(values) != len(names):
             raise InputError(
                 f"rows is {shown(rows)}: give a data frame or a table, or an array with a column "
                 f"for each of the {len(names)} features"
             )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"rows has more than one column {twice!r}: name each column once")
     arrays = [_as_array(each) for each in values]
     n_rows = cube.sizes["instance"]
     if arrays and len(arrays[0]) != n_rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,12 @@ from dshap.cube.summary import bounded_sums
 
 KEY_OF_ROW = "key of the row ("
 """The beginning of the long name of a key, before the name of its column."""
+AXES = {
+    "attribution": {"instance", "feature", "output"},
+    "prediction": {"instance", "output"},
+    "status": {"instance"},
+}
+"""Variable -> its axes, in any order."""
 SLICE_BYTES = 8 << 20
 """About the most bytes of attributions that are read at once."""
 
@@ -39,7 +45,7 @@ def as_cube(given: Any) -> xr.Dataset:
     Raises
     ------
     InputError
-        It is neither, or a Dataset without attributions.
+        It is neither, or a Dataset without attributions, or that lost an axis.
     """
     if not has_member(given, "data_vars"):
         return open_cube(as_path("cube", given, "store"))
@@ -49,7 +55,19 @@ def as_cube(given: Any) -> xr.Dataset:
             "dshap.open_cube, or the path of a store"
         )
     cube: xr.Dataset = given
+    for name, axes in AXES.items():
+        if name in cube and set(cube[name].dims) != axes:
+            raise InputError(
+                f"cube has {name} along {_listed(cube[name].dims)} instead of "
+                f"{_listed(sorted(axes))}: choose rows by cube.isel(instance=[...]) and outputs by "
+                'cube.sel(output=["..."]), which keep all axes'
+            )
     return cube
+
+
+def _listed(axes: Iterable[Any]) -> str:
+    """The names of axes in words."""
+    return ", ".join(map(str, axes)) or "no axis"
 
 
 def row_slices(cube: xr.Dataset, name: str = "attribution") -> Iterator[slice]:
@@ -171,7 +189,8 @@ def global_means(cube: xr.Dataset) -> xr.Dataset:
     path = store_of(cube)
     if path is not None:
         return feature_ranking(path)
-    total = tree_sum(_sums_of(cube, rows) for rows in row_slices(cube))
+    slices = [*row_slices(cube)] or [slice(0, 0)]
+    total = tree_sum(_sums_of(cube, rows) for rows in slices)
     count = int(total["count"])
     names = {dim: cube[dim].values for dim in ("feature", "output")}
     return importance_table(total["attribution"] / max(count, 1), names, count)

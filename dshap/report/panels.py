@@ -106,6 +106,8 @@ def counted_rows(cube: Any) -> int:
         f"{counts[Status.PENDING]:,} rows of the cube are pending and {counts[Status.FAILED]:,} "
         f"failed, the first is row {first:,}"
     )
+    if not counts.any():
+        raise InputError("no row of the cube is explained: it has no rows")
     if not counts[Status.OK]:
         raise InputError(f"no row of the cube is explained: {said}")
     if n_missing:

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dshap.core.errors import InputError
 from dshap.cube.columns import columns_of
 from tests.report.test_densities import memory_cube
 
@@ -38,3 +39,17 @@ def test_a_missing_text_of_arrow_stays_missing():
     texts = pa.table({"s": pa.array(["a", None, "b"]).dictionary_encode()})
     values = columns_of(cube, texts)["s"](slice(0, 3))
     assert (values[0], pd.isna(values[1]), values[2]) == ("a", True, "b")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("x.parquet", "rows is 'x.parquet': give a data frame or a table"),
+        (np.zeros(3), r"rows is a ndarray of shape \(3,\): give a data frame"),
+        (pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"]), "rows has more than one column 'a'"),
+    ],
+)
+def test_rows_that_cannot_be(rows, said):
+    cube, _ = memory_cube(3)
+    with pytest.raises(InputError, match=said):
+        columns_of(cube, rows)

@@ -76,3 +76,23 @@ def test_another_dataset_is_refused_when_it_is_used():
     other = xr.Dataset({"a": 1}).dshap
     with pytest.raises(InputError, match="without attributions"):
         other.to_frame()
+
+
+def test_a_cube_without_rows_is_shown_too(cube):
+    empty = cube.load().isel(instance=slice(0, 0))
+    assert repr(empty.dshap).startswith(
+        "0 rows × 3 features × 2 outputs\nmean |attribution| for y: "
+    )
+    assert "0 rows" in empty.dshap._repr_html_()
+    with pytest.raises(InputError, match="no row of the cube is explained: it has no rows"):
+        empty.dshap.beeswarm(output="y")
+
+
+def test_a_dataset_that_lost_an_axis_is_told_how_to_keep_it(cube):
+    for other, said in (
+        (cube.sel(output="y"), "attribution along instance, feature instead of feature, inst"),
+        (cube.isel(instance=0), "attribution along feature, output instead of"),
+        (cube.load().where(cube["prediction"].load() > 0), "status along instance, output instead"),
+    ):
+        with pytest.raises(InputError, match=said):
+            repr(other.dshap)
