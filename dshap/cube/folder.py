@@ -138,7 +138,7 @@ class Folder:
     def size(self, name: str) -> int:
         """The bytes of a file; 0 if there is no regular file."""
         try:
-            found = (self.path / name).stat()
+            found = os.stat(os.path.join(self.path, name))
         except (FileNotFoundError, NotADirectoryError):
             return 0
         if stat.S_ISREG(found.st_mode):
