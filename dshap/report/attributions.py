@@ -468,7 +468,9 @@ def _states(row: Breakdown) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """A value of a column as text, numbers with four digits."""
+    """A value of a column as text, numbers with four digits; "missing" where there is none."""
+    if value is None or value != value:  # NaN is no number equal to itself
+        return "missing"
     if isinstance(value, float):
         return f"{value:.4g}"
     return label(value)

@@ -67,3 +67,9 @@ def test_rows_that_are_not_there():
     cube["attribution"][1] = np.nan
     with pytest.raises(InputError, match="row 1 has no attribution"):
         waterfall(cube, 1)
+
+
+def test_a_missing_value_is_called_missing():
+    cube, frame = memory_cube(3, 2)
+    axes = waterfall(cube, 1, rows=frame.assign(x0=[1.0, np.nan, 2.0], x1=["a", None, "b"]))
+    assert sorted(texts_of(axes)[:2]) == ["x0 = missing", "x1 = missing"]
