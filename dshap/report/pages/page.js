@@ -242,7 +242,7 @@
     waiting = key;
     if (held.has(exact)) return go();
     const name = data.files.folder + "/" + String(exact).padStart(6, "0") + ".js";
-    const script = element("script", { src: name });
+    const script = element("script", { src: name.split("/").map(encodeURIComponent).join("/") });
     said.textContent = "Reading " + name + " \u2026";
     script.onload = () => waiting === key && (held.has(exact) ? go() : script.onerror());
     script.onerror = () => {

@@ -198,7 +198,7 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
     monkeypatch.setattr("dshap.report.pages.row_files.FILE_BYTES", 4_000)
     monkeypatch.setattr("dshap.report.pages.rows.MAX_ROWS", 100)
     few = page(store, tmp_path / "few.html")
-    every = page(store, tmp_path / "every.html", all_rows=True)
+    every = page(store, tmp_path / "every #1%20.html", all_rows=True)
     make_cube(tmp_path / "odd", players=HOSTILE, keys={"name": "string"}, columns={ODD[0]: "int64"})
     hostile = page(tmp_path / "odd", tmp_path / "odd.html")
     with playwright.sync_playwright() as started:
@@ -238,9 +238,9 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
         tab.get_by_role("button", name="Highest prediction").press("Enter")
         best = int(dshap.open_cube(store / KINDS[0])["prediction"].values.argmax())
         assert tab.inner_text("#said") == f"Row id {2 * best}."
-        shutil.rmtree(tmp_path / "every_rows")
+        shutil.rmtree(tmp_path / "every #1%20_rows")
         tab.goto(every.as_uri())
-        assert "cannot be read: the folder every_rows belongs beside this page" in asked(
+        assert "cannot be read: the folder every #1%20_rows belongs beside this page" in asked(
             every, "40"
         )
         assert faults[:-1] == [] and "ERR_FILE_NOT_FOUND" in faults[-1]
