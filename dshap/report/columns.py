@@ -79,7 +79,7 @@ def _distinct_texts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp
         places, found = pd.factorize(objects)
         return np.array([*(text or None for text in found), None], object), places
     texts = np.array([*map(str, objects)], object)
-    texts[pd.isna(objects)] = None
+    texts[pd.isna(objects) | (texts == "")] = None
     return texts, np.arange(len(texts))
 
 

@@ -75,18 +75,19 @@ def test_another_dataset_or_other_rows_are_counted_anew(store, monkeypatch):
     [
         np.array(["b", None, "a", "", "rare", "b", np.nan], object),
         np.array(["b", "a", "", "rare", "b"], np.dtypes.StringDType()),
-        np.array([1, "1", True, 1.0, None, 2], object),
+        np.array([1, "1", True, 1.0, None, 2, ""], object),
         np.array([], object),
     ],
 )
 def test_texts_lie_in_the_bins_of_their_names(values):
+    """Empty ones, by which stores keep missing ones, with the missing."""
     bins = Record({"categories": np.array(["", "1", "True", "a", "b", OTHERS])})
     names = bins["categories"].tolist()
     expected = []
     for value in values.tolist():
         text = str(value)
         place = names.index(text if text in names else OTHERS)
-        expected.append(6 if value is None or text == "nan" else place)
+        expected.append(6 if value is None or text in ("nan", "") else place)
     assert binned(bins, values).tolist() == expected
 
 
