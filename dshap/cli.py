@@ -251,10 +251,18 @@ def _give_up(error: BaseException, verbose: bool, log: _Log) -> NoReturn:
     raise click.exceptions.Exit(status)
 
 
+def _after_interrupt() -> str:
+    """The words on what the same command does after it was interrupted."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.info_name == "run":
+        return "what is finished is kept, the same command goes on"
+    return "the same command begins anew"
+
+
 def _ending(error: BaseException) -> tuple[str, int]:
     """The message for an error, and the exit status."""
     if _is_interrupt(error):
-        return "interrupted; what is finished is kept, the same command goes on", INTERRUPTED
+        return f"interrupted; {_after_interrupt()}", INTERRUPTED
     match error:
         case DshapError():
             return str(error), error.exit_status

@@ -989,3 +989,14 @@ def test_verify_of_a_store_without_its_state(folder):
         mended.exit_code == 0
         and "interventional: verified: 3 of 3 blocks finished" in mended.stdout
     )
+
+
+@pytest.mark.parametrize("name", ["show", "report", "verify"])
+def test_a_command_other_than_run_begins_anew_after_an_interrupt(name, monkeypatch):
+    def interrupt(given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dshap.cli._store", interrupt)
+    done = CliRunner().invoke(cli, [name, "a"])
+    assert done.exit_code == 130
+    assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")

@@ -47,13 +47,14 @@ def as_cube(given: Any) -> xr.Dataset:
     InputError
         It is neither, or a Dataset without attributions, or that lost an axis.
     """
-    if not has_member(given, "data_vars"):
-        return open_cube(as_path("cube", given, "store"))
-    if "attribution" not in given:
+    is_dataset = has_member(given, "data_vars")
+    if has_member(given, "shape") or (is_dataset and "attribution" not in given):
         raise InputError(
             f"cube is {shown(given)} without attributions: give that of dshap.explain or "
             "dshap.open_cube, or the path of a store"
         )
+    if not is_dataset:
+        return open_cube(as_path("cube", given, "store"))
     cube: xr.Dataset = given
     for name, axes in AXES.items():
         if name in cube and set(cube[name].dims) != axes:
@@ -290,8 +291,11 @@ def row_position(cube: xr.Dataset, key: Any) -> int:
         place = np.searchsorted(ordered, wanted[0])
         before += [*ordered[:place][-1:]]
         after += [*ordered[place:][:1]]
-    near = " and ".join(map(str, [*sorted(before)[-1:], *sorted(after)[:1]]))
-    raise InputError(f"no row has the key {key} ({', '.join(names)}): near it are {near}")
+    near = [str(each) for each in [*sorted(before)[-1:], *sorted(after)[:1]]]
+    said = f"near it are {' and '.join(near)}"
+    if len(near) == 1:
+        said = f"the nearest is {near[0]}"
+    raise InputError(f"no row has the key {key} ({', '.join(names)}): {said}")
 
 
 def _as_key(value: Any, array: np.ndarray, key: Any) -> Any:

@@ -11,7 +11,14 @@ import xarray as xr
 import dshap
 from dshap.core.errors import DamagedError, InputError
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.datasets import attribution_of, row_position, same_rows, status_of, store_of
+from dshap.cube.datasets import (
+    as_cube,
+    attribution_of,
+    row_position,
+    same_rows,
+    status_of,
+    store_of,
+)
 from tests.cube.cubes import make_cube, phi_of
 
 ROWS = slice(3, 19)
@@ -88,3 +95,20 @@ def test_a_key_is_found_as_it_is():
     short = cube.assign_coords(id=("instance", np.array(["a1", "a2", "a3"])))
     with pytest.raises(InputError, match="no row has the key a22"):
         row_position(short, "a22")
+
+
+@pytest.mark.parametrize("table", [np.zeros((2, 3)), xr.DataArray(np.zeros(2)), xr.Dataset()])
+def test_a_table_is_no_cube(table):
+    with pytest.raises(InputError, match="without attributions: give that of dshap.explain"):
+        as_cube(table)
+
+
+def test_the_nearest_keys_are_named():
+    cube = xr.Dataset(
+        {"attribution": (("instance", "feature", "output"), np.zeros((2, 1, 1)))},
+        coords={"id": ("instance", [3, 7])},
+    )
+    with pytest.raises(InputError, match=r"key 5 \(id\): near it are 3 and 7"):
+        row_position(cube, 5)
+    with pytest.raises(InputError, match=r"key 9 \(id\): the nearest is 7"):
+        row_position(cube, 9)
