@@ -24,6 +24,9 @@ from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
 
 SIGNIFICANT = 4
 """The significant digits of the largest number of a column."""
+SMALLEST = 1e-4
+LONGEST = 1e15
+"""The |values| of columns from which, and below which, they are written without an exponent."""
 MANY_FEATURES = 300
 """The number of features above which mean |φ| from sampled coalitions is marked as too small: by 21
 to 92 %, in games of known values."""
@@ -205,8 +208,10 @@ def ranking_picture(
 
     features = features_of(given)
     shown = features[:MAX_FEATURES]
-    # room for the names beside five inches of bars
-    width = max(8.0, 6.0 + 0.1 * max(len(label(feature)) for feature in shown))
+    # room for the names on both sides of five inches of bars
+    longest = max(len(label(ranking.label, LEGEND)) for ranking in given)
+    width = 1.0 + 0.09 * max(longest, len("explanation"))
+    width += max(8.0, 6.0 + 0.1 * max(len(label(feature)) for feature in shown))
     figure = Figure(
         figsize=(width, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained"
     )
@@ -283,16 +288,17 @@ def draw_bars(
 
 
 def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str], title: str) -> None:
-    """Add a legend that names the explanations, or segments.
+    """Add a legend that names the explanations, or segments, right of the axes: none hides a bar.
 
     matplotlib drops names that begin with an underscore, so they are set afterwards.
     """
     legend = axes.legend(
         drawn,
         [str(index) for index in range(len(names))],
-        loc="lower right",
-        framealpha=0.8,
-        edgecolor="none",
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        alignment="left",
         title="explanation",
         title_fontsize=9,
         fontsize=9,
@@ -471,9 +477,20 @@ def shown_value(value: Any) -> str:
     """A value of a column as text, numbers with four digits; "missing" where there is none."""
     if value is None or value != value:  # NaN is no number equal to itself
         return "missing"
-    if isinstance(value, float):
-        return f"{value:.4g}"
+    if isinstance(value, (float, np.floating)):
+        return _four_digits(float(value))
     return label(value)
+
+
+def _four_digits(value: float) -> str:
+    """A number in four digits, whole from a thousand on: 21,023; tiny and vast ones as 1.5e-07."""
+    if SMALLEST <= abs(value) < LONGEST:
+        decimals = max(0, SIGNIFICANT - 1 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{decimals}f}"
+        if "." in text:
+            text = text.rstrip("0").rstrip(".")
+        return text
+    return f"{value:.{SIGNIFICANT}g}"
 
 
 def decimals_of(values: Iterable[float]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from dshap.core.errors import InputError
 from dshap.report.attributions import AS_WRITTEN, Ranking, draw_bars, features_of
 from dshap.report.panels import MAX_SHOWN, name_rows, new_axes
 from dshap.report.segments import Segments, segments_of
-from dshap.report.view import view_of
+from dshap.report.side_by_side import differing_attributions
+from dshap.report.view import View, view_of
 
 MAX_BARS = 6
 """The most segments that have bars beside each other: those with most rows."""
@@ -28,13 +30,15 @@ def bar(
 ) -> Any:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
+    Features are sorted by the mean over all rows; those of several cubes by that of the first.
     Lines are the 95 % intervals of the means where coalitions were sampled; those of a Dataset in
     memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
     intervals of segments, which take rows as a sample (`dshap.report.segments.segments_of`).
 
     Parameters
     ----------
-    cube : xarray.Dataset or path of a store; or several as a mapping name -> cube, side by side
+    cube : xarray.Dataset or path of a store; or several with the same features and units as a
+        mapping name -> cube, side by side
     by : column of segments, "plan" or "age:5" (5 bins of about equally many rows): a bar for each
         of the six with most rows
     rows : as in `beeswarm`, for `by`
@@ -47,23 +51,46 @@ def bar(
     Raises
     ------
     InputError
-        No row is explained, an unknown output, an empty mapping, or several cubes with `by`.
+        No row is explained, an unknown output, an empty mapping, several cubes with `by`, or with
+        other features or units (the message says which).
     """
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
         cube = {"": cube}
     if not cube:
         raise InputError("cube is an empty mapping: give a cube, or several as name -> cube")
     if by is None:
-        views = [view_of(each, output) for each in cube.values()]
-        names = [str(name) for name in cube]
-        ranked = [view.ranking(name) for name, view in zip(names, views, strict=True)]
-        most = max(views, key=lambda view: view.rows)
-        return _drawn(ranked, "explanation", most.words("mean |attribution|"), ax)
+        views = {str(name): view_of(each, output) for name, each in cube.items()}
+        _refuse_others(views)
+        ranked = [view.ranking(name) for name, view in views.items()]
+        return _drawn(ranked, features_of(ranked), "explanation", _words(views), ax)
     if len(cube) > 1:
         raise InputError(f"by={by!r} with {len(cube)} cubes: give one cube, or leave by out")
     (only,) = cube.values()
     found = segments_of(only, by, rows, output)
-    return _drawn(*_largest(found), f"mean |attribution|{found.words}", ax)
+    ranked, title = _largest(found)
+    return _drawn(ranked, found.features, title, f"mean |attribution|{found.words}", ax)
+
+
+def _refuse_others(views: Mapping[str, View]) -> None:
+    """Raise an `InputError` where a cube has other features or units than the first."""
+    (first, view), *others = views.items()
+    for name, other in others:
+        differing = list(differing_attributions((first, name), (view, other)))
+        if differing:
+            raise InputError(
+                f"{first!r} and {name!r} cannot stand side by side: {'; '.join(differing)}"
+            )
+
+
+def _words(views: Mapping[str, View]) -> str:
+    """The words of the axis; cubes of different numbers of rows are "over 20 and 9 rows"."""
+    first = next(iter(views.values()))
+    counts = [view.rows for view in views.values()]
+    if len(set(counts)) == 1:
+        return first.words("mean |attribution|")
+    listed = ", ".join(f"{count:,}" for count in counts[:-1])
+    words = replace(first, rows=0).words("mean |attribution|")
+    return f"{words}, over {listed} and {counts[-1]:,} rows"
 
 
 def _largest(found: Segments) -> tuple[list[Ranking], str]:
@@ -76,11 +103,13 @@ def _largest(found: Segments) -> tuple[list[Ranking], str]:
     return [rankings[place] for place in chosen], title
 
 
-def _drawn(ranked: Sequence[Ranking], title: str, words: str, ax: Any) -> Any:
-    """Draw the bars of these rankings, side by side."""
-    features = features_of(ranked)
+def _drawn(
+    ranked: Sequence[Ranking], features: Sequence[str], title: str, words: str, ax: Any
+) -> Any:
+    """Draw the bars of these rankings, side by side, the first feature on top."""
     shown = features[:MAX_SHOWN]
-    axes = new_axes(ax, 8.0, 1.2 + (0.14 + 0.2 * len(ranked)) * len(shown))
+    width = 8.0 + 1.5 * (len(ranked) > 1)  # with a legend beside the bars
+    axes = new_axes(ax, width, 1.2 + (0.14 + 0.2 * len(ranked)) * len(shown))
     draw_bars(axes, ranked, shown, title)
     if len(ranked) == 1:
         axes.get_legend().remove()

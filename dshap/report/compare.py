@@ -18,9 +18,11 @@ PAIR = ("#3f8fc4", "#f26419")
 """The colours of the first and the second explanation, legible on white and on black."""
 LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
-HEAD = -0.75
-"""The height of the heads of the table, above the first feature at 0."""
-TABLE = (0.16, 0.32, 0.43)
+HEAD = -0.62
+"""The height above which the heads of the table stand; the first feature is at 0."""
+HEAD_LETTERS = 14
+"""The most characters of an explanation's name in the table."""
+TABLE = (0.22, 0.44, 0.58)
 """The right ends of the columns right of the attributions, as parts of the width of these."""
 
 
@@ -90,21 +92,22 @@ def _write_table(axes: Any, found: SideBySide) -> None:
     ends = [high + part * width for part in TABLE]
     magnitudes = [[each.magnitude[name] for name in found.features] for each in found.rankings]
     decimals = decimals_of([*magnitudes[0], *magnitudes[1]])
-    for values, end, colour in zip(magnitudes, ends[:2], PAIR, strict=True):
+    for name, values, end, colour in zip(found.names, magnitudes, ends[:2], PAIR, strict=True):
         texts = [number(value, decimals) for value in values]
-        _write_column(axes, ["mean |φ|", *texts], end, colour)
+        _write_column(axes, f"{label(name, HEAD_LETTERS)}\nmean |φ|", texts, end, colour)
     correlations = [number(value, 2) for value in found.correlation]
-    _write_column(axes, ["r", *correlations], ends[2], text_colour())
+    _write_column(axes, "r between\nrows", correlations, ends[2], text_colour())
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
     axes.set_xlim(low, ends[2])
     axes.spines["bottom"].set_bounds(low, high)
 
 
-def _write_column(axes: Any, texts: list[str], end: float, colour: str) -> None:
+def _write_column(axes: Any, head: str, texts: list[str], end: float, colour: str) -> None:
     """Write a column of the table, its head above the features."""
-    style = {"ha": "right", "va": "center", "fontsize": "small", "color": colour}
-    for y, text in enumerate(texts, -1):
-        axes.text(end, max(y, HEAD), text, **style)
+    style = {"ha": "right", "fontsize": "small", "color": colour, **AS_WRITTEN}
+    axes.text(end, HEAD, head, va="bottom", **style)
+    for y, text in enumerate(texts):
+        axes.text(end, y, text, va="center", **style)
 
 
 def _name_sides(axes: Any, names: tuple[str, str]) -> None:

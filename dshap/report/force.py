@@ -128,7 +128,6 @@ def _name_arrows(axes: Any, row: SingleRow, side: RowSide, n_named: int, colour:
             ha=alignment,
             va="center",
             fontsize="small",
-            color=colour,
             **AS_WRITTEN,
         )
 

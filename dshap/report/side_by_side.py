@@ -132,12 +132,9 @@ def _two_of(cubes: Any) -> Mapping[str, Any]:
 def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
     """Raise an `InputError` where the explanations differ in more than their attributions."""
     differing = [
-        *_only_in(names, [set(view.features) for view in views]),
+        *differing_attributions(names, views),
         *_differing("rows", [f"{view.cube.sizes['instance']:,}" for view in views]),
         *_differing("output", [repr(view.output_name) for view in views]),
-        *_differing(
-            "units", [repr(view.cube["attribution"].attrs.get("units", "1")) for view in views]
-        ),
         *_differing("key columns", [", ".join(_key_columns(view)) or "none" for view in views]),
     ]
     if not differing:
@@ -147,6 +144,13 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
         raise InputError(
             f"{first!r} and {second!r} are no explanations of the same rows: {'; '.join(differing)}"
         )
+
+
+def differing_attributions(names: tuple[str, str], views: Sequence[View]) -> Iterator[str]:
+    """The features and units that are not those of both of these named cubes, in words."""
+    yield from _only_in(names, [set(view.features) for view in views])
+    units = [repr(view.cube["attribution"].attrs.get("units", "1")) for view in views]
+    yield from _differing("units", units)
 
 
 def _only_in(names: tuple[str, str], features: Sequence[set[str]]) -> Iterator[str]:

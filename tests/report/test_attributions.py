@@ -21,7 +21,7 @@ from dshap.report import (
     ranking_picture,
     rankings,
 )
-from dshap.report.attributions import decimals_of, draw_bars, number
+from dshap.report.attributions import decimals_of, draw_bars, number, shown_value
 from tests.report.test_pictures import ODD_NAMES
 
 RANKINGS = [
@@ -73,6 +73,21 @@ def test_numbers():
     assert number(-0.0, 1, sign=True) == number(-1e-9, 1, sign=True) == "+0.0" and number(
         np.nan, 1
     ) == "—" == number(None, 1)
+
+
+def test_values_have_four_digits_and_no_exponent():
+    values = (21_023.4, -1.5, 0.00012347, 999.96, 0.0, np.float32(20_000), 1.5e-7, 2e15, np.inf)
+    assert [shown_value(value) for value in values] == [
+        "21,023",
+        "-1.5",
+        "0.0001235",
+        "1,000",
+        "0",
+        "20,000",
+        "1.5e-07",
+        "2e+15",
+        "inf",
+    ]
 
 
 def of_names(names):

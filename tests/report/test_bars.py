@@ -42,8 +42,41 @@ def test_several_cubes_stand_side_by_side():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
     first, second = ([each.get_width() for each in part] for part in axes.containers[1::2])
     np.testing.assert_allclose(second, 2 * np.array(first))
+    assert axes.get_xlabel() == "mean |attribution| (kW), over 30 rows"
+    fewer = bar({"one": one, "two": two.isel(instance=slice(9))})
+    assert fewer.get_xlabel() == "mean |attribution| (kW), over 30 and 9 rows"
     with pytest.raises(InputError, match="empty mapping"):
         bar({})
+
+
+def test_cubes_of_other_features_or_units_are_refused():
+    one, _ = memory_cube(30)
+    message = "'a' and 'c' cannot stand side by side: only 'a' has the features x2$"
+    with pytest.raises(InputError, match=message):
+        bar({"a": one, "b": one, "c": one.isel(feature=slice(2))})
+    other = one.copy(deep=True)
+    other["attribution"].attrs["units"] = "EUR"
+    with pytest.raises(InputError, match=r"side by side: units: 'kW' and 'EUR'$"):
+        bar({"a": one, "b": other})
+
+
+def test_the_legend_hides_no_bar():
+    one, _ = memory_cube(30)
+    axes = bar({"one": one, "two": one})
+    axes.figure.canvas.draw()
+    assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
+    assert axes.get_legend().get_window_extent().x1 <= axes.figure.bbox.x1
+
+
+def test_bars_of_segments_are_sorted_by_all_rows():
+    """In the first segment x1 is the largest, over all rows x0."""
+    cube, frame = memory_cube(300)
+    frame["half"] = np.where(np.arange(300) < 100, "a", "b")
+    cube["attribution"][:100, 0] *= 0.01
+    axes = bar(cube, by="half", rows=frame)
+    assert texts_of(axes) == ["x0", "x1", "x2"]
+    widths = [each.get_width() for each in axes.containers[1]]
+    assert widths[1] > widths[0]
 
 
 def test_lines_are_the_intervals_of_sampled_coalitions():

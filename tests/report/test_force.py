@@ -61,4 +61,5 @@ def test_a_row_without_any_attribution_and_names_with_signs():
     assert arrows(force(cube, 0), RED) == []
     axes = force(cube, 1)
     axes.figure.canvas.draw()
-    assert any(text.get_text().startswith("$x$  ") for text in axes.texts)
+    (named,) = [text for text in axes.texts if text.get_text().startswith("$x$  ")]
+    assert named.get_color() == plt.rcParams["text.color"]  # legible on white and on black
