@@ -189,7 +189,9 @@ def _compact(phi: FloatArray) -> tuple[CodeArray, CodeArray]:
 def histogram_quantiles(histogram: Moments, shares: Sequence[float]) -> FloatArray:
     """(v, q): quantiles of the attributions in each value bin, right to within their bin.
 
-    NaN where a value bin is empty.
+    So is the quantile of a share p, 0 < p < 1, within σ √((1 − p)/p) below and σ √(p/(1 − p))
+    above the mean of the value bin, by Cantelli's inequality: attributions that are all the same
+    have it as every quantile.  NaN where a value bin is empty.
     """
     lower, upper = bin_ends(histogram["codes"])
     counts = histogram["counts"]
@@ -200,7 +202,22 @@ def histogram_quantiles(histogram: Moments, shares: Sequence[float]) -> FloatArr
         bins = np.searchsorted(upto[:, place], wanted)
         inside = 1.0 - (upto[bins, place] - wanted) / np.maximum(counts[bins, place], 1)
         found[place] = lower[bins] + np.clip(inside, 0, 1) * (upper[bins] - lower[bins])
-    return found
+    return np.clip(found, *_quantile_bounds(histogram, upto[-1], np.asarray(shares)))
+
+
+def _quantile_bounds(
+    histogram: Moments, counts: CodeArray, shares: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest (v, q) that quantiles can be, by the mean and the variance."""
+    rows = np.maximum(counts, 1)[:, None]
+    mean = histogram["sums"][:, None] / rows
+    square = histogram["squares"][:, None] / rows
+    # squares of vast and of tiny attributions are not known
+    is_known = np.isfinite(square) & (square > np.finfo(np.float64).tiny)
+    variance = np.where(is_known, square, 0.0) - np.where(is_known, mean, 0.0) ** 2
+    spread = np.where(is_known, np.sqrt(np.maximum(variance, 0.0)), np.inf)
+    odds = shares / (1.0 - shares)
+    return mean - spread * np.sqrt(1.0 / odds), mean + spread * np.sqrt(odds)
 
 
 def stability_counts(old: Moments, new: Moments, n_bins: int = STABILITY_BINS) -> CodeArray:

@@ -143,6 +143,17 @@ def test_quantiles_are_right_to_within_their_bin():
     assert np.isnan(found[2]).all()
 
 
+@pytest.mark.parametrize(("scale", "within"), [(1.0, 1e-6), (1e200, 0.125), (1e-200, 0.125)])
+def test_quantiles_are_never_further_from_the_mean_than_any_can_be(scale, within):
+    """All the same: exactly that.  A rare large one: within the bounds, and within an eighth."""
+    phi = scale * np.concatenate([np.full(500, 1.6), np.full(990, 1.0), np.full(10, 9.0)])
+    bins = np.repeat([0, 1], [500, 1_000])
+    with np.errstate(over="ignore"):
+        same, mixed = histogram_quantiles(histogram_of(phi, bins, 2), [0.005, 0.25, 0.5, 0.75])
+    np.testing.assert_allclose(same, 1.6 * scale, rtol=within)
+    np.testing.assert_allclose(mixed, 1.0 * scale, rtol=0.125)
+
+
 def of_attributions(phi: np.ndarray) -> Moments:
     return histogram_of(phi, np.zeros(len(phi), np.int64), 1)
 

@@ -153,8 +153,10 @@ def _cut(swarms: Swarms) -> tuple[float, float]:
 
 def _quantiles(swarm: Swarm, shares: Sequence[float] = SHARES) -> FloatArray:
     """Quantiles of the attributions of a feature over all rows."""
-    counts = swarm.histogram["counts"].sum(axis=1, keepdims=True)
-    whole = Moments({"codes": swarm.histogram["codes"], "counts": counts})
+    histogram = swarm.histogram
+    sums = {name: histogram[name].sum(keepdims=True) for name in ("sums", "squares")}
+    counts = histogram["counts"].sum(axis=1, keepdims=True)
+    whole = Moments({"codes": histogram["codes"], "counts": counts, **sums})
     return histogram_quantiles(whole, shares)[0]
 
 
