@@ -52,6 +52,13 @@ def has_order(values: NDArray[Any]) -> bool:
     return values.dtype.kind in NUMBERS
 
 
+def is_flag(values: NDArray[Any]) -> bool:
+    """Whether values are False and True, some perhaps missing."""
+    if values.dtype.kind == "O":
+        return pd.api.types.infer_dtype(values, skipna=True) == "boolean"
+    return values.dtype.kind == "b"
+
+
 def as_numbers(values: NDArray[Any]) -> FloatArray:
     """Values as float64, times as microseconds since 1970; NaN where they are missing."""
     if values.dtype.kind == "O":

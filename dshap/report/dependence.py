@@ -48,7 +48,8 @@ def dependence(
     The colour is the mean place, from low to high, of the values of a second column.  It is the one
     given, else the column that accounts for most of what the feature's own column leaves of the
     variance: the means of 8 x 8 bins of both columns in half a sample of the rows predict the other
-    half.  No column is chosen where that is below 1 %.
+    half.  No column is chosen where that is below 1 %, and none of more than two categories, which
+    have no order; one that is given has its categories in the order of their names.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.core.histograms import (
     MAX_VALUE_BINS,
+    category_bins,
     histogram_quantiles,
     number_of_bins,
     value_bins,
@@ -24,9 +25,11 @@ from dshap.report.columns import (
     Columns,
     Samples,
     as_numbers,
+    as_texts,
     binned,
     bins_of_sample,
     columns_of,
+    is_flag,
     require_column,
     samples_of,
 )
@@ -238,14 +241,21 @@ def dependences_together(
 
 def _tally(view: View, samples: Samples, feature: str, partner: str) -> Tally:
     """The histogram that is wanted: by the feature's column, then by the partner's."""
-    own = bins_of_sample(samples[feature], min(MAX_VALUE_BINS, 4 + view.rows // ROWS_PER_BIN))
+    own = _named_bins(samples[feature], min(MAX_VALUE_BINS, 4 + view.rows // ROWS_PER_BIN))
     by = [BinnedColumn(feature, own)]
     if partner:
         n_bins = COLOUR_BINS
         if view.rows < FEW_ROWS:
             n_bins = MAX_VALUE_BINS  # points have finer places than densities
-        by.append(BinnedColumn(partner, bins_of_sample(samples[partner], n_bins)))
+        by.append(BinnedColumn(partner, _named_bins(samples[partner], n_bins)))
     return Tally(view.position(feature), tuple(by))
+
+
+def _named_bins(sample: NDArray[Any], n_bins: int) -> Record:
+    """Bins of a column, in which False and True are categories with names."""
+    if is_flag(sample):
+        return category_bins(as_texts(sample), n_bins)
+    return bins_of_sample(sample, n_bins)
 
 
 def _dependence(

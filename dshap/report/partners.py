@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dshap.core.histograms import CodeArray
-from dshap.core.records import FloatArray
+from dshap.core.histograms import CodeArray, number_of_bins
+from dshap.core.records import FloatArray, Record
 from dshap.report.columns import Samples, binned, bins_of_sample, sampled_slices
 from dshap.report.view import View
 
 COLOUR_BINS = 8
 """Bins of the column that colours a picture, and of both columns where one is chosen."""
+MOST_NAMES = 2
+"""The most categories of a column that is chosen as colour: of more, those in the middle of the
+colours would be no different from a mixture of the others."""
 LEAST_SHARE = 0.01
 """The least part of the variance beside its own column that a column must account for to be the
 colour."""
@@ -25,17 +28,25 @@ def strongest_partners(view: View, features: Sequence[str], samples: Samples) ->
     """
     places = [view.position(name) for name in features]
     phi = np.concatenate([view.attributions(rows)[:, places] for rows in sampled_slices(view.cube)])
-    cells = {name: _coarse(samples, name) for name in samples}
-    return {name: _strongest(name, own, cells) for name, own in zip(features, phi.T, strict=True)}
+    bins = {name: bins_of_sample(sample, COLOUR_BINS) for name, sample in samples.items()}
+    cells = {name: binned(bins[name], samples[name]) for name in samples}
+    colours = [name for name in samples if _is_colour(bins[name])]
+    return {
+        name: _strongest(name, own, cells, colours)
+        for name, own in zip(features, phi.T, strict=True)
+    }
 
 
-def _coarse(samples: Samples, name: str) -> CodeArray:
-    """The bin, of a few, of each value of the sample of a column."""
-    return binned(bins_of_sample(samples[name], COLOUR_BINS), samples[name])
+def _is_colour(bins: Record) -> bool:
+    """Whether the values of a column lie between low and high: numbers, or two categories."""
+    return "categories" not in bins.arrays or number_of_bins(bins) - 1 <= MOST_NAMES
 
 
-def _strongest(name: str, phi: FloatArray, cells: dict[str, CodeArray]) -> str:
-    """The column that accounts for most of the attributions (n,) of a feature beside its own."""
+def _strongest(
+    name: str, phi: FloatArray, cells: dict[str, CodeArray], colours: Sequence[str]
+) -> str:
+    """The one of some columns that accounts for most of the attributions (n,) of a feature beside
+    its own."""
     is_there = ~np.isnan(phi)
     own = cells[name][is_there]
     phi = phi[is_there]
@@ -44,7 +55,7 @@ def _strongest(name: str, phi: FloatArray, cells: dict[str, CodeArray]) -> str:
         return ""
     shares = {
         other: _predicted_share(left, own * (COLOUR_BINS + 1) + cells[other][is_there])
-        for other in cells
+        for other in colours
         if other != name
     }
     best = max(shares, key=lambda other: shares[other], default="")

@@ -26,6 +26,7 @@ from dshap.report.columns import (
     binned,
     columns_of,
     has_order,
+    is_flag,
     require_column,
     sample_of_column,
     value_names,
@@ -165,7 +166,7 @@ def _one_each(view: View, columns: Columns, name: str) -> tuple[BinnedColumn, li
     """A segment for each value of a column that any row has."""
     read = columns[name]
     sample = sample_of_column(view.cube, read)
-    is_number = has_order(sample) and sample.dtype.kind != "b"
+    is_number = has_order(sample) and not is_flag(sample)
     advice = f'give a column with fewer, or "{name}:5" for 5 bins of equally many rows'
     if not is_number:
         advice = "give a column with fewer"

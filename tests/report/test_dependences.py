@@ -12,6 +12,7 @@ from dshap.core.histograms import value_bins
 from dshap.core.records import Record
 from dshap.report import dependences
 from dshap.report.dependences import dependence_of, dependences_of
+from tests.report.test_densities import memory_cube
 from tests.report.test_dependence import with_product
 
 
@@ -62,3 +63,20 @@ def test_categories_of_the_second_column_are_named_in_their_order():
     phi = cube["attribution"].values[:, 0, 0]
     shades = found.shades(found.grid(200))
     assert phi.std() > 0 and {0.0, 1.0} <= set(np.round(shades.place[shades.rows > 1], 2))
+
+
+@pytest.mark.parametrize("kind", [bool, object])
+def test_flags_are_two_categories(kind):
+    cube, frame = memory_cube(2_400)
+    flags = (frame["x0"] > 0).to_numpy().astype(kind)
+    if kind is object:
+        flags[:3] = None
+    frame["x0"] = flags
+    found = dependence_of(cube, "x0", "", frame)
+    assert found.bins["categories"].tolist()[:2] == ["False", "True"] and not found.is_line
+    phi = cube["attribution"].values[:, 0, 0]
+    expected = [phi[flags == False].mean(), phi[flags == True].mean()]  # noqa: E712
+    np.testing.assert_allclose(found.means[:2], expected)
+    assert found.counts[-1] == 3 * (kind is object)
+    other = dependence_of(cube, "x1", "x0", frame)
+    assert other.names_of_colours == ["False", "True"]

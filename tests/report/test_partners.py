@@ -23,3 +23,12 @@ def test_the_colour_is_the_column_that_the_attribution_varies_with(n):
     noisy, columns = memory_cube(n)
     noisy["attribution"][:, 0, 0] = np.random.default_rng(1).normal(size=n)
     assert partners(noisy, columns) == {"x0": "", "x1": ""}
+
+
+@pytest.mark.parametrize(("names", "chosen"), [(("a", "b"), "x2"), (("a", "b", "c"), "")])
+def test_more_than_two_categories_are_no_colour(names, chosen):
+    cube, columns = memory_cube(2_000)
+    places = np.arange(2_000) // 2 % len(names)
+    cube["attribution"][:, 0, 0] += places
+    columns["x2"] = np.array(names)[places]
+    assert partners(cube, columns)["x0"] == chosen
