@@ -991,12 +991,12 @@ def test_verify_of_a_store_without_its_state(folder):
     )
 
 
-@pytest.mark.parametrize("name", ["show", "report", "verify"])
+@pytest.mark.parametrize("name", ["show", "status"])
 def test_a_command_other_than_run_begins_anew_after_an_interrupt(name, monkeypatch):
-    def interrupt(given):
+    def interrupt(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dshap.cli._store", interrupt)
+    monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
     done = CliRunner().invoke(cli, [name, "a"])
     assert done.exit_code == 130
     assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")
