@@ -173,6 +173,7 @@ KIND = {
     "segments": "segments", "images": "images", "vocabulary": "vocabulary", "padding": "token", "reference": "token",
     "longest": "optional whole", "tokenizer": "tokenizer", "column": "column", "old": "folder", "new": "folder",
     "explain": "word", "old_run": "word", "new_run": "word", "output": "column", "n_rows": "whole",
+    "cube": "folder", "shape": "word", "k": "whole",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -291,6 +292,8 @@ PLACES = {
                            {"background": "texts"}),
     "values.Trees": Place(values.Trees, {"model": TREE}, explained,
                           {"background": "any table", "categories": "categories"}),
+    "dshap.to_frame": Place(dshap.to_frame, {"cube": EXPLAINED, "shape": "top_k"}, kinds={"rows": "any table"}),
+    "dshap.to_shap": Place(dshap.to_shap, {"cube": EXPLAINED}, kinds={"rows": "any table"}),
     "dshap.linear_transform": Place(dshap.linear_transform, {"mean": np.zeros(3), "covariance": COVARIANCE}),
     "values.Logit": Place(values.Logit, {}),
     "values.ExpectedLogProbability": Place(values.ExpectedLogProbability, {}),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.blocks import Status
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.cube.datasets import row_slices, status_of
@@ -76,6 +76,8 @@ def output_of(cube: Any, output: str | int | None) -> int:
         return 0
     if output is None:
         raise InputError(f"the cube has {len(names)} outputs: give output=, one of {names}")
+    if np.ndim(output):
+        raise InputError(unknown_name("output", shown(output), names))
     if output in range(len(names)):
         return int(output)
     if output not in names:
