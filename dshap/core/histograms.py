@@ -156,8 +156,7 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
 
 def _of_one_bin(phi: FloatArray) -> Moments:
     """The histogram of attributions, without NaN, whose column values lie in one bin."""
-    bits = np.ascontiguousarray(phi, np.float64).view(np.uint64)
-    counts = np.bincount((bits >> np.uint64(DROPPED_BITS)).view(np.int64), minlength=2 * SIGN_BINS)
+    counts = np.bincount(_raw_bins(phi), minlength=2 * SIGN_BINS)
     # bins of negative numbers fall as their bits rise
     counts = np.concatenate([counts[: SIGN_BINS - 1 : -1], counts[:SIGN_BINS]])
     occurring = np.flatnonzero(counts)
@@ -172,10 +171,15 @@ def _of_one_bin(phi: FloatArray) -> Moments:
     )
 
 
+def _raw_bins(phi: FloatArray) -> CodeArray:
+    """The bits of sign, exponent and eighth of each attribution as a number: negative ones behind."""
+    bits = np.ascontiguousarray(phi, np.float64).view(np.uint64)
+    return (bits >> np.uint64(DROPPED_BITS)).view(np.int64)
+
+
 def _compact(phi: FloatArray) -> tuple[CodeArray, CodeArray]:
     """The bins that occur, rising, and the place of each attribution's among them, without a sort."""
-    bits = np.ascontiguousarray(phi, np.float64).view(np.uint64)
-    raw = (bits >> np.uint64(DROPPED_BITS)).view(np.int64)
+    raw = _raw_bins(phi)
     is_there = np.zeros(2 * SIGN_BINS, dtype=bool)
     is_there[raw] = True
     occurring = np.flatnonzero(is_there)
