@@ -7,15 +7,16 @@ import pytest
 
 from tests.house import circles, importers_of_designs, measured, members
 
+# Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
 BOUNDS = {
-    "syntax nodes": 286_000,
+    "syntax nodes": 315_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
-    "ternaries": 340,
+    "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 560,
-    "protocols": 46,
+    "classes": 615,
+    "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
     "names that several modules define": 0,
@@ -24,7 +25,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 38,
-    "isinstance, hasattr, getattr": 285,
+    "isinstance, hasattr, getattr": 300,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,
