@@ -1,0 +1,191 @@
+"""One holder of a name at a time; the dead are told from the living, here and on other machines."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dshap.core.errors import DshapError, LockedError
+from dshap.cube.folder import Folder
+from dshap.cube.lease import Lease, held_names, holder_of, living_holder
+from tests.cube.leases import hold
+from tests.processes import forked
+
+SOON_S = 0.01
+DEAD_S = 0.3
+
+
+def lease_of(path: Path, name: str = "run", **given) -> Lease:
+    return Lease(Folder(path), name, "a test", **{"renew_s": SOON_S, "dead_s": DEAD_S, **given})
+
+
+def file_of(path: Path) -> Path:
+    """The only file of a folder; one that is just being written is hidden."""
+    (name,) = Folder(path).list()
+    return path / name
+
+
+def on_another_machine(path: Path) -> None:
+    """Let the holder of the only file be a process of another machine, which has just stopped."""
+    file = file_of(path)
+    holder = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**holder, "machine": "another", "host": "node7", "pid": 1}))
+
+
+def left_behind(path: Path, name: str = "run") -> None:
+    """A file of a holder that stopped on another machine."""
+    with lease_of(path, name, renew_s=60.0):
+        content = file_of(path).read_bytes()
+    (path / f"{name}-000004.json").write_bytes(content)
+    on_another_machine(path)
+
+
+def test_one_holder(tmp_path):
+    """A second holder is refused, in words that name the first; afterwards the name is free."""
+    with lease_of(tmp_path, place="the store") as lease:
+        assert lease.is_held
+        with pytest.raises(LockedError, match=r"^the store is locked by a test \(process \d+ on "):
+            lease_of(tmp_path, place="the store").__enter__()
+        with lease_of(tmp_path, "another"):
+            assert held_names(Folder(tmp_path)) == ["another", "run"]
+        assert holder_of(Folder(tmp_path), "run").what == "a test"
+        lease.check()
+    assert not lease.is_held and list(tmp_path.iterdir()) == []
+    assert holder_of(Folder(tmp_path), "run") is None
+    with lease_of(tmp_path):
+        pass
+
+
+def test_signs_of_life(tmp_path):
+    """The holder's file changes while it is held, and a process of this machine needs no watching."""
+    with lease_of(tmp_path):
+        before = file_of(tmp_path).read_bytes()
+        end = time.monotonic() + 10
+        while file_of(tmp_path).read_bytes() == before and time.monotonic() < end:
+            time.sleep(SOON_S)
+        assert json.loads(file_of(tmp_path).read_bytes())["count"] > 0
+        assert living_holder(Folder(tmp_path), "run", dead_s=600) is not None
+
+
+def test_a_killed_process_of_this_machine_is_dead_at_once(tmp_path):
+    with forked(hold, str(tmp_path), "run") as process:
+        end = time.monotonic() + 60
+        while holder_of(Folder(tmp_path), "run") is None and time.monotonic() < end:
+            time.sleep(SOON_S)
+        with pytest.raises(LockedError, match="locked by a test"):
+            lease_of(tmp_path, dead_s=600).__enter__()
+        process.kill()
+        while holder_of(Folder(tmp_path), "run") is not None and time.monotonic() < end:
+            time.sleep(SOON_S)
+        assert len(list(tmp_path.iterdir())) == 1
+        with lease_of(tmp_path, dead_s=600) as lease:
+            assert file_of(tmp_path).name == "run-000002.json" and lease.is_held
+
+
+def test_a_process_with_the_number_of_the_dead_is_another(tmp_path):
+    """This process number began at another time: the holder is gone."""
+    with lease_of(tmp_path, renew_s=60.0):
+        content = file_of(tmp_path).read_bytes()
+    holder = json.loads(content)
+    (tmp_path / "run-000001.json").write_text(json.dumps({**holder, "started": "1"}))
+    assert holder_of(Folder(tmp_path), "run") is None
+    (tmp_path / "run-000001.json").write_bytes(content)
+    assert holder_of(Folder(tmp_path), "run") is not None
+
+
+def test_silence_on_another_machine(tmp_path):
+    """A holder there is dead after the seconds, not before, and its name can be taken."""
+    left_behind(tmp_path)
+    assert holder_of(Folder(tmp_path), "run").host == "node7"
+    with pytest.raises(LockedError, match="process 1 on node7"):
+        lease_of(tmp_path, waits=False).__enter__()
+    said = []
+    began = time.monotonic()
+    with lease_of(tmp_path, say=said.append):
+        assert time.monotonic() - began >= DEAD_S
+        assert file_of(tmp_path).name == "run-000005.json"
+    assert len(said) == 1 and "process 1 on node7) may be running: waiting up to 0 s" in said[0]
+
+
+def test_a_sign_of_life_from_another_machine(tmp_path):
+    left_behind(tmp_path)
+    file = file_of(tmp_path)
+
+    def live() -> None:
+        holder = json.loads(file.read_bytes())
+        Folder(tmp_path).replace(file.name, json.dumps({**holder, "count": 7}).encode())
+
+    timer = threading.Timer(0.05, live)
+    timer.start()
+    with pytest.raises(LockedError, match="node7"):
+        lease_of(tmp_path, dead_s=60).__enter__()
+    timer.join()
+
+
+def test_what_the_dead_left_is_removed(tmp_path):
+    left_behind(tmp_path)
+    assert living_holder(Folder(tmp_path), "run", dead_s=0.02) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lost_lease_is_told(tmp_path):
+    """A holder that slept while another took its name finds out, and leaves the other's file."""
+    with lease_of(tmp_path) as lease:
+        other = tmp_path / "run-000009.json"
+        mine = json.loads(file_of(tmp_path).read_bytes())
+        other.write_text(json.dumps({**mine, "token": "other", "what": "a thief"}))
+        end = time.monotonic() + 10
+        while lease.is_held and time.monotonic() < end:
+            time.sleep(SOON_S)
+        with pytest.raises(LockedError, match=r"is no longer locked by this process.*a thief"):
+            lease.check()
+    assert other.exists()
+
+
+def test_a_damaged_file_is_a_holder_that_stays_silent(tmp_path):
+    (tmp_path / "run-000001.json").write_text("{")
+    with pytest.raises(LockedError, match="an unknown process"):
+        lease_of(tmp_path, waits=False).__enter__()
+    with lease_of(tmp_path, dead_s=0.02):
+        pass
+
+
+def test_the_highest_number_counts(tmp_path):
+    left_behind(tmp_path)
+    (tmp_path / "run-000003.json").write_text("{}")
+    assert holder_of(Folder(tmp_path), "run").host == "node7"
+
+
+def test_many_take_one_name(tmp_path):
+    """Eight threads take and leave a name 20 times each: never two at once."""
+    holding: list[int] = []
+    together: list[int] = []
+
+    def take(number: int) -> None:
+        for _ in range(20):
+            try:
+                with lease_of(tmp_path, waits=False):
+                    holding.append(number)
+                    together.append(len(holding))
+                    time.sleep(0.001)
+                    holding.remove(number)
+            except LockedError:
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together and set(together) == {1}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "-a", "a."])
+def test_names(tmp_path, name):
+    with pytest.raises(DshapError, match="a lease has no name"):
+        lease_of(tmp_path, name)
