@@ -88,7 +88,6 @@ ELSEWHERE = {
     "report/view.py": "report/test_densities.py",
     "report/notes.py": "report/test_accuracy.py",
     "report/summary.py": "test_cli.py",
-    "run/learning.py": "run/test_explanation.py",
     "run/measuring.py": "run/test_quality.py",
     "run/preparation.py": "run/test_prepared.py",
     "jobs/facts.py": "jobs/test_pipeline.py",

@@ -25,6 +25,7 @@ __all__ = [
     "Stacked",
     "State",
     "digest_of",
+    "n_left_leaves",
     "n_partial_sums",
     "TreeSum",
     "tree_sum",
@@ -191,26 +192,32 @@ AnySummable = TypeVar("AnySummable", bound=Summable)
 
 
 class TreeSum(Generic[AnySummable]):
-    """A sum in a fixed tree: chains of `CHAIN` neighbours, then pairs of chains, level by level.
+    """A sum in a fixed tree: chains of neighbours, then pairs of chains, level by level.
 
     An odd last chain moves up a level.  The tree depends on the number of leaves alone.  Every sum
-    over row spans is made here, so that every executor gets the same bits.
+    over row spans is made here, so that every executor gets the same bits.  Sums of whole chains,
+    added with `chain=1`, give the bits of all their leaves.
+
+    Parameters
+    ----------
+    chain : number of leaves of a chain
     """
 
-    def __init__(self) -> None:
+    def __init__(self, chain: int = CHAIN) -> None:
+        self._chain = chain
         self._stack: list[tuple[int, AnySummable]] = []  # (n leaves, their sum), n falling
 
     def add(self, leaf: AnySummable) -> None:
         """Add the next leaf, in order."""
         stack = self._stack
-        if stack and stack[-1][0] < CHAIN:
+        if stack and stack[-1][0] < self._chain:
             size, total = stack.pop()
             size = size + 1
             total = total + leaf
         else:
             size = 1
             total = leaf
-        while size >= CHAIN and stack and stack[-1][0] == size:
+        while size >= self._chain and stack and stack[-1][0] == size:
             size = 2 * size
             total = stack.pop()[1] + total
         stack.append((size, total))
@@ -229,6 +236,15 @@ def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
     for leaf in leaves:
         found.add(leaf)
     return found.total()
+
+
+def n_left_leaves(n_leaves: int) -> int:
+    """The number of leaves in the left of the two sums that `TreeSum` adds last.
+
+    It is a chain, or the largest number of chains that is a power of two and leaves some over.
+    """
+    n_chains = math.ceil(n_leaves / CHAIN)
+    return CHAIN * 2 ** ((n_chains - 1).bit_length() - 1)
 
 
 def n_partial_sums(n_leaves: int) -> int:

@@ -11,7 +11,7 @@ import functools
 import logging
 import operator
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from distributed.comm.core import CommClosedError
 
 from dshap.core.errors import InputError, InterruptedRunError
 from dshap.core.options import WAIT_S
-from dshap.core.records import FAN_IN, tree_sum
+from dshap.core.records import FAN_IN, TreeSum
+from dshap.core.rows import spans
 from dshap.core.threads import one_blas_thread
 from dshap.core.user_code import told_by_workers
 from dshap.engine.clients import await_workers
@@ -73,6 +74,43 @@ class _Promise:
         if len(self.parts) == 1:
             return self.parts[0]
         return self.submit(add_parts, *self.parts, step=0.5)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Submitted tasks that count as running until their last future is done."""
+
+    future: Future
+    n_tasks: int
+    reduction: Reduction | None = None
+    """The reduction that this future is the result of; None where more of it follows."""
+
+    def end(self, on_done: OnDone, on_failed: OnFailed | None) -> None:
+        """Call back with the result or the error of a reduction whose future is done.
+
+        An error before the last batch ends the run here, unless `on_failed` will hear of it.
+        """
+        if self.reduction is None:
+            if on_failed is None and self.future.status == "error":
+                self.future.result()
+            return
+        try:
+            result = self.future.result()
+        except Exception as error:
+            # a finished result may be lost with its worker and fail when it is computed
+            # anew: ask again
+            if on_failed is None or self.future.status != "error":
+                raise
+            on_failed(self.reduction, error)
+        else:
+            on_done(self.reduction, result)
+
+
+def _n_last(reduction: Reduction) -> int:
+    """The number of leaves in the last chain, the leaves of leaves not counted."""
+    if reduction.chain == 1:
+        return 0
+    return (len(reduction.leaves) - 1) % reduction.chain + 1 if reduction.leaves else 0
 
 
 class DaskExecutor:
@@ -146,46 +184,37 @@ class DaskExecutor:
     def _run(
         self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None
     ) -> None:
-        running: dict[Future, Reduction] = {}
+        batches = self._batches(run, reductions)
+        running: dict[Future, _Batch] = {}
         finished = as_completed(loop=self.client.loop)
-        priority = 0
 
         def submit_next() -> bool:
-            nonlocal priority
-            reduction = next(reductions, None)
-            if reduction is None:
+            batch = next(batches, None)
+            if batch is None:
                 return False
-            future = self._submit(run, reduction, priority)
-            priority -= 1
-            running[future] = reduction
-            finished.add(future)
+            running[batch.future] = batch
+            finished.add(batch.future)
             return True
 
         def n_tasks() -> int:
-            return sum(max(1, len(reduction.leaves)) for reduction in running.values())
+            return sum(batch.n_tasks for batch in running.values())
 
-        def fill_window() -> None:  # read anew: workers come and go
+        # workers are counted anew, as they come and go; while the last tasks of a batch run,
+        # those of the next keep the other workers busy
+        def fill_window() -> None:
             workers = self.client.nthreads()
             self.tell_lost(set(workers))
             window = TASKS_AHEAD * max(1, sum(workers.values())) + 1
-            while n_tasks() < window and submit_next():
+            while (n_tasks() < window or len(running) == 1) and submit_next():
                 pass
 
         try:
             fill_window()
             for future in finished:
-                reduction = running.pop(future)
-                try:
-                    result = future.result()
-                except Exception as error:
-                    # a finished result may be lost with its worker and fail when it is computed
-                    # anew: ask again
-                    if on_failed is None or future.status != "error":
-                        raise
-                    on_failed(reduction, error)
-                else:
-                    on_done(reduction, result)
-                future.release()
+                batch = running.pop(future)
+                batch.end(on_done, on_failed)
+                if batch.reduction is not None:  # others are yet to be added
+                    future.release()
                 fill_window()
         finally:
             if running:
@@ -199,17 +228,43 @@ class DaskExecutor:
             self._say(f"worker {address} is lost ({counts}): others do its tasks")
         self._workers = workers
 
-    def _submit(self, run: str, reduction: Reduction, priority: int) -> Future:
-        """Submit the leaves, the fixed tree of their sums, and the finish; keep the last future."""
+    def _batches(self, run: str, reductions: Iterable[Reduction]) -> Iterator[_Batch]:
+        """Submit one reduction after the other, a batch of tasks with each step."""
+        for number, reduction in enumerate(reductions):
+            submit = functools.partial(self._submit, -number)
+            last = yield from self._submitted(run, reduction, submit)
+            yield _Batch(last, _n_last(reduction) or 1, reduction)
 
-        def submit(function: Callable[..., Any], *args: Any, step: float) -> Future:
-            return self.client.submit(function, *args, priority=priority + step, pure=False)
+    def _submitted(
+        self, run: str, reduction: Reduction, submit: Callable[..., Future]
+    ) -> Generator[_Batch, None, Future]:
+        """Submit the leaves, the fixed tree of their sums, and the finish; gives the last future.
 
-        total = None
-        if reduction.leaves:
-            leaves = (submit(call_task, run, leaf, step=0.0) for leaf in reduction.leaves)
-            total = tree_sum(_Promise((leaf,), submit) for leaf in leaves).future
-        return submit(call_task, run, reduction.finish, total, step=0.5)
+        The leaves of a chain are a batch, but for those of the last one.
+        """
+        leaves = reduction.leaves
+        sums = TreeSum[_Promise](chain=1)
+        for start, stop in spans(0, len(leaves), reduction.chain):
+            chain = TreeSum[_Promise]()
+            for leaf in leaves[start:stop]:
+                if isinstance(leaf, Reduction):
+                    future = yield from self._submitted(run, leaf, submit)
+                    if n_last := _n_last(leaf):
+                        yield _Batch(future, n_last)
+                else:
+                    future = submit(call_task, run, leaf, step=0.0)
+                chain.add(_Promise((future,), submit))
+            total = chain.total()
+            if stop < len(leaves) and reduction.chain > 1:
+                yield _Batch(total.future, stop - start)
+            sums.add(total)
+        inputs = sums.total().future if leaves else None
+        return submit(call_task, run, reduction.finish, inputs, step=0.5)
+
+    def _submit(
+        self, priority: float, function: Callable[..., Any], *args: Any, step: float
+    ) -> Future:
+        return self.client.submit(function, *args, priority=priority + step, pure=False)
 
     @property
     def n_threads(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dshap.core.records import TreeSum
+from dshap.core.records import CHAIN, TreeSum
 from dshap.core.threads import one_blas_thread
 
 
@@ -23,15 +23,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A call finish(context, total), where total is the sum of the leaves as `tree_sum` adds them.
+    """A call finish(context, total), where total is the sum of the leaves as `TreeSum` adds them.
 
     Leaves that are records of arrays are added, leaves that are tuples are joined in order; without
-    leaves the total is None.
+    leaves the total is None.  A leaf may be a reduction itself: its result is added.
     """
 
     name: str
-    leaves: tuple[Call, ...]
+    leaves: tuple[Call | Reduction, ...]
     finish: Call
+    chain: int = CHAIN
+    """Number of leaves that are added one after the other; 1 where leaves are sums of chains."""
 
 
 OnDone = Callable[[Reduction, Any], None]
@@ -85,12 +87,14 @@ class LoopExecutor:
             for reduction in reductions:
                 total = None
                 finish = reduction.finish
-                leaves = reduction.leaves
                 try:
-                    if leaves:
-                        sums = TreeSum[Any]()
-                        for leaf in leaves:
-                            sums.add(leaf.function(context, *leaf.args))
+                    if reduction.leaves:
+                        sums = TreeSum[Any](reduction.chain)
+                        for leaf in reduction.leaves:
+                            if isinstance(leaf, Reduction):
+                                sums.add(self._result(context, leaf))
+                            else:
+                                sums.add(leaf.function(context, *leaf.args))
                         total = sums.total()
                     result = finish.function(context, total, *finish.args)
                 except Exception as error:
@@ -99,3 +103,9 @@ class LoopExecutor:
                     on_failed(reduction, error)
                 else:
                     on_done(reduction, result)
+
+    def _result(self, context: Any, reduction: Reduction) -> Any:
+        """The result of a reduction that is a leaf of another."""
+        results: list[Any] = []
+        self.run(context, [reduction], lambda _, result: results.append(result))
+        return results[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import Accumulates
-from dshap.core.records import FloatArray, Record
+from dshap.core.records import FloatArray, Moments, Record, n_left_leaves
 from dshap.core.rows import SPAN_ROWS, spans
 from dshap.core.types import Pass, RecordStore, RowReader
 from dshap.engine.graph import Call, Executor, LoopExecutor, Reduction
@@ -57,6 +57,17 @@ class Learning:
     store: RecordStore
     reader: RowReader
     predictions: Predictions | None = None
+    kept_spans: int = 0
+    """Number of spans of a stored sum, whole chains of the tree; 0: no sums are stored.
+
+    A run that was killed goes on from the stored sums of a pass, each of which takes the place of
+    the two that it is the sum of.
+    """
+
+    def sum_name(self, index: int, spans: Sequence[Span]) -> str:
+        """The name of the sum of a pass over these spans."""
+        of_pass = self.names[index].partition("-")[2]
+        return f"sums-{of_pass}-{spans[0][0]:012d}-{spans[-1][1]:012d}"
 
 
 def learn(
@@ -69,10 +80,37 @@ def learn(
     """Run the passes with the indices `todo` over the spans of the table, and store the results."""
 
     def reduction(index: int) -> Reduction:
-        leaves = tuple(Call(_partial, (index, *span)) for span in spans)
-        return Reduction(f"pass {index}", leaves, Call(_keep, (index,)))
+        return _sum_of(learning, index, spans, Call(_keep, (index,)))
 
     executor.run(learning, (reduction(index) for index in todo), lambda *_: on_done())
+
+
+def _sum_of(learning: Learning, index: int, spans: Sequence[Span], finish: Call) -> Reduction:
+    """The sum of a pass over these spans, from two stored sums where there are enough spans."""
+    name = learning.sum_name(index, spans)
+    if not learning.kept_spans or len(spans) <= learning.kept_spans:
+        return Reduction(name, tuple(Call(_partial, (index, *span)) for span in spans), finish)
+    halves = _halves(spans)
+    parts = tuple(_kept_or_sum_of(learning, index, half) for half in halves)
+    names = tuple(learning.sum_name(index, half) for half in halves)
+    return Reduction(name, parts, replace(finish, args=(*finish.args, *names)), chain=1)
+
+
+def _kept_or_sum_of(learning: Learning, index: int, spans: Sequence[Span]) -> Call | Reduction:
+    """The stored sum of a pass over these spans, or how it is made and stored."""
+    name = learning.sum_name(index, spans)
+    if not learning.store.has(name):
+        return _sum_of(learning, index, spans, Call(_keep_sum, (name,)))
+    if len(spans) > learning.kept_spans:  # a killed run may have left its two parts
+        for half in _halves(spans):
+            learning.store.remove(learning.sum_name(index, half))
+    return Call(_kept_sum, (name,))
+
+
+def _halves(spans: Sequence[Span]) -> tuple[Sequence[Span], Sequence[Span]]:
+    """The spans of the two sums that are added last."""
+    left = n_left_leaves(len(spans))
+    return spans[:left], spans[left:]
 
 
 def _partial(learning: Learning, index: int, start: int, stop: int) -> Any:
@@ -89,8 +127,24 @@ def _partial_of(
     return one.partial(block)
 
 
-def _keep(learning: Learning, total: Any, index: int) -> None:
+def _keep(learning: Learning, total: Any, index: int, *parts: str) -> None:
+    """Store the result of a pass, and remove the stored sums that it was made of."""
     learning.store.put(learning.names[index], learning.passes[index].finish(total))
+    for part in parts:
+        learning.store.remove(part)
+
+
+def _keep_sum(learning: Learning, total: Moments, name: str, *parts: str) -> Moments:
+    """Store a sum, and remove the stored sums that it was made of; gives the sum."""
+    learning.store.put(name, total)
+    for part in parts:
+        learning.store.remove(part)
+    return total
+
+
+def _kept_sum(learning: Learning, name: str) -> Moments:
+    total: Moments = learning.store.get(name, Moments)
+    return total
 
 
 def run_pass(

@@ -148,9 +148,11 @@ def _moments(plan: Plan, work: Work, read: int) -> Stage:
     )
     operations = work.cost(proper, plan.data_rows).moment_operations
     n_tasks = n_spans * len(plan.coalition_spans)
-    return Stage(
-        "moments", n_tasks, task_bytes, operations, "data", "state/moments-*", "coalition tile"
-    )
+    if plan.kept_spans:
+        grain = f"{plan.kept_spans:,} spans of a coalition tile"
+    else:
+        grain = "coalition tile"
+    return Stage("moments", n_tasks, task_bytes, operations, "data", "state/moments-*", grain)
 
 
 def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:

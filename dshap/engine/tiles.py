@@ -8,7 +8,7 @@ from typing import Any
 from dshap.core.blocks import N_ENDS
 from dshap.core.capabilities import Work
 from dshap.core.options import RunOptions
-from dshap.core.records import Cost
+from dshap.core.records import CHAIN, Cost
 from dshap.core.rows import SPAN_ROWS
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 
@@ -30,7 +30,8 @@ See "Blocks" in docs/performance.md for the cost of more of them.
 WANTED_TASKS = 32
 """Number of evaluation tasks of a small table that keep a small cluster busy to the end."""
 MAX_CHUNK = 4_096
-MOMENT_TILE_BYTES = 32 << 20
+MOMENT_TILE_BYTES = 34 << 20
+"""Upper bound of the bytes of a coalition tile: 64 coalitions of a regression on 256 landmarks."""
 SCORE_BYTES = 64 << 20
 """Upper bound of the bytes of a black box's scores for one tile, jackknife groups included."""
 MAX_COALITION_TILE = 512
@@ -43,8 +44,12 @@ Its coalitions are cut into groups where there would be fewer than `BLACK_BOX_TA
 """
 WANTED_LEAVES = 4
 """Number of tasks that share the work of the moments, where the data have few spans."""
-MOMENT_TILE_SECONDS = 240.0
-"""Upper bound of the core seconds of one coalition tile's moments: a crash loses as much."""
+KEPT_SUM_SECONDS = 240.0
+"""Core seconds of the smallest sums of moments that are stored, unless a chain takes longer.
+
+A crash loses as much of each coalition tile that is being learned.  With half of it twice as many
+sums are written, each of at most `MOMENT_TILE_BYTES`; beside 240 s even that is nothing.
+"""
 MICRO_BYTES = 8 << 20
 """Bytes of the kernel factors of a micro-block, small enough to stay near the cache."""
 MICRO_STATE_BYTES = 64 << 20
@@ -104,6 +109,7 @@ def cut_tiles(
         "micro_rows": options.micro_rows
         or _micro_rows(work, evaluated, instance_tile, options.interactions),
         "coalition_tile": tile,
+        "kept_spans": _kept_spans(work, tile, data_rows, options.row_span or SPAN_ROWS),
         "coalition_groups": groups,
         "join_tiles": joined,
         "cache_bytes": state_bytes if is_kept else 0,
@@ -169,6 +175,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     """Number of coalitions prepared together.
 
     Moments and state stay within a bound, and there are enough tiles to share among workers.
+    However many rows there are, a tile reads all of them once.
     """
     pair = work.cost(2)
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
@@ -176,8 +183,24 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     if work.learns:  # each tile computes the kernel again: few tiles
         seconds = work.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
         shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / SPAN_ROWS)
-        n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
+        n_tiles = math.ceil(shared)
     return _in_pairs(min(fits, MAX_COALITION_TILE, max(math.ceil(proper / n_tiles), 2)))
+
+
+def _kept_spans(work: Work, tile: int, data_rows: int, row_span: int) -> int:
+    """Number of spans whose sums for a coalition tile are stored, by `KEPT_SUM_SECONDS`.
+
+    It is a chain of the tree of sums, or chains by a power of two; 0 where it would be all spans.
+    """
+    if not work.learns:
+        return 0
+    seconds = work.cost(tile, row_span).moment_operations / OPERATIONS_PER_SECOND
+    n_spans = CHAIN
+    while n_spans * row_span < data_rows and 2 * n_spans * seconds <= KEPT_SUM_SECONDS:
+        n_spans *= 2
+    if n_spans * row_span >= data_rows:
+        return 0
+    return n_spans
 
 
 def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:

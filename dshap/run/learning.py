@@ -200,7 +200,9 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
     passes = run.method.passes(run.plan)
-    learning = Learning(passes, names, store, run.states.table, run.predictions)
+    learning = Learning(
+        passes, names, store, run.states.table, run.predictions, run.plan.kept_spans
+    )
     learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
     progress.end()
     if run.predictions.is_kept and run.are_tiles_learned:

@@ -16,7 +16,7 @@ import xarray as xr
 
 import dshap
 from dshap import designs
-from dshap.core.records import FAN_IN, Moments
+from dshap.core.records import CHAIN, FAN_IN, Moments
 from dshap.cube import open_cube, read_run
 from dshap.engine import DaskExecutor
 from dshap.engine.cluster import add_parts
@@ -287,3 +287,53 @@ def test_the_loop_executor_stops_at_the_first_error_or_tells_of_it():
 
 def total_of(context, total):
     return total
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_reduction_of_many_leaves_is_submitted_chain_by_chain(client, monkeypatch):
+    """Client and scheduler hold as many tasks of a table of 10^9 rows as of one of 10^7; leaves that
+    are reductions have the bits of their own leaves."""
+    n = 40 * CHAIN + 7
+    ahead, largest, submit = set(), [0], client.submit
+
+    def watched(function, call=None, *args, **options):
+        future = submit(function, call, *args, **options)
+        ahead.add(future.key)
+        future.add_done_callback(lambda done: ahead.discard(done.key))
+        largest[0] = max(largest[0], len(ahead))
+        return future
+
+    monkeypatch.setattr(client, "submit", watched)
+    calls = tuple(Call(number, (i,)) for i in range(n))
+    inner = tuple(
+        Reduction("part", calls[i : i + 4 * CHAIN], Call(total_of)) for i in range(0, n, 4 * CHAIN)
+    )
+    totals = []
+    for executor in (LoopExecutor(), DaskExecutor(client)):
+        for reduction in (
+            Reduction("sum", calls, Call(total_of)),
+            Reduction("sum", inner, Call(total_of), chain=1),
+        ):
+            executor.run(None, [reduction], lambda _, total: totals.append(total))
+    assert len({total["x"].tobytes() for total in totals}) == 1 and len(totals) == 4
+    assert largest[0] < 8 * CHAIN
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_an_error_ends_a_long_reduction_early(client, tmp_path):
+    def leaf(context, i):
+        (tmp_path / str(i)).touch()
+        if i == 20:
+            raise ValueError("no")
+        return (i,)
+
+    work = Reduction("sum", tuple(Call(leaf, (i,)) for i in range(40 * CHAIN)), Call(total_of))
+    with pytest.raises(ValueError, match="no"):
+        DaskExecutor(client).run(None, [work], lambda *_: None)
+    assert len(list(tmp_path.iterdir())) < 10 * CHAIN
+
+
+def number(context, i):
+    return Moments({"x": np.random.default_rng(i).normal(size=5) * 10.0 ** (i % 13)})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dshap.core.blocks import RowBlock
-from dshap.core.records import Moments, Record, Stacked
+from dshap.core.records import CHAIN, Moments, Record, Stacked
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_once, run_pass
 from dshap.tables import ArraySource
@@ -32,7 +32,7 @@ class Kept(dict):
         return self[name]
 
     def remove(self, name):
-        del self[name]
+        self.pop(name, None)
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,87 @@ def test_only_what_is_asked_for_is_learnt():
 
 def test_a_call_where_the_files_are():
     assert on_a_worker(LoopExecutor(), lambda context: context + 1, 2) == 3
+
+
+class Stopped(Exception):
+    """The end of a run that was killed."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """Sums of numbers of many sizes, whose last bits tell in which order they were added."""
+
+    read: list[int]
+    last: float = np.inf
+    wants = ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        if len(self.read) >= self.last:
+            raise Stopped
+        self.read.append(block.start)
+        return Moments({"sum": block.good.sum(axis=0)})
+
+    def finish(self, total: Moments) -> Record:
+        return Record(total.arrays)
+
+
+def sized(n_rows: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n_rows, 3)) * 10.0 ** rng.integers(-9, 9, size=(n_rows, 1))
+
+
+@pytest.mark.parametrize("n", [33, 34, 66, 67, 99, 132, 165, 200, 231, 297])
+@pytest.mark.parametrize("kept", [CHAIN, 2 * CHAIN])
+def test_stored_sums_leave_the_bits_and_no_file(n, kept):
+    store, table = Kept(), ArraySource(sized(n))
+    spans = [(i, i + 1) for i in range(n)]
+    passes = [Total([]), Total([])]
+    learn(LoopExecutor(), Learning(passes[:1], ["m-a"], store, table), spans, [0], list)
+    learn(
+        LoopExecutor(), Learning(passes, ["m-a", "m-b"], store, table, None, kept), spans, [1], list
+    )
+    assert store["m-a"]["sum"].tobytes() == store["m-b"]["sum"].tobytes()
+    assert set(store) == {"m-a", "m-b"}
+
+
+@pytest.mark.parametrize("n", [231, 300])
+@pytest.mark.parametrize("kills", [[40], [70, 95], [33, 66, 98], [2, 1, 0]])
+def test_a_killed_pass_goes_on_from_its_stored_sums(n, kills):
+    """No span of a stored sum is read again; a few of them are there at a time."""
+    store, table = Kept(), ArraySource(sized(n))
+    spans = [(i, i + 1) for i in range(n)]
+    whole = Total([])
+    learn(LoopExecutor(), Learning([whole], ["m-a"], store, table), spans, [0], list)
+    read = []
+    for last in [*kills, np.inf]:
+        one = Total([], last)
+        learning = Learning([one], ["m-b"], store, table, None, CHAIN)
+        stored = [name for name in store if name.startswith("sums-b-")]
+        assert len(stored) <= 1 + (n // CHAIN).bit_length()
+        if np.isfinite(last):
+            with pytest.raises(Stopped):
+                learn(LoopExecutor(), learning, spans, [0], list)
+            n_whole = CHAIN * (len(one.read) // CHAIN)  # the rest was of no whole chain
+            read += one.read[:n_whole]
+        else:
+            learn(LoopExecutor(), learning, spans, [0], list)
+            read += one.read
+    assert sorted(read) == list(range(n))
+    assert store["m-b"]["sum"].tobytes() == store["m-a"]["sum"].tobytes()
+    assert set(store) == {"m-a", "m-b"}
+
+
+def test_sums_that_a_killed_run_left_beside_their_sum_are_removed():
+    store, table = Kept(), ArraySource(sized(200))
+    spans = [(i, i + 1) for i in range(200)]
+    learning = Learning([Total([], 140)], ["m-a"], store, table, None, CHAIN)
+    with pytest.raises(Stopped):
+        learn(LoopExecutor(), learning, spans, [0], list)
+    left = learning.sum_name(0, spans[:CHAIN])
+    assert learning.sum_name(0, spans[: 4 * CHAIN]) in store and left not in store
+    for half in (spans[: 2 * CHAIN], spans[2 * CHAIN : 4 * CHAIN]):  # killed before it removed them
+        store.put(learning.sum_name(0, half), Moments({"sum": np.zeros(3)}))
+    ended = Learning([Total([])], ["m-a"], store, table, None, CHAIN)
+    learn(LoopExecutor(), ended, spans, [0], list)
+    assert set(store) == {"m-a"}
+    assert len(ended.passes[0].read) == 200 - 4 * CHAIN

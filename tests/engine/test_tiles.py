@@ -11,11 +11,13 @@ import pytest
 from dshap import designs
 from dshap.core.capabilities import Work
 from dshap.core.options import RunOptions
-from dshap.core.records import Cost
+from dshap.core.records import CHAIN, Cost
+from dshap.core.rows import SPAN_ROWS
 from dshap.engine.tiles import (
     BLACK_BOX_TASKS,
     CACHE_BYTES,
     GROUP_BYTES,
+    KEPT_SUM_SECONDS,
     MAX_CHUNK,
     MAX_COALITION_TILE,
     MAX_INSTANCE_TILE,
@@ -70,10 +72,10 @@ class PricedBox(Price, Marginal):
         vars(self).update(prices, operations=math.inf)
 
 
-def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
+def cut(value, n_coalitions=1_026, n_rows=ROWS, data=DATA, **options):
     design = designs.kernelshap(20, n_coalitions, seed=0)
     return SimpleNamespace(
-        **cut_tiles(Work.of(value, design), n_rows, DATA, 0, RunOptions.of(options))
+        **cut_tiles(Work.of(value, design), n_rows, data, 0, RunOptions.of(options))
     )
 
 
@@ -179,3 +181,28 @@ def test_coalitions_of_a_black_box_are_cut_into_groups_where_rows_are_few():
     )
     assert many.coalition_groups == 1 and many.coalition_tile == 1_024 and many.cache_bytes == 0
     assert cut(box, n_rows=16, tol=0.1).coalition_groups == 1  # rounds hold all values of a row
+
+
+@pytest.mark.parametrize("rows", [10**6, 10**7, 10**8, 10**9])
+def test_a_coalition_tile_does_not_shrink_with_the_rows(rows):
+    """64 coalitions of a regression on 256 landmarks: 254 of them are four reads of the table."""
+    regression = Priced(state=256 * 258 * 8, operations=70_000.0)
+    tiles = cut(regression, n_rows=rows, data=rows)
+    assert tiles.coalition_tile >= 64
+
+
+def test_sums_are_stored_by_the_seconds_that_a_crash_would_cost():
+    """By whole chains of spans; none where they would be the whole table."""
+    span = OPERATIONS_PER_SECOND / SPAN_ROWS  # operations a row that make a span a second
+    m = cut(Priced(operations=1.0)).coalition_tile
+
+    def kept(seconds: float, data: int) -> int:
+        return cut(Priced(operations=seconds * span / m), data=data).kept_spans
+
+    many = 10**9
+    assert kept(100.0, many) == CHAIN and kept(KEPT_SUM_SECONDS / CHAIN, many) == CHAIN
+    assert kept(KEPT_SUM_SECONDS / CHAIN / 2, many) == 2 * CHAIN
+    assert kept(KEPT_SUM_SECONDS / CHAIN / 2.1, many) == 2 * CHAIN
+    assert kept(KEPT_SUM_SECONDS / CHAIN / 64, many) == 64 * CHAIN
+    assert kept(100.0, CHAIN * SPAN_ROWS) == 0 and kept(100.0, CHAIN * SPAN_ROWS + 1) == CHAIN
+    assert kept(KEPT_SUM_SECONDS / CHAIN / 64, 64 * CHAIN * SPAN_ROWS) == 0
