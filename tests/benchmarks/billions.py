@@ -1,6 +1,7 @@
 """Plans of 10⁶ to 10⁹ rows, and a run of 10⁹ rows whose tasks only sleep.
 
-    python -m tests.benchmarks.billions [--rows 1000000000] [--shorter 1000] [--workers 2] [--tiny]
+    python -m tests.benchmarks.billions [--rows 1000000000] [--shorter 1000] [--workers 2]
+                                        [--flat 20000000] [--tiny]
 
 First the plan of one explanation of `workflows/million_rows_synthetic.toml`: 8 columns, 254 proper
 coalitions, 256 landmarks.  Reads are passes over the table to learn its moments.  Then all tasks of
@@ -8,6 +9,9 @@ moments and evaluation of the largest table, through the executor and the learni
 workers in processes of their own: each sleeps as long as its share of the plan, divided by
 `--shorter`, and nothing else.  Resident bytes of client, scheduler and workers are told after a
 tenth of the run, and at its end; seconds beside those that the sleeping alone would take.
+
+Last a real run of `--flat` rows, with 16 landmarks: resident bytes of the same processes, sampled
+each second and told for each tenth of the time, and the largest of a worker beside its plan.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +39,7 @@ from dshap.engine import DaskExecutor
 from dshap.engine.graph import Call, Reduction
 from dshap.engine.learn import Learning, learn
 from dshap.engine.plan import OPERATIONS_PER_SECOND, Plan, format_bytes
-from dshap.run.identity import settle
+from dshap.run.identity import settle, stored_plan
 from dshap.tables import SyntheticTable
 
 D, LANDMARKS = 8, 256
@@ -133,9 +139,7 @@ class Watch:
     """Resident bytes of client, scheduler and workers, as the tasks of a run are done."""
 
     def __init__(self, client: Client, n_tasks: int) -> None:
-        self.pids = {"client": os.getpid(), "scheduler": client.run_on_scheduler(os.getpid)}
-        found = client.run(os.getpid)
-        self.pids |= {f"worker {i}": pid for i, pid in enumerate(found.values())}
+        self.pids = processes(client)
         self.n_tasks = n_tasks
         self.n_done = 0
         self.seen: dict[int, dict[str, int]] = {}
@@ -152,7 +156,80 @@ class Watch:
             print(f"  after {tenth}0 %: {told}")
 
 
-def simulate(n_rows: int, shorter: float, n_workers: int, folder: Path) -> None:
+class Sampler(threading.Thread):
+    """A thread that notes the resident bytes of processes each second, until it is told to end."""
+
+    def __init__(self, pids: dict[str, int]) -> None:
+        super().__init__(daemon=True)
+        self.pids = pids
+        self.idle = {name: resident(pid) for name, pid in pids.items()}
+        self.ends = threading.Event()
+        self.seen: list[dict[str, int]] = []
+
+    def run(self) -> None:
+        while not self.ends.wait(1.0):
+            self.seen.append({name: resident(pid) for name, pid in self.pids.items()})
+
+    def report(self) -> None:
+        """Print the largest bytes of each tenth of the time."""
+        for tenth in range(10):
+            part = self.seen[len(self.seen) * tenth // 10 : len(self.seen) * (tenth + 1) // 10]
+            most = {name: max(each[name] for each in part) for name in self.pids} if part else {}
+            told = ", ".join(f"{name} {format_bytes(size)}" for name, size in most.items())
+            print(f"  {tenth}0 to {tenth + 1}0 %: {told}")
+
+
+def run_for_real(n_rows: int, n_workers: int, folder: Path) -> None:
+    """Explain so many rows of a made-up table; what a process holds before counts as idle."""
+    rows = SyntheticTable("powerlifting", n_rows)
+    few = rows.read(0, 2_000).good
+    scales = few.std(axis=0) + 1e-9
+    model = dshap.models.KernelRidge(
+        dshap.kernels.RBF(3.0 * scales), embedding=dshap.kernels.Nystrom(50), penalty=1e-6
+    ).fit(few, few[:, 0])
+    value, small = (
+        dshap.values.ConditionalRegression(
+            model.predict, data, dshap.kernels.RBF(3.0 * scales), dshap.kernels.Nystrom(16), 1e-4
+        )
+        for data in (rows, few)
+    )
+    with (
+        SubprocessCluster(n_workers=n_workers, worker_kwargs={"nthreads": 1}) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(n_workers)
+        dshap.explain(small, few, design=designs.exact(D), client=client, progress=False)
+        sampler = Sampler(processes(client))
+        sampler.start()
+        started = time.perf_counter()
+        store = folder / "cube.zarr"
+        dshap.explain(
+            value, rows, design=designs.exact(D), store=store, client=client, progress=False
+        )
+        seconds = time.perf_counter() - started
+        sampler.ends.set()
+        sampler.join()
+    plan = stored_plan(store)
+    most = max(
+        max(each[name] for each in sampler.seen) - sampler.idle[name]
+        for name in sampler.pids
+        if name.startswith("worker")
+    )
+    print(
+        f"{n_rows:,} rows on {n_workers} workers: {seconds:.0f} s; a worker took "
+        f"{format_bytes(most)} beyond its idle size, planned {format_bytes(plan.process_bytes)}"
+    )
+    sampler.report()
+
+
+def processes(client: Client) -> dict[str, int]:
+    """The process ids of client, scheduler and workers."""
+    found = client.run(os.getpid)
+    pids = {"client": os.getpid(), "scheduler": client.run_on_scheduler(os.getpid)}
+    return pids | {f"worker {i}": pid for i, pid in enumerate(found.values())}
+
+
+def simulate(n_rows: int, n_workers: int, folder: Path, *, shorter: float) -> None:
     plan = planned(n_rows)
     stages = {stage.name: stage for stage in plan.stages}
     data_spans = spans(0, n_rows, SPAN_ROWS)
@@ -202,13 +279,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10**9)
     parser.add_argument("--shorter", type=float, default=1_000.0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--flat", type=int, default=20_000_000)
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
     print_plans()
     n_rows = 10**7 if options.tiny else options.rows
     shorter = 10_000.0 if options.tiny else options.shorter
-    with tempfile.TemporaryDirectory() as folder:
-        simulate(n_rows, shorter, options.workers, Path(folder))
+    flat = 200_000 if options.tiny else options.flat
+    for n, task in ((n_rows, partial(simulate, shorter=shorter)), (flat, run_for_real)):
+        if n:
+            with tempfile.TemporaryDirectory() as folder:
+                task(n, options.workers, Path(folder))
 
 
 if __name__ == "__main__":
