@@ -119,12 +119,15 @@ def _census(plan: Plan, rows: RowReader) -> Stage:
 
 
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
-    """The learning stages: landmarks from a sample, the base value, moments of coalition tiles."""
+    """The learning stages: landmarks from a sample, the base value, moments of coalition tiles.
+
+    A worker may still hold the parts of a sample, and the messages that they came in, beside it.
+    """
     read = _data_bytes(plan, work, data)
     n_spans = len(plan.data_spans)
     predicted = work.value.model.predict_bytes(min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
-    sample = 4 * 8 * min(work.sample_size, plan.data_rows) * work.value.model.n_columns
+    sample = 6 * 8 * min(work.sample_size, plan.data_rows) * work.value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
     if work.learns:
         moments = [_moments(plan, work, read)]
