@@ -102,7 +102,14 @@ def cli() -> None:
     """Shapley values for models on tables that outgrow one machine."""
 
 
-def command(function: Callable[..., None], name: str | None = None) -> click.Command:
+@cli.group("cluster", cls=_Commands)
+def of_clusters() -> None:
+    """Certificates, checks and manifests of the clusters that jobs run on."""
+
+
+def command(
+    function: Callable[..., None], name: str | None = None, group: click.Group = cli
+) -> click.Command:
     """Make a command with --json, -q and -v, whose errors are one line and an exit status.
 
     It has the name of the function, unless another is given.
@@ -127,7 +134,7 @@ def command(function: Callable[..., None], name: str | None = None) -> click.Com
         click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors."),
     ):
         guarded = option(guarded)
-    return cli.command(name)(guarded)
+    return group.command(name)(guarded)
 
 
 def _set_up(quiet: bool, verbose: bool, log: _Log) -> None:
@@ -309,6 +316,15 @@ SET = click.option(
 STORE = click.argument("store", metavar="STORE")
 
 
+CLUSTER = click.option(
+    "--cluster",
+    metavar="PROFILE",
+    help="The profile of the cluster that carries it out, in the place of [cluster]: the name of "
+    "NAME.toml in ./clusters, ~/.config/dshap/clusters or /etc/dshap/clusters, the path of such a "
+    "file, local (processes of this machine) or none (this process).",
+)
+
+
 class _Date(click.ParamType[date]):
     """A date like 2026-11-27."""
 
@@ -332,14 +348,20 @@ AS_OF = click.option(
 @command
 @JOB
 @SET
+@CLUSTER
 @AS_OF
 def plan(
-    job_file: str, settings: tuple[str, ...], as_of: date | None, as_json: bool, quiet: bool
+    job_file: str,
+    settings: tuple[str, ...],
+    cluster: str | None,
+    as_of: date | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Show the stages, tasks and bytes of a job; nothing is started or left behind."""
     from dshap.jobs import load_job, plan_from_source
 
-    job = load_job(job_file, settings)
+    job = load_job(job_file, settings, cluster)
     planned = plan_from_source(job, as_of, _progress(quiet).say)
     _print(str(planned).splitlines(), planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
@@ -348,11 +370,17 @@ def plan(
 @command
 @JOB
 @SET
+@CLUSTER
 @click.option(
     "--defaults", is_flag=True, help="Every key, those that the job leaves out too, and its origin."
 )
 def job(
-    job_file: str, settings: tuple[str, ...], defaults: bool, as_json: bool, quiet: bool
+    job_file: str,
+    settings: tuple[str, ...],
+    cluster: str | None,
+    defaults: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Show a job as it is read, with absolute paths; nothing is opened."""
     from dataclasses import asdict
@@ -360,7 +388,7 @@ def job(
     from dshap.jobs import load_job
     from dshap.jobs.listing import as_toml, keys_of
 
-    keys = list(keys_of(load_job(job_file, settings), settings))
+    keys = list(keys_of(load_job(job_file, settings, cluster), settings))
     shown = [asdict(key) for key in keys if defaults or key.origin != "default"]
     _print(as_toml(keys, with_defaults=defaults).splitlines(), {"keys": shown}, as_json)
 
@@ -376,6 +404,7 @@ def schema(as_json: bool, quiet: bool) -> None:
 @command
 @JOB
 @SET
+@CLUSTER
 @click.option(
     "--reread",
     is_flag=True,
@@ -407,6 +436,7 @@ def schema(as_json: bool, quiet: bool) -> None:
 def run(
     job_file: str,
     settings: tuple[str, ...],
+    cluster: str | None,
     reread: bool,
     wait_s: float | None,
     as_of: date | None,
@@ -423,12 +453,12 @@ def run(
     _check_skip_code(skip_code)
     if wait_s is not None:
         wait_s = RULES["wait"]("--wait", wait_s)
-    job = load_job(job_file, settings)
+    job = load_job(job_file, settings, cluster)
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
         require_jinja()
-    given = Command(job_file, settings, as_of, reread, wait_s)
+    given = Command(job_file, settings, as_of, reread, wait_s, cluster)
     ended = run_recorded(job, _progress(quiet, log), given)
     _show_run(job, ended, LOGS[log], as_json, quiet)
     if error := error_of(ended.facts):
@@ -770,3 +800,22 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     found = verify_job_store(root)
     _print(*damage_summary(root, found, mended), as_json)
     refuse_damage(root, found, mended, has_job=job_file is not None)
+
+
+@partial(command, group=of_clusters)
+@click.argument("folder", metavar="FOLDER")
+@click.option(
+    "--days", metavar="N", type=click.IntRange(1), default=365, help="How long they are valid; 365."
+)
+def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
+    """Make the certificates of one cluster: ca.pem, cert.pem and key.pem in a private folder.
+
+    Client, scheduler and workers show the same one.  Who has the folder runs code on the cluster.
+    """
+    from dshap.core.rules import as_path
+    from dshap.engine import make_certificates
+
+    made = make_certificates(as_path("FOLDER", folder, "folder"), days)
+    files = [str(made.authority), str(made.certificate), str(made.key)]
+    if as_json or not quiet:
+        _print(files, {"files": files, "days": days}, as_json)

@@ -1,5 +1,6 @@
 """The engine: a plan, and the plain-loop and Dask executors that carry it out."""
 
+from dshap.engine.certificates import Certificates, make_certificates
 from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
 from dshap.engine.cluster import DaskExecutor, collect_partitions
 from dshap.engine.explain import Failure, naming
@@ -11,6 +12,7 @@ from dshap.engine.planner import make_plan
 from dshap.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
 
 __all__ = [
+    "Certificates",
     "DaskExecutor",
     "Executor",
     "Failure",
@@ -31,6 +33,7 @@ __all__ = [
     "is_notebook",
     "learn_from",
     "local_client",
+    "make_certificates",
     "make_plan",
     "naming",
     "shut_down",

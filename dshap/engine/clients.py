@@ -7,7 +7,7 @@ import logging
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dask
@@ -85,6 +85,7 @@ def local_client(
     *,
     set_as_default: bool = True,
     is_open: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Client:
     """Start a cluster of worker processes on this machine; end it with `shut_down`.
 
@@ -102,6 +103,7 @@ def local_client(
     set_as_default : make it the current client, which `explain` uses when no client is given
     is_open : use no certificates, so that other processes, of any user of this machine, can
         connect
+    environment : variables of the environment of the workers
 
     Raises
     ------
@@ -113,8 +115,9 @@ def local_client(
     if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **NO_ROUTES}):
+    variables = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
+    variables |= environment or {}
+    with dask.config.set({"distributed.nanny.pre-spawn-environ": variables, **NO_ROUTES}):
         try:
             cluster = LocalCluster(
                 n_workers=workers or os.cpu_count() or 1,
@@ -137,20 +140,43 @@ def local_client(
     return Client(cluster, set_as_default=set_as_default)
 
 
-def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = True) -> Client:
-    """Connect to the scheduler at an address like tcp://127.0.0.1:8786 or tls://…"""
+def connect(
+    address: str,
+    timeout_s: float = 30.0,
+    *,
+    set_as_default: bool = True,
+    security: Security | None = None,
+) -> Client:
+    """Connect to the scheduler at an address like tcp://127.0.0.1:8786 or tls://…
+
+    `security` are the certificates of a tls:// address; those of Dask's configuration where None.
+
+    Raises
+    ------
+    InputError
+        No scheduler answers, or it does not take these certificates.
+    """
+    if security is not None and not address.startswith("tls://"):
+        raise InputError(
+            f"{address!r} is an address without encryption, and certificates are given: write "
+            "tls://HOST:PORT, or leave them out"
+        )
     try:
-        return Client(address, timeout=timeout_s, set_as_default=set_as_default)
+        return Client(address, timeout=timeout_s, set_as_default=set_as_default, security=security)
     except TypeError as error:
         raise InputError(
-            f"{address!r} asks for certificates: name them in dask's configuration "
-            "(distributed.comm.tls), or let a "
-            'Python file make the client, [cluster] kind = "python"'
+            f"{address!r} asks for certificates: name their folder, [cluster] certificates = "
+            '"FOLDER", or the files in dask\'s configuration (distributed.comm.tls)'
         ) from error
     # an AssertionError comes from a tls:// scheduler that is called tcp://
     except (OSError, ValueError, AssertionError) as error:
+        if security is None:
+            certificates = ""
+        else:
+            certificates = ", or one with certificates of another authority does"
         raise InputError(
-            f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
+            f"no scheduler answers at {address!r} within {timeout_s:g} s{certificates}: start "
+            "`dask scheduler`, or correct the address"
         ) from error
 
 

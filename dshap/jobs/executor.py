@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from dshap.core.errors import DshapError, InputError
+from dshap.core.errors import InputError
 from dshap.core.options import WAIT_S, parse_bytes
-from dshap.engine import DaskExecutor, LoopExecutor, connect, local_client, shut_down
+from dshap.engine import DaskExecutor, LoopExecutor, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
-from dshap.jobs.fields import Count, Memory
-from dshap.jobs.paths import Address, FilePath
 
 
 class ThisProcess(LoopExecutor):
@@ -107,43 +103,3 @@ class ClusterExecutor:
 
 JobExecutor = ThisProcess | ClusterExecutor
 """The executor of a job: `running` holds its engine executor from `start` to `close`."""
-
-
-def local_executor(
-    workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1
-) -> Any:
-    """Start worker processes on this machine, one per core where `workers` is left out.
-
-    `memory_limit` is that of one worker.
-    """
-    return local_client(workers, memory_limit or "auto", threads)
-
-
-def python(file: FilePath, workers: Count | None = None, memory_limit: Memory | None = None) -> Any:
-    """The Dask client that `client(workers, memory_limit)` of the user's file gives."""
-    place = f'[cluster] file = "{file}"'
-    if not Path(file).is_file():
-        raise InputError(f"{place}: there is no such file")
-    try:
-        names = runpy.run_path(file, run_name="dshap_cluster")
-        make: Callable[..., Any] | None = names.get("client")
-        if make is None:
-            raise InputError(
-                f"{place}: it must define client(workers, memory_limit), which gives a Dask client"
-            )
-        client = make(workers=workers, memory_limit=memory_limit)
-    except DshapError:
-        raise
-    except Exception as error:
-        raise InputError(f"{place} failed: {type(error).__name__}: {error}") from error
-    if not hasattr(client, "nthreads"):
-        raise InputError(
-            f"{place}: client(workers, memory_limit) gave {type(client).__name__}, not a Dask "
-            "client"
-        )
-    return client
-
-
-def scheduler(address: Address) -> Any:
-    """Connect to a scheduler that is already running."""
-    return connect(address)

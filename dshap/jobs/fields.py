@@ -194,12 +194,15 @@ a table of the library."""
 
 
 def options_of(
-    make: Callable[..., Any], rules: Mapping[str, Rule] = RULES, without: Collection[str] = ()
+    make: Callable[..., Any],
+    rules: Mapping[str, Rule] = RULES,
+    without: Collection[str] = (),
+    types: Mapping[str, Any] = WORDS,
 ) -> dict[str, tuple[Any, Any]]:
     """Option -> (type, default), for all parameters of `make` that a job file can give.
 
-    The type follows from the option's rule for classes of dshap, and from the signature for other
-    code.
+    The type follows from `types` or the option's rule for classes of dshap, and from the signature
+    for other code.
 
     Raises
     ------
@@ -211,7 +214,7 @@ def options_of(
         known = rules
     else:
         known = {}
-    types = {**{name: _of_rule(rule) for name, rule in known.items()}, **(WORDS if known else {})}
+    named = {**{name: _of_rule(rule) for name, rule in known.items()}, **(types if known else {})}
     for name, parameter in inspect.signature(make, eval_str=True).parameters.items():
         if name in without or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
@@ -221,8 +224,8 @@ def options_of(
             given = type(default)
         else:
             given = parameter.annotation
-        if types.get(name) is not None:
-            kind = types[name]
+        if named.get(name) is not None:
+            kind = named[name]
         elif _is_plain(given):
             kind = given
         else:

@@ -41,6 +41,8 @@ def _of_table(name: str, kinds: Kinds, definitions: Schema) -> Schema:
         known.append({"$ref": REFERENCE.format(model=title)})
     if kinds.takes_others:
         known.append(_of_others(kinds))
+    if "profile" in kinds.base.model_fields:
+        known.append(_of_profile(kinds))
     one: Schema = {"oneOf": known}
     if name in SEVERAL:
         least = int(Job.model_fields[name].is_required())
@@ -71,4 +73,15 @@ def _of_others(kinds: Kinds) -> Schema:
         "type": "object",
         "properties": {kinds.tag: {"type": "string", "pattern": CODE}},
         "required": [kinds.tag],
+    }
+
+
+def _of_profile(kinds: Kinds) -> Schema:
+    """The schema of a table whose kind, and keys that are left out, stand in a profile."""
+    keys = {key for record in kinds.records.values() for key in record.model_fields}
+    return {
+        "type": "object",
+        "properties": {key: {} for key in sorted(keys - {kinds.tag})},
+        "required": ["profile"],
+        "additionalProperties": False,
     }

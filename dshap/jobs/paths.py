@@ -92,6 +92,8 @@ DatabaseAddress = Annotated[_Text, AfterValidator(PathKey("database"))]
 """The type of a database's address, whose secrets stay where the environment has them."""
 ConnectionProfile = Annotated[_Text, AfterValidator(PathKey("profile"))]
 """The type of a connection profile's name or path."""
+ProfilePath = Annotated[_Text, AfterValidator(PathKey("profile"))]
+"""The type of a cluster profile's name or path."""
 Address = Annotated[_Text, AfterValidator(with_environment)]
 """The type of a scheduler's address."""
 

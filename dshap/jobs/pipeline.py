@@ -68,6 +68,7 @@ class Command:
     as_of: date | None = None
     reread: bool = False
     wait_s: float | None = None
+    cluster: str | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -79,6 +80,7 @@ class Command:
             "as_of": self.as_of,
             "reread": self.reread,
             "wait": self.wait_s,
+            "cluster": self.cluster,
         }
 
 

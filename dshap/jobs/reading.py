@@ -16,6 +16,7 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
 from dshap.jobs.kinds import Table
+from dshap.jobs.profiles import with_profile
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
 from dshap.jobs.schema import SEVERAL, TABLES, Job
 
@@ -23,7 +24,9 @@ SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
 
 
-def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
+def read_job_file(
+    path: str | Path, settings: Sequence[str] = (), cluster: str | None = None
+) -> Job:
     """Read the job in a TOML file.
 
     Parameters
@@ -31,6 +34,7 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
     path : path
     settings : sequence of str
         Values that replace the file's, like "source.path=other.parquet"; see `with_settings`.
+    cluster : the profile of a cluster, in the place of the file's [cluster]
 
     Raises
     ------
@@ -47,6 +51,8 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
     try:
         written = tomllib.loads(file.read_text(encoding="utf-8"))
         make_importable(file.parent)
+        if cluster is not None:
+            written["cluster"] = {"profile": _from_here(cluster)}
         return _job_of(written, settings, file.parent, f"{said}{' with --set' if settings else ''}")
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
@@ -60,6 +66,13 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
         ) from error
 
 
+def _from_here(profile: str) -> str:
+    """The name of a profile, or the absolute path of its file, from the working directory."""
+    if profile.endswith(".toml"):
+        return str(as_path("--cluster", profile, "file").absolute())
+    return profile
+
+
 def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:
     """The job in the tables of a file in this folder; messages begin with `said`."""
     try:
@@ -69,17 +82,21 @@ def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, s
     tables = with_settings(rooted, settings)
     try:
         refuse_left_behind(elsewhere, tables)
-        return parse_job(tables)
+        return parse_job(tables, folder)
     except InputError as error:
         raise InputError(f"{said}: {error}") from error
 
 
-def parse_job(given: Mapping[str, Any]) -> Job:
-    """Check the tables of a job file; paths in them are relative to the working directory."""
+def parse_job(given: Mapping[str, Any], folder: Path | None = None) -> Job:
+    """Check the tables of a job file; paths in them are relative to the working directory.
+
+    A profile of a cluster is looked for beside the job in `folder` too.
+    """
+    tables = with_profile(given, folder)
     try:
-        return Job.model_validate(dict(given))
+        return Job.model_validate(tables)
     except ValidationError as error:
-        problems = [_sentence(problem, given) for problem in error.errors()]
+        problems = [_sentence(problem, tables) for problem in error.errors()]
         more = len(problems) - SHOWN_PROBLEMS
         shown = "; ".join(problem.rstrip(".") for problem in problems[:SHOWN_PROBLEMS])
         raise InputError(shown + (f"; and {more} more" if more > 0 else "")) from None

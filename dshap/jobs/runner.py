@@ -365,10 +365,12 @@ def executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecut
     """Build the executor of a job."""
     if job.cluster.kind == "none":
         return ThisProcess()
-    limit = dict(job.cluster).get("memory_limit")
+    limit = dict(job.cluster).get("memory_limit") or job.worker_options.process_memory
     if wait_s is None:
         wait_s = job.options().wait
-    return ClusterExecutor(job.cluster.made, limit, job.n_threads, wait_s, progress.say)
+    return ClusterExecutor(
+        lambda: job.cluster.made(job.worker), limit, job.n_threads, wait_s, progress.say
+    )
 
 
 @dataclass

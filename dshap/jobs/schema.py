@@ -17,6 +17,7 @@ from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
 from dshap.core.types import Design
+from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobs.arguments import (
     CHOSEN_BACKGROUND,
     DESIGN_PARTS,
@@ -28,6 +29,7 @@ from dshap.jobs.arguments import (
     VALUE_PARTS,
 )
 from dshap.jobs.checks import CHECKS, check_checks
+from dshap.jobs.clusters import CLUSTERS, NoCluster, WorkerTable
 from dshap.jobs.fields import (
     Count,
     FolderName,
@@ -257,24 +259,6 @@ def _design(given: Any) -> Any:
     return DESIGNS(kept)
 
 
-class ClusterTable(KindTable):
-    """The table [cluster] of any kind but "none"."""
-
-    wait: Annotated[float, Field(ge=0.0)] = WAIT_S
-    """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
-
-
-CLUSTERS = Kinds(
-    "kind",
-    {
-        "local": "dshap.jobs.executor:local_executor",
-        "python": "dshap.jobs.executor:python",
-        "scheduler": "dshap.jobs.executor:scheduler",
-        "none": KindTable,
-    },
-    ClusterTable,
-    not_built=("gateway", "kubernetes", "slurm", "ssh"),
-)
 ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
 """Options of a run that belong to other tables."""
 Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWHERE))  # type: ignore[call-overload]
@@ -305,7 +289,8 @@ class Job(Table):
     model: Annotated[Any, BeforeValidator(MODELS)]
     explain: Annotated[list[Annotated[Any, BeforeValidator(VALUES)]], Field(min_length=1)]
     design: Annotated[Any, BeforeValidator(_design)] = DESIGNS({})
-    cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = KindTable(kind="none")
+    cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = NoCluster(kind="none")
+    worker: WorkerTable = WorkerTable()
     run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
     incremental: IncrementalTable = IncrementalTable()
@@ -493,13 +478,22 @@ class Job(Table):
     @property
     def memory_limit(self) -> int | None:
         """The memory limit of one worker in bytes, where the job sets one."""
-        given = [dict(self.cluster).get("memory_limit"), self.run.memory_limit]
+        given = [
+            dict(self.cluster).get("memory_limit"),
+            self.run.memory_limit,
+            self.worker_options.process_memory,
+        ]
         return min((parse_bytes(limit) for limit in given if limit is not None), default=None)
 
     @property
     def n_threads(self) -> int:
-        """The threads of one worker, 1 where the job does not say."""
-        return dict(self.cluster).get("threads", 1)
+        """The threads of one process of a worker, 1 where the job does not say."""
+        return dict(self.cluster).get("threads") or self.worker_options.threads
+
+    @property
+    def worker_options(self) -> WorkerOptions:
+        """The size and surroundings of one worker."""
+        return WorkerOptions(**dict(self.worker))
 
 
 def _of_the_model(explain: ExplainTable) -> list[str]:
@@ -514,6 +508,7 @@ TABLES: Mapping[str, Kinds] = {
     "explain": VALUES,
     "design": DESIGNS,
     "cluster": CLUSTERS,
+    "worker": one_kind(WorkerTable),
     "run": one_kind(Run),
     "report": one_kind(Report),
     "incremental": one_kind(IncrementalTable),

@@ -155,7 +155,10 @@ def test_nobody_else_can_connect_to_a_local_cluster(client):
     assert address.startswith("tls://127.0.0.1:")
     plain = address.replace("tls:", "tcp:")
     assert [met_by(address, "no"), met_by(plain, "no"), met_by(address, "other")] == ["refused"] * 3
-    assert "asks for certificates: name them in dask's configuration" in refused_by_connect(address)
+    assert (
+        "asks for certificates: name their folder, [cluster] certificates ="
+        in refused_by_connect(address)
+    )
     assert "no scheduler answers" in refused_by_connect(plain)
 
 

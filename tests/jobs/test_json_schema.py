@@ -43,6 +43,8 @@ TAKEN: list[dict[str, Any]] = [
     changed(("check", [{"kind": "drift", "explain": "observational", "error": 0.9}])),
     changed(("check", [{"kind": "drift", "explain": "observational", "metric": "psi", "warn": 0.1}])),
     changed(("cluster", {"kind": "local", "workers": 2, "memory_limit": "2GiB"})),
+    changed(("cluster", {"kind": "scheduler", "address": "tls://a:1", "certificates": "tls"})),
+    changed(("cluster", {"profile": "local", "workers": 3}), ("worker", {"memory": "2GiB"})),
     changed(("sink", [{"explain": "observational", "path": "out", "shape": "top_k", "k": 5}])),
 ]  # fmt: skip
 
@@ -63,6 +65,8 @@ def test_what_is_taken(job):
         ("explain", []),
         ("explain.0.value", "shap"),
         ("cluster", {"kind": "none", "workers": 2}),
+        ("cluster", {"profile": "local", "worker": 2}),
+        ("worker", {"memory": "2GiB", "core": 2}),
         ("desing", {"kind": "auto"}),
         ("check", [{"kind": "drift", "explain": "observational", "eror": 0.9}]),
         ("check", [{"kind": "drift", "explain": "observational", "metric": "spi", "error": 1}]),

@@ -116,7 +116,8 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
     files = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
     reads.clear()
     monkeypatch.setattr(
-        "dshap.jobs.executor.local_client", lambda *_: pytest.fail("a cluster started")
+        "dshap.engine.clusters.local.local_client",
+        lambda *_, **__: pytest.fail("a cluster started"),
     )
     again = run(*changes, ("cluster", {"kind": "local", "workers": 1}))
     assert again.was_complete and {stage.kept for stage in again.stages} == {ALL_KEPT}
@@ -137,7 +138,7 @@ def test_how_long_a_cluster_is_waited_for(folder, monkeypatch, in_file, given, e
         raise InputError("no workers")
 
     client = SimpleNamespace(status="running", close=lambda: None, cluster=None)
-    monkeypatch.setattr("dshap.jobs.executor.connect", lambda address: client)
+    monkeypatch.setattr("dshap.engine.clusters.scheduler.connect", lambda address: client)
     monkeypatch.setattr("dshap.engine.cluster.await_workers", none_comes)
     with pytest.raises(InputError, match="no workers"):
         run(

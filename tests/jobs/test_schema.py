@@ -195,13 +195,6 @@ NOT_BUILT = [
         ("source.kind", "delta"),
         '[source] kind = "delta" is not built yet; built: parquet, synthetic',
     ),
-    (
-        ("cluster", {"kind": "slurm"}),
-        '[cluster] kind = "slurm" is not built yet; built: local, python, scheduler, none',
-    ),
-    (("cluster", {"kind": "ssh"}), '[cluster] kind = "ssh" is not built yet'),
-    (("cluster", {"kind": "kubernetes"}), '[cluster] kind = "kubernetes" is not built yet'),
-    (("cluster", {"kind": "gateway"}), '[cluster] kind = "gateway" is not built yet'),
 ]
 UNKNOWN = [
     (

@@ -1,0 +1,163 @@
+"""Certificates by which the client, the scheduler and the workers of a cluster know each other.
+
+Whoever can speak to a scheduler runs code as its user.  All three sides therefore show a
+certificate that one authority has signed, and connections are encrypted.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from distributed.security import Security
+
+from dshap.core.errors import InputError
+
+AUTHORITY = "ca.pem"
+CERTIFICATE = "cert.pem"
+KEY = "key.pem"
+FILES = (AUTHORITY, CERTIFICATE, KEY)
+"""The names of the files of a folder of certificates."""
+VALID_DAYS = 365
+"""The days for which new certificates are valid."""
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The files of an authority, a certificate that it has signed, and the key of that."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def of_folder(cls, folder: str | Path) -> Certificates:
+        """The certificates of a folder that `make_certificates` made."""
+        return cls(*(Path(folder) / name for name in FILES))
+
+    def check(self) -> None:
+        """Raise an `InputError` where a file is missing or unreadable, or is no longer valid."""
+        from cryptography import x509
+
+        for path in (self.authority, self.certificate, self.key):
+            if not path.is_file():
+                raise InputError(
+                    f"TLS: there is no file {path}: make all three with `dshap cluster "
+                    "certificates FOLDER`, or correct certificates = of [cluster]"
+                )
+        try:
+            self.key.read_bytes()
+            found = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        except OSError as error:
+            raise InputError(f"TLS: {error.filename} cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise InputError(f"TLS: {self.certificate} is no certificate in PEM") from None
+        if found.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
+            raise InputError(
+                f"TLS: {self.certificate} was valid until {found.not_valid_after_utc:%Y-%m-%d}: "
+                "make new ones in another folder with `dshap cluster certificates FOLDER`"
+            )
+
+    def security(self) -> Security:
+        """The settings of connections between the sides of a cluster."""
+        self.check()
+        certificate = str(self.certificate)
+        key = str(self.key)
+        return Security(
+            require_encryption=True,
+            tls_ca_file=str(self.authority),
+            tls_client_cert=certificate,
+            tls_client_key=key,
+            tls_scheduler_cert=certificate,
+            tls_scheduler_key=key,
+            tls_worker_cert=certificate,
+            tls_worker_key=key,
+        )
+
+    def configuration(self) -> dict[str, object]:
+        """Give the same settings as Dask's configuration has them, for processes that read it."""
+        pair = {"cert": str(self.certificate), "key": str(self.key)}
+        roles = dict.fromkeys(("client", "scheduler", "worker"), pair)
+        tls = {"ca-file": str(self.authority), **roles}
+        return {"distributed": {"comm": {"require-encryption": True, "tls": tls}}}
+
+
+def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificates:
+    """Make an authority, and one certificate for all sides of a cluster, in a private folder.
+
+    The key of the authority is thrown away: nothing else can be signed by it.  Each folder has an
+    authority of its own, so that the clusters of two folders do not take each other for friends.
+
+    Parameters
+    ----------
+    folder : the folder; it is made where it is missing
+    days : the days for which they are valid
+
+    Raises
+    ------
+    InputError
+        The folder holds certificates already, or cannot be written.
+    """
+    made = Certificates.of_folder(folder)
+    try:
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path, content in zip(
+            (made.authority, made.certificate, made.key), _signed(days), strict=True
+        ):
+            _put_private(path, content)
+    except FileExistsError as error:
+        raise InputError(
+            f"{error.filename} is there already: give another folder, as whoever has the old files "
+            "would no longer reach the cluster"
+        ) from None
+    except OSError as error:
+        raise InputError(f"cannot write {error.filename}: {error.strerror}") from None
+    return made
+
+
+def _put_private(path: Path, content: bytes) -> None:
+    """Write a new file that its owner alone can read."""
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _signed(days: int) -> tuple[bytes, bytes, bytes]:
+    """A new authority, a certificate that it has signed, and the key of that, as PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    now = datetime.datetime.now(datetime.UTC)
+    of_authority = ec.generate_private_key(ec.SECP256R1())
+    of_cluster = ec.generate_private_key(ec.SECP256R1())
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    def certificate(subject: str, key: ec.EllipticCurvePrivateKey, *, is_authority: bool) -> bytes:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name(subject))
+            .issuer_name(name("dshap authority"))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ
+            .not_valid_after(now + datetime.timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        )
+        signed = builder.sign(of_authority, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
+
+    key = of_cluster.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return (
+        certificate("dshap authority", of_authority, is_authority=True),
+        certificate("dshap cluster", of_cluster, is_authority=False),
+        key,
+    )

@@ -1,0 +1,27 @@
+"""Worker processes of this machine."""
+
+from __future__ import annotations
+
+from distributed import Client
+
+from dshap.engine.clients import local_client
+from dshap.engine.clusters.worker import WorkerOptions
+
+
+def local_workers(
+    worker: WorkerOptions,
+    workers: int | None = None,
+    memory_limit: str | int | None = None,
+    threads: int | None = None,
+) -> Client:
+    """Start worker processes on this machine, one for each core where `workers` is left out.
+
+    `memory_limit` and `threads` are those of one process; [worker] says them where they are left
+    out.
+    """
+    return local_client(
+        workers,
+        memory_limit or worker.process_memory or "auto",
+        threads or worker.threads,
+        environment=worker.environment,
+    )

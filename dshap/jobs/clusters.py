@@ -1,0 +1,112 @@
+"""The tables [cluster] and [worker] of a job file, which a profile of a cluster has too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, create_model, model_validator
+
+from dshap.core.options import WAIT_S
+from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
+from dshap.jobs.fields import Count, Memory, NotEmpty, options_of
+from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table
+from dshap.jobs.paths import Address, FilePath, FolderPath, ProfilePath
+
+
+def _walltime(text: str) -> str:
+    seconds_of_walltime(text)
+    return text
+
+
+class _Worker(Table):
+    """The checks of [worker] that need several keys."""
+
+    @model_validator(mode="after")
+    def _check(self) -> _Worker:
+        WorkerOptions(**dict(self))
+        return self
+
+
+_TYPES: Mapping[str, Any] = {
+    "cores": Count,
+    "memory": Memory,
+    "threads": Count,
+    "walltime": Annotated[str, AfterValidator(_walltime)],
+    "scratch": NotEmpty,
+    "environment": dict[str, str],
+    "python": NotEmpty,
+}
+"""Key of [worker] -> its type."""
+WorkerTable: Any = create_model(  # type: ignore[call-overload]
+    "WorkerTable", __base__=_Worker, **options_of(WorkerOptions, types=_TYPES)
+)
+"""The table [worker]; see `dshap.engine.clusters.worker.WorkerOptions`."""
+WORKER = ConstructedArgument(lambda table, worker: WorkerOptions(**dict(worker)))
+"""The argument `worker` of a kind of cluster, made from [worker]."""
+
+
+class NoCluster(KindTable):
+    """The table [cluster] of kind "none": this process."""
+
+    profile: ProfilePath | None = None
+    """The name of the profile, or the path of its file, that the other keys come from."""
+
+
+class ClusterTable(NoCluster):
+    """The table [cluster] of any kind but "none"."""
+
+    wait: Annotated[float, Field(ge=0.0)] = WAIT_S
+    """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
+
+
+class SizedTable(ClusterTable):
+    """The keys of clusters that a job starts with so many workers."""
+
+    workers: Count | None = None
+    """The number of workers."""
+    memory_limit: Memory | None = None
+    """The memory of one process; [worker] memory says it where this is left out."""
+
+
+class LocalTable(SizedTable):
+    """The table [cluster] of kind "local"."""
+
+    threads: Count | None = None
+    """The threads of one process; [worker] threads says them where this is left out."""
+
+
+class PythonTable(SizedTable):
+    """The table [cluster] of kind "python"."""
+
+    file: FilePath
+    """The path of a Python file with client(workers, memory_limit)."""
+
+
+class TlsTable(ClusterTable):
+    """The keys of clusters whose connections are encrypted."""
+
+    certificates: FolderPath | None = None
+    """The folder of ca.pem, cert.pem and key.pem, which `dshap cluster certificates` makes."""
+
+
+class SchedulerTable(TlsTable):
+    """The table [cluster] of kind "scheduler"."""
+
+    address: Address
+    """The address of the scheduler, like "tls://10.0.0.5:8786"."""
+
+
+_ROOM = "dshap.engine.clusters"
+CLUSTERS = Kinds(
+    "kind",
+    {
+        "local": f"{_ROOM}.local:local_workers",
+        "python": f"{_ROOM}.python_file:client_of_file",
+        "scheduler": f"{_ROOM}.scheduler:at_scheduler",
+        "none": NoCluster,
+    },
+    ClusterTable,
+    parts={"worker": WORKER},
+    bases={"local": LocalTable, "python": PythonTable, "scheduler": SchedulerTable},
+)
