@@ -13,6 +13,7 @@ import contextlib
 import functools
 import json
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -39,6 +40,8 @@ BUG = 1
 BAD_INPUT = 2
 LAST_STATUS = 11
 """The largest exit status with a meaning, below that of an interrupted run."""
+PARTS = ("learn", "finish")
+"""The parts of a run that --only names."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -420,6 +423,19 @@ def schema(as_json: bool, quiet: bool) -> None:
 )
 @AS_OF
 @click.option(
+    "--shard",
+    metavar="I/N",
+    help="Explain the I-th of N shares of the blocks, after --only learn: a task of an array job of "
+    "any queue.  auto/N takes I from SLURM_ARRAY_TASK_ID (--array=1-N), JOB_COMPLETION_INDEX + 1 or "
+    "AWS_BATCH_JOB_ARRAY_INDEX + 1.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(PARTS),
+    help="Do what comes before the shards (learn: read, fit, learn), or after them (finish: "
+    "summaries, checks, sinks).",
+)
+@click.option(
     "--skip-code",
     metavar="N",
     type=int,
@@ -440,6 +456,8 @@ def run(
     reread: bool,
     wait_s: float | None,
     as_of: date | None,
+    shard: str | None,
+    only: str | None,
     skip_code: int,
     log: str,
     as_json: bool,
@@ -447,18 +465,19 @@ def run(
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.core.options import RULES
-    from dshap.jobs import Command, error_of, load_job, run_recorded
+    from dshap.jobs import Command, RunPart, error_of, load_job, run_recorded
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
     if wait_s is not None:
         wait_s = RULES["wait"]("--wait", wait_s)
+    part = RunPart.of(only, shard, job_file, os.environ)
     job = load_job(job_file, settings, cluster)
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
         require_jinja()
-    given = Command(job_file, settings, as_of, reread, wait_s, cluster)
+    given = Command(job_file, settings, as_of, reread, wait_s, part, cluster)
     ended = run_recorded(job, _progress(quiet, log), given)
     _show_run(job, ended, LOGS[log], as_json, quiet)
     if error := error_of(ended.facts):
@@ -522,14 +541,15 @@ RUN_OF_STORE = click.option(
 @RUN_OF_STORE
 def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
-    from dshap.cube import is_running, named_cubes, true_path
+    from dshap.cube import holders_on, is_running, named_cubes, true_path
     from dshap.report import progress_summary
 
     path = _store(store)
     cubes = named_cubes(path, run_id)
     place = true_path(path)
-    is_locked = any(map(is_running, (place, place.parent, place.parent.parent)))
-    _print(*progress_summary(cubes, is_locked), as_json)
+    places = (place, place.parent, place.parent.parent)
+    holders = [holder for each in places for holder in holders_on(each)]
+    _print(*progress_summary(cubes, any(map(is_running, places)), holders), as_json)
 
 
 def _store(given: str) -> Path:

@@ -51,6 +51,10 @@ class EmptyTableError(InputError):
         super().__init__(f"empty table: {holds}; {remedy}")
 
 
+class NotLearnedError(InputError):
+    """A shard of a run, or its finish, came before `dshap run JOB --only learn`."""
+
+
 class NotFittedError(InputError, AttributeError):
     """A model was asked for a result of a fit before `fit`.
 

@@ -17,6 +17,7 @@ from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.folder import clear_orphans, is_free
 from dshap.cube.histograms import histogram_bytes
 from dshap.cube.layout import TEXT, CubeLayout
+from dshap.cube.lease import Holder
 from dshap.cube.reader import (
     CubeStatus,
     cube_paths,
@@ -32,16 +33,30 @@ from dshap.cube.reader import (
     row_key,
 )
 from dshap.cube.reference_copy import (
+    awaits_shards,
     has_copy,
     holds_run,
     is_finished,
+    is_learned,
     mark_finished,
+    mark_learned,
     mark_prepared,
     may_prepare,
     read_plan,
     read_prepared,
     refuse_altered,
     states_of,
+    unmark_learned,
+)
+from dshap.cube.running import (
+    FINISH,
+    SharedWorkspace,
+    alone,
+    beside_others,
+    finishing,
+    holders_on,
+    is_running,
+    refuse_running,
 )
 from dshap.cube.verify import (
     Damage,
@@ -52,10 +67,11 @@ from dshap.cube.verify import (
     verify_cube,
     verify_store,
 )
-from dshap.cube.workspace import Workspace, check_place, is_running
-from dshap.cube.writer import CubeWriter, drop_lost_blocks
+from dshap.cube.workspace import Workspace, check_place
+from dshap.cube.writer import CubeWriter, drop_lost_blocks, has_every_receipt
 
 __all__ = [
+    "FINISH",
     "TEXT",
     "ReceiptFolder",
     "CarriedRows",
@@ -64,8 +80,13 @@ __all__ = [
     "CubeWriter",
     "Damage",
     "FinishedBlock",
+    "Holder",
+    "SharedWorkspace",
     "StateFolder",
     "Workspace",
+    "alone",
+    "awaits_shards",
+    "beside_others",
     "check_place",
     "clear_orphans",
     "create_cube",
@@ -79,10 +100,14 @@ __all__ = [
     "feature_ranking",
     "find_row",
     "finished_blocks",
+    "finishing",
     "has_copy",
+    "has_every_receipt",
     "histogram_bytes",
     "holds_run",
+    "holders_on",
     "is_finished",
+    "is_learned",
     "holds_runs_alone",
     "is_free",
     "is_left",
@@ -91,6 +116,7 @@ __all__ = [
     "largest_residual",
     "lost_its_metadata",
     "mark_finished",
+    "mark_learned",
     "mark_prepared",
     "may_prepare",
     "named_cubes",
@@ -101,6 +127,7 @@ __all__ = [
     "read_prepared",
     "read_run",
     "refuse_altered",
+    "refuse_running",
     "remove_run",
     "remove_store",
     "renew_cube",
@@ -112,6 +139,7 @@ __all__ = [
     "states_of",
     "store_parts",
     "true_path",
+    "unmark_learned",
     "verify_cube",
     "verify_store",
 ]

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -32,13 +33,15 @@ def is_free(path: Path) -> bool:
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))
 
 
-def clear_orphans(path: Path) -> tuple[str, ...]:
+def clear_orphans(path: Path, older_s: float = 0.0) -> tuple[str, ...]:
     """Remove what a killed run left unfinished in the store at `path`; give the names.
 
-    Only the holder of the store's lock may ask.  Links and files of others are left.
+    Only the holder of the store's lock may ask for files of any age.  Where others may be writing,
+    give `older_s`, longer than anybody takes to finish a file.  Links and files of others are
+    left.
     """
     folder = Folder(path)
-    orphans = tuple(folder.unfinished())
+    orphans = tuple(folder.unfinished(older_s))
     for name in orphans:
         folder.delete(name)
     return orphans
@@ -163,13 +166,18 @@ class Folder:
         rooms = [room for file in files for room in file.parents if self.path in room.parents]
         sync([*files, *rooms])
 
-    def unfinished(self) -> Iterator[str]:
-        """The names of unfinished files of this user, in rooms too; links are not followed."""
+    def unfinished(self, older_s: float = 0.0) -> Iterator[str]:
+        """The names of unfinished files of this user, in rooms too; links are not followed.
+
+        Files that were written less than `older_s` ago are left out.
+        """
+        newest = time.time() - older_s
         for room, _, files in os.walk(self.path):
             for name in filter(ORPHAN.fullmatch, files):
                 file = Path(room, name)
                 found = file.lstat()
-                if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+                if is_own and (not older_s or found.st_mtime < newest):
                     yield str(file.relative_to(self.path))
 
 

@@ -20,7 +20,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -58,14 +59,26 @@ class Holder:
     """The boot of the machine and the room that process numbers count in; empty where unknown."""
     count: int = 0
     """The number of signs of life so far."""
+    seen: str = ""
+    """The time of the last of them by the holder's own clock, in UTC, for people."""
 
     @classmethod
     def here(cls, what: str) -> Holder:
         """This process as a holder."""
         pid = os.getpid()
         return cls(
-            uuid.uuid4().hex, what, socket.gethostname(), pid, _start_of(pid) or "", _machine()
+            uuid.uuid4().hex,
+            what,
+            socket.gethostname(),
+            pid,
+            _start_of(pid) or "",
+            _machine(),
+            seen=_now(),
         )
+
+    def renewed(self) -> Holder:
+        """The holder with one more sign of life."""
+        return replace(self, count=self.count + 1, seen=_now())
 
     @classmethod
     def read(cls, content: bytes) -> Holder:
@@ -246,9 +259,7 @@ class Lease:
             taker = "nobody" if newest is None else newest.holder
             self._loss = f"it gave no sign of life in time, and {taker} has it"
             return
-        content = json.loads(mine.content)
-        content["count"] += 1
-        renewed = _Hold(mine.number, json.dumps(content, sort_keys=True).encode())
+        renewed = _Hold(mine.number, mine.holder.renewed().to_bytes())
         self.folder.replace(_file(self.name, mine.number), renewed.content)
         self._mine = renewed
 
@@ -283,6 +294,14 @@ def living_holder(
     if holder is None and _content_of(folder, name, hold.number) == hold.content:
         folder.delete(_file(name, hold.number))
     return holder
+
+
+def clear_gone(folder: Folder) -> None:
+    """Remove the files of holders that are known to be gone; nobody is watched."""
+    for name in held_names(folder):
+        hold = _newest(folder, name)
+        if hold is not None and hold.holder.is_gone:
+            folder.delete(_file(name, hold.number))
 
 
 def held_names(folder: Folder) -> list[str]:
@@ -350,6 +369,10 @@ def _put(folder: Folder, name: str, hold: _Hold) -> bool:
         return folder.put_new(_file(name, hold.number), hold.content)
     except FileNotFoundError:
         return False
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @cache

@@ -26,6 +26,8 @@ It holds no chunk.
 """
 COPY = "files"
 FINISHED = "finished"
+LEARNED = "learned"
+"""The mark of a cube whose rows may be explained by shards: all is there that they need."""
 DESCRIPTION = "prepared"
 PREPARED = f"{DESCRIPTION}.json"
 """The record that describes a prepared value function, beside its states, and its file."""
@@ -223,6 +225,30 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
         return
     mark.remove(FINISHED)
     mark.put(FINISHED, content)
+
+
+def mark_learned(path: Path, digest: str) -> None:
+    """Mark that the run with this digest has learned all that its rows are explained by."""
+    mark = mark_of(path)
+    if not mark.holds(LEARNED, {"run": digest}):
+        mark.remove(LEARNED)
+        mark.put(LEARNED, {"run": digest})
+
+
+def is_learned(path: Path, digest: str) -> bool:
+    """Whether the run with this digest has learned all, or has finished."""
+    mark = mark_of(path)
+    return is_finished(path) or mark.whole_one(LEARNED) == {"run": digest}
+
+
+def awaits_shards(path: Path) -> bool:
+    """Whether all is learned for the rows of a cube, which no run has finished."""
+    return mark_of(path).is_whole(LEARNED) and not is_finished(path)
+
+
+def unmark_learned(path: Path) -> None:
+    """Remove the mark of `mark_learned`, once a finished run says more."""
+    mark_of(path).remove(LEARNED)
 
 
 def note_digests(path: Path) -> dict[str, str]:

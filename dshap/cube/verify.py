@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.core.errors import LockedError, UncheckableError
+from dshap.core.errors import UncheckableError
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_job_store, read_job, read_run
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, runs_of, set_current
@@ -47,7 +47,7 @@ from dshap.cube.reference_copy import (
     restore_files,
     states_of,
 )
-from dshap.cube.workspace import Workspace, is_running
+from dshap.cube.running import alone, refuse_running
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 
 MISSING = "is missing"
@@ -142,9 +142,8 @@ def verify_store(store: Path) -> dict[str, list[Damage]]:
 def repair_store(store: Path) -> dict[str, list[Damage]]:
     """Repair the parts of a store under its lock, and return the damage found in each."""
     for above in (true_path(store).parent, true_path(store).parent.parent):
-        if is_running(above):
-            raise LockedError(f"{above} is locked by a running job: wait for it")
-    with Workspace(store):
+        refuse_running(above)
+    with alone(store, "a repair"):
         found = {name: repair(path) for name, path in store_parts(store).items()}
         for name, folder in _pointers(store).items():
             if (fault := fault_of_current(folder)) is not None:

@@ -50,7 +50,7 @@ class Workspace:
     """
 
     def __init__(self, store: Path) -> None:
-        self.path = _workspace_of(store)
+        self.path = workspace_of(store)
         self._descriptors: tuple[int, ...] = ()
         """The descriptors of the folder and of its lock; empty while it is not locked."""
         self._made = [parent for parent in self.path.parents if not parent.exists()]
@@ -83,7 +83,7 @@ class Workspace:
         """Take the lock; try again if the previous run is just removing its workspace."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                with _opened(self.path) as folder:
+                with opened_workspace(self.path) as folder:
                     self._take(folder)
             except FileNotFoundError:
                 if attempt == ATTEMPTS:  # nothing can be created here, as under /proc
@@ -140,7 +140,8 @@ class Workspace:
         self._release()
 
 
-def _workspace_of(store: Path) -> Path:
+def workspace_of(store: Path) -> Path:
+    """The hidden folder beside a store that is there while something runs on it."""
     check_place(store)
     place = true_path(store)
     return place.parent / f".{place.name}.running"
@@ -157,7 +158,7 @@ def check_place(store: Path) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def opened_workspace(path: Path) -> Iterator[int]:
     """The descriptor of the folder of a workspace, made if it is missing, private to the user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -196,13 +197,13 @@ def _owner_of_new(folder: Path) -> int:
         return os.lstat(fresh).st_uid
 
 
-def is_running(store: Path) -> bool:
+def is_locked(store: Path) -> bool:
     """Whether a run holds the lock of this store now.
 
     A workspace of another user, which cannot be looked into, counts as locked.
     """
     try:
-        lock = os.open(_workspace_of(store) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        lock = os.open(workspace_of(store) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except PermissionError:
         return True
     except (OSError, InputError):

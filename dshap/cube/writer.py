@@ -281,17 +281,38 @@ class CubeWriter:
             {"failed": [failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")]},
         )
 
-    def done(self) -> set[int]:
+    def done(self, tiles: Iterable[int] | None = None) -> set[int]:
         """The finished blocks: they have a whole receipt of this run and no failed row.
 
         The files that the receipt names must be there; their values are trusted, not read again.
+        Of `tiles` only these are looked at.
         """
-        whole = (receipt for _, receipt in receipts_of(self.path).whole())
+        receipts = receipts_of(self.path)
+        if tiles is None:
+            names = receipts.names()
+        else:
+            names = map(block_name, tiles)
+        whole = filter(None, map(receipts.whole_one, names))
         return {
             receipt["block"]
             for receipt in whole
             if self._is_stored(receipt) and "failed" not in receipt
         }
+
+    def endings(self) -> dict[int, dict[str, Any]]:
+        """Block -> its record, of those that have ended: explained, or failed as a whole.
+
+        The record has `block`, `start`, `stop`, and `failed` where rows have no attributions.
+        """
+        found = {}
+        for _, failure in failures_of(self.path).whole():
+            tile = failure["failed"][0]["position"] // self.layout.tile
+            start, stop = self._span(tile)
+            found[tile] = {"block": tile, "start": start, "stop": stop, **failure}
+        for _, receipt in receipts_of(self.path).whole():
+            if self._is_stored(receipt):
+                found[receipt["block"]] = receipt
+        return found
 
     def _is_stored(self, receipt: Mapping[str, Any]) -> bool:
         """Whether the receipt is of this run, and the files that it names are there."""
@@ -407,6 +428,12 @@ def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[st
 
 def block_name(tile: int) -> str:
     return f"block-{tile:08d}"
+
+
+def has_every_receipt(path: Path) -> bool:
+    """Whether each block of the cube at `path` has a receipt, as far as their names tell."""
+    n_blocks = zarr.open_array(path / "blocks" / "count", mode="r").shape[0]
+    return sum(1 for _ in receipts_of(path).names()) == n_blocks
 
 
 def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:

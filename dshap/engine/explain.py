@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -72,8 +72,12 @@ class BlockWriter(Protocol):
         """Record that a tile has no attributions, and the reason."""
         ...
 
-    def done(self) -> set[int]:
-        """The tiles that have a receipt without failed rows."""
+    def done(self, tiles: Iterable[int] | None = None) -> set[int]:
+        """The tiles, of these or of all, that have a receipt without failed rows."""
+        ...
+
+    def endings(self) -> dict[int, dict[str, Any]]:
+        """Tile -> its receipt, or the record of its failure; only tiles that have one."""
         ...
 
     def stated(self) -> dict[str, list[float] | float]:
@@ -120,14 +124,21 @@ class Evaluation:
         return f"partial-{self.run_digest}-{tile:06d}-{part:04d}"
 
 
-def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> list[Failure]:
+def evaluate(
+    executor: Executor,
+    evaluation: Evaluation,
+    progress: Progress,
+    chosen: Sequence[int] | None = None,
+) -> list[Failure]:
     """Attribute and write all tiles that are not done; return the failed rows, tile by tile.
 
-    Failed tiles are also marked as failed in the cube.
+    Failed tiles are also marked as failed in the cube.  Of `chosen` tiles only these are done; the
+    stored parts of their sums are left, as others may be adding to the same tiles.
     """
     tiles = evaluation.tiles
-    done = evaluation.writer.done()
-    todo = [tile for tile in range(len(tiles)) if tile not in done]
+    wanted = range(len(tiles)) if chosen is None else chosen
+    done = evaluation.writer.done(chosen)
+    todo = [tile for tile in wanted if tile not in done]
     if not todo:
         return []
     failures: list[Failure] = []
@@ -149,19 +160,20 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
         failures.extend(_row_failures(receipt))
         progress.advance(n_rows(reduction.finish.args[0]))
 
-    progress.begin(
-        "evaluation", sum(map(n_rows, range(len(tiles)))), "rows", sum(map(n_rows, done))
-    )
+    progress.begin("evaluation", sum(map(n_rows, wanted)), "rows", sum(map(n_rows, done)))
     executor.run(evaluation, (_reduction(evaluation, tile) for tile in todo), succeeded, failed)
     failures = _again_alone(executor, evaluation, failures)
     failures = _with_carried_alone(executor, evaluation, failures)
     progress.end()
+    if chosen is not None:
+        done = evaluation.writer.done(chosen)
+        return [failure for failure in failures if failure.tile not in done]
     if not any(failure.is_whole for failure in failures):
-        _remove_parts(evaluation)
+        remove_parts(evaluation)
     return failures
 
 
-def _remove_parts(evaluation: Evaluation) -> None:
+def remove_parts(evaluation: Evaluation) -> None:
     """Remove the stored parts of the sums of all tiles."""
     if not isinstance(evaluation.attributor, Divided) or evaluation.attributor.n_parts == 1:
         return
@@ -178,7 +190,12 @@ def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failu
     return Failure(tile, start, stop, stop - start, f"rows {start} to {stop - 1}", reason)
 
 
-def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
+def failures_in(records: Iterable[Mapping[str, Any]]) -> list[Failure]:
+    """The failures that the records of blocks list, tile by tile."""
+    return [failure for record in records for failure in _row_failures(record)]
+
+
+def _row_failures(receipt: Mapping[str, Any]) -> list[Failure]:
     """The failed rows that a receipt lists: a list of one failure, or an empty one."""
     groups = receipt.get("failed", [])
     if not groups:

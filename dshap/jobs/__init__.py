@@ -9,6 +9,7 @@ from dshap.jobs.run_record import RunFacts, error_of
 from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job
 from dshap.jobs.runs import about_run, closing_lines, run_content, runs_summary
 from dshap.jobs.schema import Job
+from dshap.jobs.shards import RunPart
 from dshap.jobs.summary import JobSummary, job_summary
 from dshap.jobs.verification import repair_job_store, verify_job_store
 
@@ -19,6 +20,7 @@ __all__ = [
     "JobPlan",
     "JobResult",
     "JobSummary",
+    "RunPart",
     "RecordedRun",
     "RunFacts",
     "about_run",

@@ -28,6 +28,19 @@ def explanations_of(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]
     return tuple(_explanation(job, explain, ended, result) for explain, ended in pairs)
 
 
+def facts_of_part(result: JobResult) -> tuple[ExplanationFacts, ...]:
+    """The outcomes of the explanations in a part of a run that others follow."""
+    return tuple(map(_of_part, result.explanations))
+
+
+def _of_part(ended: ExplanationResult) -> ExplanationFacts:
+    if ended.failure is not None:
+        return ExplanationFacts(ended.name, "partial success", failure=ended.failure)
+    if ended.was_complete or (ended.shard is not None and ended.shard.is_done):
+        return ExplanationFacts(ended.name, "no-op")
+    return ExplanationFacts(ended.name, "success")
+
+
 def _explanation(
     job: Job, explain: ExplainTable, ended: ExplanationResult, result: JobResult
 ) -> ExplanationFacts:

@@ -11,24 +11,26 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dshap.core.disk import make_folder, sync, sync_tree
-from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.errors import InputError, NotLearnedError, StoreMismatchError
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
 from dshap.jobs.outlook import ROOM, LearnedAbout, read_learned
 from dshap.jobs.run_folders import RunFolders
-from dshap.jobs.runner import JobRun, fingerprint_of_job, plan_of, value_of
+from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.shards import RunPart
 from dshap.jobs.spooling import job_of_parts
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows
 from dshap.run.fixed import fixed_method
+from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
 from dshap.tables.snapshot import Snapshot
@@ -56,6 +58,7 @@ class Learner:
     job : Job
     run : the folders of tonight's run, whose parts are whole
     session, progress : where passes over rows run, and are told
+    part : the part of the run that is carried out; one that does not learn finds what is learned
     trusts_files : whether what was found in these rows before still holds
     """
 
@@ -66,10 +69,16 @@ class Learner:
         session: Session,
         progress: StageRecorder,
         trusts_files: bool = True,
+        part: RunPart = WHOLE,
     ) -> None:
         self.job = job
         self.run = run
-        self.session = session
+        self.part = part
+        if part.learns:
+            self.session = session
+        else:
+            nothing = NothingLearned(session.executor, run.store / ROOM)
+            self.session = replace(session, executor=nothing)
         self.progress = progress
         self.trusts_files = trusts_files
         self._opened: dict[str, tuple[JobRun, Any]] = {}
@@ -82,6 +91,8 @@ class Learner:
     def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
         """The method of an explanation, for a night of so many rows."""
         about = self._about(explain)
+        if not self.part.learns:
+            return self._method_of_tonight(explain, about, n_rows)
         reason = self._reason_to_learn(explain, about)
         if about is not None and not reason:
             try:
@@ -96,6 +107,18 @@ class Learner:
         content = json.dumps(asdict(about)).encode()
         Folder(self.room).replace(f"{explain.name}.json", content)
         return NightMethod(value, prepared, about, False, reason)
+
+    def _method_of_tonight(
+        self, explain: ExplainTable, about: LearnedAbout | None, n_rows: int
+    ) -> NightMethod:
+        """The method that the night has settled before; nothing is learned."""
+        if about is None:
+            raise NotLearnedError(
+                f"explanation {explain.name} of {self.run.store} has no method yet"
+            )
+        value = self._value(explain, about.run_id)
+        prepared = self._fixed(explain, value, n_rows, about.method)
+        return NightMethod(value, prepared, about, True, "")
 
     def forget_tonight(self) -> None:
         """Remove what was learned from the rows of a run that is thrown away."""
@@ -165,13 +188,14 @@ class Learner:
         job = job_of_parts(self.job, self.room / "rows" / run_id)
         table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
         plan = plan_of(job, table)
-        work = JobRun(job, plan, table, self.run.store, self.session, self.progress)
+        work = JobRun(job, plan, table, self.run.store, self.session, self.progress, self.part)
         plan.check(job.memory_limit, job.n_threads)
         if job.is_given:
             model = work.model({})
         else:
             model = work.model(fingerprint_of_job(job, table.reader, work.census()))
-        work.say_damaged(table.keep())
+        if self.part.learns:
+            work.say_damaged(table.keep())
         return work, model
 
     def _keep_rows(self) -> str:
@@ -185,7 +209,12 @@ class Learner:
             for folder in (private, kept):
                 shutil.rmtree(folder, ignore_errors=True)
             make_folder(kept.parent)
-            shutil.copytree(self.run.parts, private, copy_function=_link)
+            shutil.copytree(
+                self.run.parts,
+                private,
+                ignore=shutil.ignore_patterns(self.run.facts.name),
+                copy_function=_link,
+            )
             sync_tree(private)
             private.rename(kept)
             sync([kept.parent])

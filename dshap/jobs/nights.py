@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.errors import EmptyTableError
+from dshap.core.errors import EmptyTableError, NotLearnedError
 from dshap.core.types import RowReader
 from dshap.cube import (
+    StateFolder,
     create_store,
     current_of,
     is_finished,
@@ -35,6 +36,7 @@ from dshap.jobs.run_folders import RunAbout, RunFolders
 from dshap.jobs.run_record import KeyCounts, source_types_before, started_at
 from dshap.jobs.runner import (
     NIGHTS,
+    WHOLE,
     ExplanationResult,
     JobResult,
     JobRun,
@@ -43,6 +45,7 @@ from dshap.jobs.runner import (
     refuse_other_layout,
 )
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.shards import RunPart
 from dshap.jobs.spooling import job_of_parts, spool_job
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows, open_table
@@ -93,6 +96,8 @@ class Night:
     session: Session
     progress: StageRecorder
     trusts_files: bool = True
+    part: RunPart = WHOLE
+    """The part of the run that is carried out."""
     lost: dict[str, str] = field(default_factory=dict)
     """explanation -> why nothing is carried, where the history of the run before is damaged."""
 
@@ -134,6 +139,8 @@ class Night:
         if known := Snapshot.read(self.folders.parts):
             self.progress.kept("rows read")
             return known
+        if not self.part.learns:
+            raise NotLearnedError(f"run {self.run_id} of {self.store} has not read its rows yet")
         with self.progress.stage("rows read") as counted:
             found = spool_job(
                 self.job,
@@ -147,34 +154,54 @@ class Night:
 
     def _whole(self, job: Job) -> JobResult:
         """Explain all rows into cubes that are the same for every run."""
-        table = JobRows(job, trusts_files=self.trusts_files)
+        return self._work(job).carry_out()
+
+    def _table(self, job: Job) -> JobRows:
+        """Open the parts; commands that do parts of a run keep what they find in the rows."""
+        states = None
+        if not self.part.is_whole:
+            states = StateFolder(self.folders.facts)
+        return JobRows(job, states, trusts_files=self.trusts_files)
+
+    def _work(self, job: Job) -> JobRun:
+        """The run of a job on the parts."""
+        table = self._table(job)
         plan = plan_of(job, table)
         plan.check(job.memory_limit, job.n_threads)
-        return JobRun(job, plan, table, self.store, self.session, self.progress).carry_out()
+        return JobRun(job, plan, table, self.store, self.session, self.progress, self.part)
 
     def _incremental(self, job: Job, snapshot: Snapshot) -> NightResult:
         """Write a whole cube for each explanation, unless nothing has changed."""
-        tonight = self._digests(job)
-        create_night_store(self.store, self.job)
-        before = self._newest()
-        if before is None:
-            changes = counts_between(tonight, None)
-        else:
-            changes = counts_between(tonight, before.rows)
+        changes = self._changes(job)
+        if self.part.learns:
+            create_night_store(self.store, self.job)
         results = {each.name: self._kept(each) for each in self.job.explain if self._has_cube(each)}
         left = [each for each in self.job.explain if each.name not in results]
-        learner = Learner(job, self.folders, self.session, self.progress, self.trusts_files)
-        methods = {each.name: learner.method_of(each, len(tonight)) for each in left}
+        learner = Learner(
+            job, self.folders, self.session, self.progress, self.trusts_files, self.part
+        )
+        methods = {each.name: learner.method_of(each, snapshot.n_rows) for each in left}
         for each in left:
-            self._write_history(each, methods[each.name], open_table(job))
+            self._settle_history(each, methods[each.name], job)
         facts = {each.name: self._facts_in(each) for each in self.job.explain}
         if changes.is_unchanged and not results and all(map(self._is_carried_whole, left)):
             return replace(self._idle(snapshot, changes), facts=facts)
         results |= self._explained_of(job, left, methods)
-        learner.forget_others()
+        if self.part.finishes:
+            learner.forget_others()
         in_order = tuple(results[each.name] for each in self.job.explain)
-        result = JobResult(self.store, in_order, None, tuple(self.progress.stages))
+        result = JobResult(self.store, in_order, None, tuple(self.progress.stages), part=self.part)
         return NightResult(self.run_id, result, snapshot, changes, facts, self.lost)
+
+    def _changes(self, job: Job) -> KeyCounts:
+        """The numbers of keys that are new, changed and gone; a shard reads no keys for them."""
+        if self.part.shard is not None:
+            return KeyCounts()
+        tonight = self._digests(job)
+        before = self._newest()
+        if before is None:
+            return counts_between(tonight, None)
+        return counts_between(tonight, before.rows)
 
     @property
     def has_cubes(self) -> bool:
@@ -201,10 +228,11 @@ class Night:
         """Write the cubes that are left to write."""
         if not left:
             return {}
-        table = JobRows(job, trusts_files=self.trusts_files)
-        plan = plan_of(job, table)
-        work = JobRun(job, plan, table, self.store, self.session, self.progress)
-        return {each.name: self._explained(work, each, methods[each.name]) for each in left}
+        work = self._work(job)
+        found = {each.name: self._explained(work, each, methods[each.name]) for each in left}
+        if self.part.name == "learn":
+            work.say_damaged(work.table.keep())
+        return found
 
     def _idle(self, snapshot: Snapshot, changes: KeyCounts) -> NightResult:
         """Throw the rows of a run away that has nothing to do."""
@@ -226,9 +254,11 @@ class Night:
             known = RowDigests.read(file)
             self.progress.kept("digests of keys")
             return known
+        if not self.part.learns:
+            raise NotLearnedError(f"run {self.run_id} of {self.store} has no digests of its rows")
         parts = sorted(self.folders.parts.glob("part-*.parquet"))
         with self.progress.stage("digests of keys") as counted:
-            reader = JobRows(job).reader
+            reader = self._table(job).reader
             found = digest_rows(parts, reader.key_names, reader.feature_names)
             found.write(file)
             counted.rows = len(found)
@@ -264,6 +294,17 @@ class Night:
         """The newest history of all explanations."""
         found = [each for each in map(self._before, self.job.explain) if each is not None]
         return max(found, key=lambda each: each.run_id, default=None)
+
+    def _settle_history(self, explain: ExplainTable, method: NightMethod, job: Job) -> None:
+        """Decide which rows are carried, or take what was decided."""
+        if self.part.learns:
+            self._write_history(explain, method, open_table(job))
+            return
+        history = self._history(explain, self.run_id)
+        if history.method != method.about.method:
+            raise NotLearnedError(
+                f"run {self.run_id} of {self.store} has not settled yet how its rows are explained"
+            )
 
     def _write_history(self, explain: ExplainTable, method: NightMethod, rows: RowReader) -> None:
         """Decide which rows are carried, unless that is decided."""
@@ -331,7 +372,10 @@ class Night:
             carried = Carried(self._cube(explain, history.previous), history.positions)
         path = self._cube(explain, self.run_id)
         begun = read_run(path)
-        if begun is not None and begun["method"] != method.about.method:
+        if not self.part.learns and begun is None:
+            raise NotLearnedError(f"run {self.run_id} of {self.store} has no cube yet")
+        is_other = begun is not None and begun["method"] != method.about.method
+        if self.part.learns and is_other:
             remove_run(self.store / explain.name, self.run_id)
         explanation = Explanation.of(
             method.value,
@@ -341,9 +385,11 @@ class Night:
             census=work.census(),
             prepared=method.prepared,
             carried=carried,
+            checks_rows=self.part.learns,
         )
-        work.check_sinks([(explain, explanation)])
+        if self.part.learns:
+            work.check_sinks([(explain, explanation)])
         found = work.explained(explain, explanation)
-        if is_finished(path):
+        if self.part.finishes and is_finished(path):
             set_current(self.store / explain.name, self.run_id)
         return found

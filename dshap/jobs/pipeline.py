@@ -8,17 +8,29 @@ is finished first, from its parts, where these are whole; then tonight's begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dshap.core.errors import DshapError, SinkError, StaleSourceError
+from dshap.core.errors import (
+    DamagedError,
+    DshapError,
+    InputError,
+    LockedError,
+    NotLearnedError,
+    SinkError,
+    StaleSourceError,
+    StoreMismatchError,
+)
 from dshap.core.records import digest_of
 from dshap.cube import (
     current_of,
+    finishing,
+    has_every_receipt,
     is_finished,
     mark_finished,
     read_job,
@@ -33,7 +45,7 @@ from dshap.cube.folder import Folder
 from dshap.engine import Progress
 from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
-from dshap.jobs.facts import explanations_of
+from dshap.jobs.facts import explanations_of, facts_of_part
 from dshap.jobs.history import NightHistory
 from dshap.jobs.learned import Learner
 from dshap.jobs.models import ModelFileTable
@@ -41,6 +53,7 @@ from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import RunAbout, RunFolders, made_by, runs_in_store
 from dshap.jobs.run_record import (
     CheckResult,
+    EarlierRuns,
     ExplanationFacts,
     RunFacts,
     SinkFacts,
@@ -49,8 +62,9 @@ from dshap.jobs.run_record import (
     source_types_before,
     write_record,
 )
-from dshap.jobs.runner import JobResult, explain_all, locked, refuse_place
+from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_place
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import is_spooled, look_at_source
 from dshap.jobs.stages import StageRecorder
@@ -68,6 +82,8 @@ class Command:
     as_of: date | None = None
     reread: bool = False
     wait_s: float | None = None
+    part: RunPart = WHOLE
+    """The part of a run that it does."""
     cluster: str | None = None
 
     @property
@@ -81,6 +97,7 @@ class Command:
             "reread": self.reread,
             "wait": self.wait_s,
             "cluster": self.cluster,
+            **self.part.arguments,
         }
 
 
@@ -105,12 +122,36 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     store = Path(job.job.store)
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
-    with in_words_of(job), locked(job, store, progress, command.wait_s) as (session, recorder):
+    part = command.part
+    opened = locked(job, store, progress, command.wait_s, part)
+    with in_words_of(job), _naming_learn(part), opened as (session, recorder):
         refuse_altered(store)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
+        match part.name:
+            case "learn":
+                return pipeline.learn()
+            case "shard":
+                return pipeline.explain_shard()
+            case "finish":
+                return pipeline.finish()
         for run in pipeline.unfinished():
             pipeline.carry_out(run)
         return pipeline.carry_out(pipeline.tonight())
+
+
+@contextlib.contextmanager
+def _naming_learn(part: RunPart) -> Iterator[None]:
+    """Name the command that learns, in errors of a part that needs what it leaves."""
+    try:
+        yield
+    except NotLearnedError as error:
+        raise NotLearnedError(f"{error}: run `{part.learn_command}` first") from error
+    except DamagedError as error:
+        if part.learns:
+            raise
+        raise DamagedError(
+            f"{error}; the parts of a run mend nothing: `{part.learn_command}` does"
+        ) from error
 
 
 def _with_its_model(job: Job) -> Job:
@@ -136,6 +177,103 @@ class Pipeline:
         """Whether rows are read into parts of the store, from which a run can be finished."""
         return is_spooled(self.job) or self.job.is_incremental
 
+    @property
+    def part(self) -> RunPart:
+        """The part of a run that the command does."""
+        return self.command.part
+
+    def learn(self) -> RecordedRun:
+        """Do what comes before the first row, of the run that is not over or of a new one.
+
+        A night without changes, and a table without rows, is over with that.
+        """
+        for run in self.unfinished():
+            return self.carry_out(run)
+        return self.carry_out(self.tonight())
+
+    def explain_shard(self) -> RecordedRun:
+        """Explain the blocks of a shard; if no block of any other is left, finish the run."""
+        begun = self._learned_run()
+        if begun is None and self.reads_once:
+            return self._nothing_to_do()
+        ended = self.carry_out(begun or self.tonight())
+        paths = ended.result.paths.values()
+        if ended.result.has_failed or not paths or not all(map(has_every_receipt, paths)):
+            return ended
+        had_work = any(not each.is_shard_done for each in ended.result.explanations)
+        if begun is None and not had_work:
+            return ended
+        return self._finished_by_shard(begun) or ended
+
+    def _finished_by_shard(self, begun: RunFolders | None) -> RecordedRun | None:
+        """Finish the run whose last block this shard found explained, unless another does that."""
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(finishing(self.store, f"the finish, by {self.part}"))
+            except LockedError:
+                return None
+            if begun is not None and begun.is_over:
+                return None
+            self.progress.say(f"every block is explained: {self.part} finishes the run")
+            command = replace(self.command, part=self.part.of_finish())
+            finisher = replace(self, command=command)
+            return finisher.carry_out(begun or finisher.tonight())
+
+    def finish(self) -> RecordedRun:
+        """Do what comes after the last row: notes, sinks, checks, the record."""
+        begun = self._learned_run()
+        if begun is None and self.reads_once:
+            self._refuse_unloaded()
+            return self._nothing_to_do()
+        return self.carry_out(begun or self.tonight())
+
+    def _refuse_unloaded(self) -> None:
+        """Raise a `SinkError` where the last run is over and left a sink that is not loaded."""
+        last = next((each for each in EarlierRuns(self.store) if each.is_over), None)
+        if last is not None and last.about.get("exit_status") == SinkError.exit_status:
+            raise SinkError(
+                f"run {last.run_id} is over, and a sink is not loaded: `{self.part.learn_command}` "
+                "loads it where no row has changed, or begins the run that does"
+            )
+
+    def _learned_run(self) -> RunFolders | None:
+        """The run that shards explain: it has begun, is not over, and is of this job."""
+        for run in runs_in_store(self.store):
+            if run.is_over or run.about is None:
+                continue
+            night = self._night(run)
+            if self.reads_once and not night.is_read:
+                continue
+            as_of = self.command.as_of
+            if as_of is not None and as_of != self._as_of(run):
+                raise InputError(
+                    f"--as-of {as_of}: run {run.run_id} was learned with --as-of {self._as_of(run)}: "
+                    "give that one, or none"
+                )
+            # of rows that are read in place, the store knows more exactly what differs
+            is_same = not self.reads_once or night.is_of_job(self._job_digest)
+            if not (is_same or night.has_cubes):
+                other = [
+                    name
+                    for name, digest in self._digests.items()
+                    if run.about.tables.get(name) != digest
+                ]
+                raise StoreMismatchError(
+                    f"{', '.join(other)} of the job changed after run {run.run_id} was learned: "
+                    f"give the job as it was, or run `{self.part.learn_command}` again"
+                )
+            return run
+        return None
+
+    def _nothing_to_do(self) -> RecordedRun:
+        """The outcome where no run waits for a part: the last one is over."""
+        over = last_run(self.store)
+        if over is None:
+            raise NotLearnedError(f"{self.store} has not learned anything yet")
+        result = JobResult(self.store, (), None, part=self.part, over=over)
+        now = datetime.now(UTC)
+        return RecordedRun(result, RunFacts(over, self.job.job.name, now, now), None)
+
     def unfinished(self) -> Iterator[RunFolders]:
         """The runs to finish; those whose parts are not whole are thrown away."""
         for run in runs_in_store(self.store):
@@ -145,7 +283,7 @@ class Pipeline:
             if not (self.reads_once and night.is_read):
                 run.drop()
             elif night.has_cubes or night.is_of_job(self._job_digest):
-                self.progress.say(f"run {run.run_id} was not over: it is finished from its rows")
+                self.progress.say(f"run {run.run_id} was not over: {self._goes_on}")
                 yield run
             else:
                 self.progress.say(
@@ -154,11 +292,30 @@ class Pipeline:
                 )
                 self._forget(run)
 
+    @property
+    def _goes_on(self) -> str:
+        """Say in words how a run goes on that was not over."""
+        if self.part.is_whole:
+            return "it is finished from its rows"
+        return (
+            "its rows are those that shards explain; the source is read again after --only finish"
+        )
+
     @cached_property
     def _job_digest(self) -> str:
         """The digest of what the job explains, by what, from where: [source], [model], [[explain]]."""
-        tables = (self.job.source, self.job.model, *self.job.explain)
-        return digest_of([each.model_dump(mode="json", exclude_defaults=True) for each in tables])
+        return digest_of([_plain_table(each) for each in self._tables.values()])
+
+    @property
+    def _tables(self) -> dict[str, Any]:
+        """The tables of the job that a run must not change: their names, and what they hold."""
+        explained = {f"[[explain]] {each.name}": each for each in self.job.explain}
+        return {"[source]": self.job.source, "[model]": self.job.model, **explained}
+
+    @property
+    def _digests(self) -> dict[str, str]:
+        """Table of the job -> the digest of it alone."""
+        return {name: digest_of(_plain_table(table)) for name, table in self._tables.items()}
 
     def _forget(self, run: RunFolders) -> None:
         """Remove a run of another job with its cubes; one that is read stays."""
@@ -175,8 +332,13 @@ class Pipeline:
             currents = {each.name: self._current(each) for each in self.job.explain}
             known = {name: run_id for name, run_id in currents.items() if run_id is not None}
             as_of = self.command.as_of or datetime.now(UTC).date()
-            run.begin(RunAbout(run.run_id, as_of.isoformat(), known, self._job_digest))
+            run.begin(self._about(run, as_of, known))
         return run
+
+    def _about(self, run: RunFolders, as_of: date, previous: Mapping[str, str]) -> RunAbout:
+        """The facts that a run begins with."""
+        digest = self._job_digest
+        return RunAbout(run.run_id, as_of.isoformat(), previous, digest, self._digests)
 
     def _current(self, explain: ExplainTable) -> str | None:
         """The run whose cube is read; where the pointer is lost, it names the newest again."""
@@ -214,9 +376,13 @@ class Pipeline:
             nothing = JobResult(self.store, (), None, tuple(self.progress.stages), is_empty=True)
             return self._over(replace(facts, failure=error), nothing)
         except Exception:
-            if not any((self.store / each.name / run.run_id).exists() for each in self.job.explain):
+            if self.part.learns and not any(
+                (self.store / each.name / run.run_id).exists() for each in self.job.explain
+            ):
                 self._throw_away(run)
             raise
+        if done.result.is_part:
+            return self._part_over(run, facts, done)
         facts = replace(facts, explanations=self._explanations(run, done))
         blocking = [check for check in self.job.check if check.blocks_sinks]
         first = judge(blocking, facts, self.store)
@@ -225,9 +391,19 @@ class Pipeline:
         others = [check for check in self.job.check if not check.blocks_sinks]
         facts = replace(facts, checks=(*first, *judge(others, facts, self.store)))
         if self.reads_once:
+            run.drop_facts()
             self._tidy(facts)
         result = replace(done.result, stages=tuple(self.progress.stages))
         return self._over(facts, result)
+
+    def _part_over(self, run: RunFolders, facts: RunFacts, done: NightResult) -> RecordedRun:
+        """The outcome of a part of a run, which leaves no record."""
+        result = replace(done.result, stages=tuple(self.progress.stages))
+        if self.part.learns and not self.reads_once:
+            run.begin(self._about(run, self.command.as_of or facts.started.date(), {}))
+            if done.snapshot is not None:
+                run.keep_look(done.snapshot)
+        return RecordedRun(result, replace(facts, explanations=facts_of_part(result)), None)
 
     def _throw_away(self, run: RunFolders) -> None:
         """Remove a run that was refused, with what it learned: the next one reads the source anew."""
@@ -247,17 +423,21 @@ class Pipeline:
         return RecordedRun(result, facts, write_record(self.store, facts))
 
     def _night(self, run: RunFolders) -> Night:
-        return Night(self.job, run, self.session, self.progress, not self.command.reread)
+        trusts = not self.command.reread
+        return Night(self.job, run, self.session, self.progress, trusts, self.part)
 
     def _explained(self, run: RunFolders) -> NightResult:
         """Read, compare and explain."""
         if self.reads_once:
             return self._night(run).carry_out()
-        as_of = self.command.as_of or datetime.now(UTC).date()
-        before = source_types_before(self.store)
-        seen = look_at_source(self.job, as_of, before, self.progress.say)
+        if self.part.learns:
+            as_of = self.command.as_of or datetime.now(UTC).date()
+            before = source_types_before(self.store)
+            seen = look_at_source(self.job, as_of, before, self.progress.say)
+        else:
+            seen = run.look
         trusts = not self.command.reread
-        result = explain_all(self.job, self.store, self.session, self.progress, trusts)
+        result = explain_all(self.job, self.store, self.session, self.progress, trusts, self.part)
         return NightResult(run.run_id, result, seen)
 
     def _explanations(self, run: RunFolders, done: NightResult) -> tuple[ExplanationFacts, ...]:
@@ -358,6 +538,11 @@ class Pipeline:
         for run_id in cubes_of(place)[:-keep]:
             if run_id != current:
                 remove_run(place, run_id)
+
+
+def _plain_table(table: Any) -> Any:
+    """A table of a job as plain values, for a digest; keys at their default are left out."""
+    return table.model_dump(mode="json", exclude_defaults=True)
 
 
 def _source_of(snapshot: Snapshot) -> dict[str, Any]:

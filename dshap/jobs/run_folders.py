@@ -19,8 +19,11 @@ from pathlib import Path
 from dshap.core.disk import sync
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
+from dshap.tables.snapshot import Snapshot
 
 ABOUT = "run.json"
+LOOK = "source.json"
+"""The file of what a look at the source said, where its rows are read in place."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class RunAbout:
     """explanation -> the run whose cube was read when this run began; only those that had one."""
     job: str = ""
     """The digest of [source], [model] and [[explain]] as the job had them; empty: not known."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """"[source]", … -> the digest of that table of the job alone."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,11 @@ class RunFolders:
     def parts(self) -> Path:
         """The folder of the rows that the run read."""
         return self.store / "parts" / self.run_id
+
+    @property
+    def facts(self) -> Path:
+        """The folder of facts about these rows, for the parts of a run that come later."""
+        return self.parts / "facts"
 
     @property
     def keys(self) -> Path:
@@ -74,6 +84,22 @@ class RunFolders:
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""
         Folder(self.record).put_new(ABOUT, json.dumps(asdict(about)).encode())
+
+    def keep_look(self, snapshot: Snapshot) -> None:
+        """Keep what a look at a table said that is read where it lies, for the record of the run."""
+        Folder(self.record).replace(LOOK, snapshot.to_json().encode())
+
+    @property
+    def look(self) -> Snapshot | None:
+        """The look at the source that `keep_look` kept; None where there is none, or it is damaged."""
+        content = Folder(self.record).get(LOOK)
+        with contextlib.suppress(ValueError, TypeError):
+            return Snapshot.from_json((content or b"").decode())
+        return None
+
+    def drop_facts(self) -> None:
+        """Remove the facts about the rows, which no part of the run asks for any more."""
+        shutil.rmtree(self.facts, ignore_errors=True)
 
     def drop_rows(self) -> None:
         """Remove the rows and digests of the run; its record stays."""

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dshap.attributors.choice import reads_data
-from dshap.core.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
+from dshap.core.errors import (
+    EmptyTableError,
+    FailedBlocksError,
+    InputError,
+    NotLearnedError,
+    StoreMismatchError,
+)
 from dshap.core.html import table_html
 from dshap.core.records import Record, digest_of
 from dshap.core.types import RowReader
 from dshap.cube import (
+    FINISH,
     Workspace,
+    alone,
+    beside_others,
     check_place,
     clear_orphans,
     create_store,
@@ -46,6 +55,7 @@ from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.segments import check_segments, segment_lines
+from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
@@ -75,6 +85,8 @@ second or two, less than a cluster takes to start, so that a refused job starts 
 
 NIGHTS = {"cubes": "one each night"}
 """The fingerprint of the store of a job with [incremental]: each of its cubes has one of its own."""
+WHOLE = RunPart()
+"""All of a run, as one command carries it out."""
 LATER_KEYS = ("classes", "max_iter", "shapley", "standardize", "tol", "unseen")
 """Keys of [model] that were added after stores were written without them."""
 
@@ -164,8 +176,15 @@ class ExplanationResult:
     was_complete: bool
     """Whether nothing was left to do when the job started."""
     failure: FailedBlocksError | None = None
+    shard: BlocksOfShard | None = None
+    """The blocks that this command explained, where it is a shard of a run."""
     quality: Note | None = None
     """The note of MSE_v in the cube, where [[explain]] quality_rows asked for it."""
+
+    @property
+    def is_shard_done(self) -> bool:
+        """Whether a shard found nothing to explain here, as it has no block or all were done."""
+        return self.was_complete or self.shard is None or self.shard.is_done
 
 
 @dataclass(frozen=True)
@@ -182,6 +201,17 @@ class JobResult:
     """Whether the table has no rows: then nothing was explained or written."""
     is_idle: bool = False
     """Whether no row had changed since the night before, so that no cube was written."""
+    part: RunPart = WHOLE
+    """The part of a run that this is the outcome of."""
+    over: str = ""
+    """The run that was over before this part could do anything; empty for none."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether other parts of the run follow, or nothing was left for this one."""
+        if self.over:
+            return True
+        return not (self.part.finishes or self.is_idle or self.is_empty)
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -335,19 +365,33 @@ def run_job(
 
 @contextlib.contextmanager
 def locked(
-    job: Job, store: Path, progress: Progress, wait_s: float | None
+    job: Job, store: Path, progress: Progress, wait_s: float | None, part: RunPart = WHOLE
 ) -> Iterator[tuple[Session, StageRecorder]]:
-    """Hold the lock of the store; gives the session of the run, and the record of its stages."""
+    """Hold the store, alone or beside others; gives the session of the run, and its stages."""
     with (
-        Workspace(store) as workspace,
+        _workspace(store, part, progress.say) as workspace,
         contextlib.closing(executor_of(job, progress, wait_s)) as executor,
     ):
         recorder = StageRecorder(progress, executor)
         yield Session(executor, workspace, job.options(), recorder), recorder
 
 
+def _workspace(
+    store: Path, part: RunPart, say: Callable[[str], None]
+) -> contextlib.AbstractContextManager[Workspace]:
+    """Room beside the store: locked for who may learn, and shared by shards and their finish."""
+    if part.learns:
+        return alone(store, str(part), say)
+    return beside_others(store, str(part), FINISH if part.finishes else "", say)
+
+
 def explain_all(
-    job: Job, store: Path, session: Session, recorder: StageRecorder, trusts_files: bool
+    job: Job,
+    store: Path,
+    session: Session,
+    recorder: StageRecorder,
+    trusts_files: bool,
+    part: RunPart = WHOLE,
 ) -> JobResult:
     """Fit, then explain, while the store is locked; `run_job` says more."""
     try:
@@ -355,10 +399,10 @@ def explain_all(
     except EmptyTableError:
         if not job.is_given:  # without rows no model can be fitted
             raise
-        return JobResult(store, (), None, is_empty=True)
+        return JobResult(store, (), None, is_empty=True, part=part)
     plan = plan_of(job, table)
     plan.check(job.memory_limit, job.n_threads)
-    return JobRun(job, plan, table, store, session, recorder).carry_out()
+    return JobRun(job, plan, table, store, session, recorder, part).carry_out()
 
 
 def executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecutor:
@@ -384,6 +428,8 @@ class JobRun:
     session: Session
     progress: StageRecorder
     """The progress of the session, which records the stages."""
+    part: RunPart = WHOLE
+    """The part of the run that is carried out."""
 
     @property
     def executor(self) -> JobExecutor:
@@ -394,27 +440,31 @@ class JobRun:
         return self.table.reader
 
     def carry_out(self) -> JobResult:
+        if not self.part.learns and read_job(self.store) is None:
+            raise NotLearnedError(f"{self.store} has not learned anything yet")
         census = self.census()
         fingerprint = fingerprint_of_job(self.job, self.reader, census)
         _refuse_other_job(self.store, fingerprint, self.reader, self.session)
-        if read_job(self.store) is not None:
+        if self.part.learns and read_job(self.store) is not None:
             for name in clear_orphans(self.store):
                 self.progress.say(f"{name} was left unfinished by a killed run: it is removed")
         model = self.model(fingerprint)
         prepared = [
             (explain, self._prepared(explain, model, census)) for explain in self.job.explain
         ]
-        self.check_sinks(prepared)
-        create_store(self.store, job_description(self.job, fingerprint))
-        self.say_damaged(self.table.keep())
+        if self.part.learns:
+            self.check_sinks(prepared)
+            create_store(self.store, job_description(self.job, fingerprint))
+            self.say_damaged(self.table.keep())
         results = tuple(self.explained(explain, explanation) for explain, explanation in prepared)
-        if all(is_finished(result.path) for result in results):
+        if self.part.finishes and all(is_finished(result.path) for result in results):
             mark_finished(self.store, [explain.name for explain in self.job.explain])
         if isinstance(model, KernelModel):
             report = model.report_
         else:
             report = None
-        return JobResult(self.store, results, report, tuple(self.progress.stages))
+        stages = tuple(self.progress.stages)
+        return JobResult(self.store, results, report, stages, part=self.part)
 
     def check_sinks(self, planned: Sequence[tuple[ExplainTable, Explanation]]) -> None:
         """Check the sinks' tables against the cubes that are about to be computed."""
@@ -465,10 +515,13 @@ class JobRun:
         model = model_of(self.job.model, self.table.context())
         states = states_of(self.store)
         name = f"model-{digest_of(fingerprint)}"
-        self.say_damaged(states.mend())
+        if self.part.learns:
+            self.say_damaged(states.mend())
         if states.has(name):
             self.progress.kept("fit")
             return model.restored(states.get(name, Record))
+        if not self.part.learns:
+            raise NotLearnedError(f"{self.store} has no fitted model yet")
         self._start()
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
         with self.progress.stage("fit", self.reader.n_rows):
@@ -488,14 +541,17 @@ class JobRun:
             design=self.job.design_of(len(value.players)),
             seed=self.job.design_seed,
             census=census,
+            checks_rows=self.part.learns,
         )
 
     def explained(self, explain: ExplainTable, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
         name = explain.name
         learns = explanation.work.method.learns
-        failure = None
-        if was_complete := explanation.is_complete:
+        result = ExplanationResult(name, explanation.path, explanation.is_complete)
+        if self.part.shard is not None:
+            result = replace(result, shard=self._share(self.part.shard, explanation))
+        if result.was_complete or (result.shard is not None and result.shard.is_done):
             self.progress.kept_explanation(name, learns)
         else:
             self._start()
@@ -506,16 +562,39 @@ class JobRun:
             forget_maker(self.store, name)
             is_new = read_run(explanation.path) is None
             with self.progress.explanation(name, explanation.plan.data_rows, learns, is_new):
-                ended = explanation.run(self.session)
+                ended = self._carried_out(explanation, result.shard)
             try:
                 ended.raise_on_failed()
             except FailedBlocksError as error:
-                failure = error
-        if failure:
-            quality = None
+                return replace(result, failure=error)
+        if not self.part.finishes:
+            return result
+        return replace(result, quality=self._quality(explain, explanation))
+
+    def _carried_out(self, explanation: Explanation, shard: BlocksOfShard | None) -> Explanation:
+        """Do the part of one explanation; gives it with the blocks that failed."""
+        if shard is not None:
+            return explanation.explain(self.session, shard.blocks)
+        match self.part.name:
+            case "learn":
+                explanation.learn(self.session)
+                return explanation
+            case "finish":
+                return explanation.finish(self.session)
+        return explanation.run(self.session)
+
+    def _share(self, shard: Shard, explanation: Explanation) -> BlocksOfShard:
+        """The blocks of one explanation that a shard has, and how many of them are done."""
+        if not (explanation.is_complete or explanation.is_learned):
+            raise NotLearnedError(f"{explanation.path} has not learned yet")
+        spans = explanation.plan.instance_spans
+        tiles = shard.tiles(len(spans))
+        if tiles:
+            rows = (spans[tiles[0]][0], spans[tiles[-1]][1])
         else:
-            quality = self._quality(explain, explanation)
-        return ExplanationResult(name, explanation.path, was_complete, failure, quality)
+            rows = (0, 0)
+        n_kept = len(explanation.work.cube.done(tiles))
+        return BlocksOfShard(tiles, len(spans), rows, n_kept)
 
     def _quality(self, explain: ExplainTable, explanation: Explanation) -> Note | None:
         """MSE_v, where it is asked for; it is measured once."""

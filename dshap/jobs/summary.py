@@ -38,6 +38,8 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
     if result.is_empty:
         content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
         return JobSummary(["nothing to do: the table has no rows"], content)
+    if result.is_part:
+        return _part_summary(job, result)
     errors: list[Exception] = []
 
     def tried(make: Callable[..., Any], *given: Any) -> Any:
@@ -94,6 +96,34 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
     return JobSummary(lines, content, has_rows, errors)
 
 
+def _part_summary(job: Job, result: JobResult) -> JobSummary:
+    """The summary of a part of a run that others follow: which blocks it explained."""
+    shares = {each.name: each.shard for each in result.explanations if each.shard is not None}
+    content = {
+        "job": job.job.name,
+        "part": result.part.name,
+        "shard": str(result.part.shard or "") or None,
+        "was_complete": result.was_complete,
+        "explanations": {name: share.to_dict() for name, share in shares.items()},
+        "cubes": result.paths,
+        "over": result.over or None,
+        "seconds": result.seconds,
+    }
+    if result.over:
+        said = f"nothing to do: run {result.over} is over, and nothing is learned after it"
+        return JobSummary([said], content)
+    if result.part.learns:
+        lines = [
+            _done_line(result),
+            *(f"cube: {path} ({name})" for name, path in result.paths.items()),
+        ]
+        return JobSummary([*lines, f"next: {result.part.shard_command}"], content)
+    lines = [f"{result.part}: {name}: {share}" for name, share in shares.items()]
+    if not shares:
+        lines = [f"{result.part}: every explanation is finished"]
+    return JobSummary(lines, content)
+
+
 def _content_of(tables: list[report.SegmentTable]) -> dict[str, Any]:
     """Explanation, with the output where there are several -> its segments."""
     return {
@@ -108,6 +138,8 @@ def _done_line(result: JobResult) -> str:
         return f"nothing to do: no row is new, changed or deleted since run {run_id}"
     if result.was_complete and not result.seconds.keys() - {"census"}:
         return "nothing to do: every explanation is finished"
+    if not result.seconds:
+        return "done: every block was explained before"
     return "done: " + ", ".join(
         f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items()
     )

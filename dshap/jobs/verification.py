@@ -12,7 +12,7 @@ from pathlib import Path
 from dshap.core.errors import DshapError
 from dshap.cube import (
     Damage,
-    Workspace,
+    alone,
     current_of,
     is_finished,
     read_run,
@@ -48,7 +48,7 @@ def verify_job_store(store: Path) -> Damages:
 def repair_job_store(store: Path) -> Damages:
     """Repair the parts of a store and its runs, and return the damage found in each."""
     found = repair_store(store)
-    with Workspace(store):
+    with alone(store, "a repair"):
         damages = list(_damage_of_runs(store))
         for name in (name for damage in damages for name in damage.remove):
             Folder(store).delete(name)

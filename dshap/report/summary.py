@@ -7,7 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dshap.cube import CubeStatus, Damage, cube_status, read_job, read_run, store_parts
+from dshap.cube import (
+    CubeStatus,
+    Damage,
+    Holder,
+    awaits_shards,
+    cube_status,
+    read_job,
+    read_run,
+    store_parts,
+)
 from dshap.models import FitReport
 from dshap.report.attributions import ranking_lines, rankings
 from dshap.report.notes import accuracy, accuracy_lines
@@ -20,12 +29,29 @@ class Summary(NamedTuple):
     content: dict[str, Any]
 
 
-def progress_summary(cubes: Mapping[str, Path], is_running: bool) -> Summary:
-    """The rows and blocks of each cube that are done, failed and left, and whether a run goes on."""
+def progress_summary(
+    cubes: Mapping[str, Path], is_running: bool, holders: Sequence[Holder] = ()
+) -> Summary:
+    """The rows and blocks of each cube that are done, failed and left, and what is going on.
+
+    `holders` are the processes that say that they run on the store.
+    """
     statuses = {name: cube_status(path) for name, path in cubes.items()}
-    content = {name: asdict(status) for name, status in statuses.items()}
-    ending = "a run is going on" if is_running else "no run is going on"
-    return Summary([*status_lines(statuses), ending], {"cubes": content, "is_running": is_running})
+    learned = [name for name, path in cubes.items() if awaits_shards(path)]
+    content = {
+        name: {**asdict(status), "awaits_shards": name in learned}
+        for name, status in statuses.items()
+    }
+    lines = status_lines(statuses)
+    lines += [f"{name}: all is learned, shards can explain the rows" for name in learned]
+    lines += [f"{holder} is running, last sign of life {holder.seen}" for holder in holders]
+    lines.append("a run is going on" if is_running else "no run is going on")
+    running = [{"what": each.what, **_place_of(each)} for each in holders]
+    return Summary(lines, {"cubes": content, "is_running": is_running, "running": running})
+
+
+def _place_of(holder: Holder) -> dict[str, Any]:
+    return {"host": holder.host, "process": holder.pid, "last_sign_of_life": holder.seen}
 
 
 def importance_summary(store: Path, cubes: Mapping[str, Path], fitted: FitReport | None) -> Summary:

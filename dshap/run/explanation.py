@@ -6,8 +6,9 @@ The steps inside are in `learning.py`; `preparation.py` learns for rows that com
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,17 @@ from typing import Any
 import numpy as np
 
 from dshap.attributors.choice import check_kinds, design_of, learns, reads_data
+from dshap.attributors.method import Facts
 from dshap.attributors.states import States
 from dshap.core.capabilities import is_scaled, streams_data
-from dshap.core.errors import FailedBlocksError, InputError
+from dshap.core.errors import (
+    FailedBlocksError,
+    InputError,
+    InterruptedRunError,
+    NotLearnedError,
+)
 from dshap.core.threads import process_threads
-from dshap.core.types import Design, Explained
+from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
@@ -29,16 +36,19 @@ from dshap.cube import (
     has_copy,
     holds_run,
     is_finished,
+    is_learned,
     largest_residual,
     mark_finished,
+    mark_learned,
     read_notes,
     read_run,
     remove_store,
     renew_cube,
     states_of,
+    unmark_learned,
 )
 from dshap.engine import Failure, Plan
-from dshap.engine.explain import evaluate
+from dshap.engine.explain import evaluate, failures_in, remove_parts
 from dshap.run.carrying import Carried
 from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import refuse_other_run
@@ -51,12 +61,16 @@ from dshap.run.identity import (
     states_follow_from,
     stored_plan,
 )
-from dshap.run.learning import Run, learned, with_landmarks
+from dshap.run.learning import Run, facts_of, learned, opened_attributor, with_landmarks
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
 from dshap.tables import Census, Inputs
 
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
+SHOWN_RUNS = 6
+"""The most runs of neighbouring blocks that a message names."""
+UNFINISHED_S = 600.0
+"""Seconds after which an unfinished file has no writer any more, while shards may be running."""
 IDLE_WORKER_BYTES = 320 << 20
 """Bytes that a worker occupies before its first task."""
 
@@ -90,12 +104,14 @@ class Explanation:
         census: Census | None = None,
         prepared: Prepared | None = None,
         carried: Carried | None = None,
+        checks_rows: bool = True,
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
         Everything that can be refused is refused here.  `census` is that of `rows`, where it was
         taken before; `seed` is that of a sampled design that is not given; `prepared` holds the
-        states of this value function; `carried` names rows that are copied from an earlier cube.
+        states of this value function; `carried` names rows that are copied from an earlier cube;
+        `checks_rows` asks the model whether it takes the rows, which was done where all is learned.
         """
         asked = design_of(value, design)
         check_kinds(value, asked)
@@ -121,7 +137,8 @@ class Explanation:
             )
         for text in settled.unknown_errors.values():
             warnings.warn(text, RuntimeWarning, stacklevel=3)
-        inputs.check_rows(session)
+        if checks_rows:
+            inputs.check_rows(session)
         if session.is_local:  # tasks run one at a time, so each may use all threads
             method = settled.method.with_threads(process_threads())
             settled = replace(settled, method=method)
@@ -165,31 +182,126 @@ class Explanation:
         """Do what is left to do; gives this explanation with the blocks that failed."""
         if self.is_complete:
             return self
+        with self._begun(session):
+            work = with_landmarks(session, self.work)
+            attributor, facts = learned(session, work)
+            failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
+        return self._ended(facts, failures)
+
+    def learn(self, session: Session) -> None:
+        """Do all that is left up to the first row, and mark that shards may explain the rows."""
+        if self.is_complete:
+            return
+        with self._begun(session):
+            if not self._has_states(session):
+                learned(session, with_landmarks(session, self.work))
+        mark_learned(self.path, self.layout.run["digest"])
+
+    def explain(self, session: Session, tiles: Sequence[int]) -> Explanation:
+        """Explain the rows of these tiles, beside other processes that explain others.
+
+        Gives this explanation with the blocks of them that failed.
+
+        Raises
+        ------
+        NotLearnedError
+            Not all is learned that the rows are explained by.
+        """
+        if self.is_complete:
+            return self
+        attributor = self._attributor(session)
+        evaluation = self.work.evaluation(attributor)
+        failures = evaluate(session.executor, evaluation, session.progress, tiles)
+        return replace(self, failures=tuple(failures))
+
+    def finish(self, session: Session) -> Explanation:
+        """Do what is left once all blocks are explained, or have failed; nothing is explained.
+
+        Raises
+        ------
+        NotLearnedError
+            Not all is learned that the rows are explained by.
+        InterruptedRunError
+            Blocks are missing; the message names them.
+        """
+        if self.is_complete:
+            return self
+        attributor = self._attributor(session)
+        clear_orphans(self.path, UNFINISHED_S)
+        for line in drop_lost_blocks(self.path):
+            session.progress.say(line)
+        endings = self.work.cube.endings()
+        self._refuse_missing(endings.keys())
+        facts = facts_of(session, self.work, attributor)
+        remove_parts(self.work.evaluation(attributor))
+        return self._ended(facts, failures_in(endings.values()))
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether shards may explain the rows: all is learned that they need."""
+        return read_run(self.path) is not None and is_learned(self.path, self.layout.run["digest"])
+
+    def _has_states(self, session: Session) -> bool:
+        """Whether the mark says that all is learned, and no state is missing."""
+        try:
+            self._attributor(session)
+        except NotLearnedError:
+            return False
+        return True
+
+    def _attributor(self, session: Session) -> Attributor:
+        """The attributor of the states that were learned before.
+
+        A damaged state is refused here, not by each block.
+        """
+        if not self.is_learned:
+            raise NotLearnedError(f"{self.path} has not learned yet what its rows are explained by")
+        store = states_of(self.path)
+        for name in store.names():
+            if store.damage(name) and store.has(name):  # a finish removes sums of parts
+                store.refuse_damaged(name)
+        return opened_attributor(session, self.work, self.path)
+
+    @contextlib.contextmanager
+    def _begun(self, session: Session) -> Iterator[None]:
+        """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
-        work = self.work
-        for name in work.states.store.mend():
+        for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
         for name in clear_orphans(self.path):
             session.progress.say(f"{name} was left unfinished by a killed run: it is removed")
         for line in drop_lost_blocks(self.path):
             session.progress.say(line)
         try:
-            work = with_landmarks(session, work)
-            attributor, facts = learned(session, work)
-            failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
+            yield
         # a bad option that only the run could detect: leave no store behind
         except InputError:
-            if is_new and not work.cube.done():
+            if is_new and not self.work.cube.done():
                 remove_store(self.path)
             raise
+
+    def _ended(self, facts: Facts, failures: Sequence[Failure]) -> Explanation:
+        """Write the notes of an explanation whose blocks have all ended, and that it is finished."""
+        cube = self.work.cube
         if stated := facts.notes.get("closed_form"):
-            work.cube.write_note("closed_form", {**stated, **self._stated(stated)})
+            cube.write_note("closed_form", {**stated, **self._stated(stated)})
         if self.carried is not None:
-            work.cube.write_note("carried", self.carried.note(self.layout))
+            cube.write_note("carried", self.carried.note(self.layout))
         if not any(failure.is_whole for failure in failures):
-            work.cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
+            cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
             mark_finished(self.path)
+            unmark_learned(self.path)
         return replace(self, failures=tuple(failures))
+
+    def _refuse_missing(self, ended: Set[int]) -> None:
+        """Raise an `InterruptedRunError` that names the blocks that have not ended."""
+        spans = self.plan.instance_spans
+        missing = [tile for tile in range(len(spans)) if tile not in ended]
+        if missing:
+            raise InterruptedRunError(
+                f"{len(missing)} of {len(spans)} blocks of {self.path} are not explained yet: "
+                f"{_in_runs(missing, spans)}; run their shards again, then --only finish"
+            )
 
     def _stated(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """The largest value of each number that a closed form stated, of carried rows too.
@@ -231,6 +343,24 @@ class Explanation:
                     else ": mend that, then run the same again"
                 )
             )
+
+
+def _in_runs(tiles: Sequence[int], spans: Sequence[tuple[int, int]]) -> str:
+    """Name tiles in runs of neighbours, with their rows; after `SHOWN_RUNS` the number of the others."""
+    runs: list[list[int]] = []
+    for tile in tiles:
+        if runs and runs[-1][-1] == tile - 1:
+            runs[-1].append(tile)
+        else:
+            runs.append([tile])
+    said = []
+    for run in runs[:SHOWN_RUNS]:
+        blocks = f"block {run[0]}" if len(run) == 1 else f"blocks {run[0]} to {run[-1]}"
+        said.append(f"{blocks} (rows {spans[run[0]][0]:,} to {spans[run[-1]][1] - 1:,})")
+    n_others = sum(map(len, runs[SHOWN_RUNS:]))
+    if n_others:
+        said.append(f"and {n_others} more blocks")
+    return ", ".join(said)
 
 
 def _check_first_rows(inputs: Inputs, is_new: bool) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -18,11 +19,11 @@ from dshap.attributors.learning import Landmarks, PredictionRange
 from dshap.attributors.method import Facts, Method
 from dshap.attributors.states import States
 from dshap.core.capabilities import needs_predictions, sample_size
-from dshap.core.errors import DshapError
+from dshap.core.errors import DshapError, NotLearnedError
 from dshap.core.records import Moments, Record
 from dshap.core.rows import sample_positions, spans_with
 from dshap.core.types import Attributor, RowReader
-from dshap.engine import Plan
+from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
 from dshap.run.session import Session
@@ -97,21 +98,77 @@ class Run:
             self.cube.write_note(name, content)
 
 
-def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
-    """Learn all that a run needs; gives its attributor, and what the cube keeps about it."""
-    run.write_notes(run.value.notes)
+@dataclass(frozen=True)
+class NothingLearned:
+    """An executor for a run whose states are all there: whatever would be learned is refused.
+
+    Parameters
+    ----------
+    executor : Executor
+        The executor that it stands for.
+    place : Path
+        Where the states lie, in the message.
+    """
+
+    executor: Executor
+    place: Path
+
+    def run(self, *_: Any) -> None:
+        raise NotLearnedError(f"{self.place} lacks a state that its rows are explained by")
+
+    @property
+    def n_threads(self) -> int:
+        return self.executor.n_threads
+
+    @property
+    def memory_limit(self) -> int | None:
+        return self.executor.memory_limit
+
+    @property
+    def is_local(self) -> bool:
+        return self.executor.is_local
+
+
+def opened_attributor(session: Session, run: Run, place: Path) -> Attributor:
+    """Open the attributor of a run that has learned all; nothing is computed or written.
+
+    Raises
+    ------
+    NotLearnedError
+        A state is missing.
+    """
+    nothing = replace(session, executor=NothingLearned(session.executor, place))
+    run, _ = _with_states(nothing, with_landmarks(nothing, run))
+    return run.method.attributor(run.states, run.plan)
+
+
+def _with_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
+    """Learn all states; gives the run with its choices from pilots, and these by their names."""
     _learn_range(session, run)
     learn_base(session, run)
     run, chosen = with_pilots(session, run)
+    _learn_tiles(session, run, range(len(run.tile_names)))
+    return run, chosen
+
+
+def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
+    """Learn all that a run needs; gives its attributor, and what the cube keeps about it."""
+    run.write_notes(run.value.notes)
+    run, chosen = _with_states(session, run)
     if chosen:
         run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
-    _learn_tiles(session, run, range(len(run.tile_names)))
     attributor = run.method.attributor(run.states, run.plan)
-    facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
+    facts = facts_of(session, run, attributor)
     if facts.base is not None:
         run.cube.write_base(facts.base)
     run.write_notes(facts.notes)
     return attributor, facts
+
+
+def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
+    """Find the facts that the cube keeps about the attributor of a run, near its states."""
+    facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
+    return facts
 
 
 def learn_states(session: Session, run: Run) -> None:

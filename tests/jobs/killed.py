@@ -12,14 +12,26 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, load_job, run_recorded
 
 
-def run_command(folder: str, job: str) -> None:
+def run_command(folder: str, job: str, *options: str) -> None:
     """The command `dshap run JOB` in a folder."""
     os.chdir(folder)
-    cli(["run", job], prog_name="dshap")
+    cli(["run", job, *options], prog_name="dshap")
+
+
+def killed_command(folder: str, job: str, place: str, number: int, *options: str) -> None:
+    """The command, and SIGKILL as it opens, links or renames the n-th file whose path has a word."""
+    _kill_at(place, number)
+    run_command(folder, job, *options)
 
 
 def killed_night(job: str, place: str, number: int) -> None:
     """Run a job, and SIGKILL as it opens, links or renames the n-th file whose path has a word."""
+    _kill_at(place, number)
+    run_recorded(load_job(job), SilentProgress(), Command(job))
+
+
+def _kill_at(place: str, number: int) -> None:
+    """SIGKILL of this process as it comes to the n-th file whose path has a word."""
     calls = 0
 
     def count(event: str, given: tuple[Any, ...]) -> None:
@@ -32,4 +44,3 @@ def killed_night(job: str, place: str, number: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-    run_recorded(load_job(job), SilentProgress(), Command(job))

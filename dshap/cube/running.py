@@ -1,0 +1,159 @@
+"""Who runs on a store: one run alone, or any number of shards beside each other.
+
+A run alone holds the lock of this file system (`Workspace`) and the lease "run", which other
+machines see too.  A shard takes no lock: it leaves a lease of a name of its own.  Each puts its own
+lease first and looks for the others' then, so that of a run and a shard that begin together at
+least one is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dshap.core.errors import InputError, LockedError
+from dshap.cube.folder import Folder
+from dshap.cube.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
+from dshap.cube.workspace import Workspace, is_locked, opened_workspace, workspace_of
+
+RUN = "run"
+"""The name that a run alone holds."""
+FINISH = "finish"
+"""The name that is held by the process that finishes what shards have explained."""
+ROOMS_OF_SHARD = re.compile(r"shard-[0-9a-f]{12}")
+"""The names of the folders that shards keep beside the store while they run."""
+
+Say = Callable[[str], None]
+
+
+class SharedWorkspace(Workspace):
+    """Room for temporary files of a process that shares the store with others; it locks nothing."""
+
+    def __init__(self, store: Path) -> None:
+        super().__init__(store)
+        self.path = self.path / f"shard-{uuid.uuid4().hex[:12]}"
+
+    def folder(self, name: str) -> Path:
+        """A new folder in the workspace, which is removed at the end."""
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        return super().folder(name)
+
+    def __enter__(self) -> SharedWorkspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def alone(store: Path, what: str, say: Say | None = None) -> Iterator[Workspace]:
+    """Hold the lock of a store while nobody else runs on it, a shard neither.
+
+    Raises
+    ------
+    LockedError
+        Another run or a shard runs on this store.
+    """
+    with Workspace(store) as workspace:
+        folder = lease_folder(store)
+        with Lease(folder, RUN, what, place=store, say=say):
+            refuse_running(store, say, but=RUN)
+            clear_gone(folder)
+            for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(folder.path)):
+                shutil.rmtree(folder.path / name, ignore_errors=True)
+            yield workspace
+
+
+@contextlib.contextmanager
+def beside_others(
+    store: Path, what: str, name: str = "", say: Say | None = None
+) -> Iterator[SharedWorkspace]:
+    """Run on a store that others may run on too, but no run alone.
+
+    `name` is held by one process at a time; without a name there may be any number.
+
+    Raises
+    ------
+    LockedError
+        A run has the store for itself, or another process holds the name.
+    """
+    name = name or f"shard-{uuid.uuid4().hex[:12]}"
+    with _folder_kept(store), Lease(lease_folder(store), name, what, place=store, say=say):
+        clear_gone(lease_folder(store))
+        refuse_alone(store, say)
+        with SharedWorkspace(store) as workspace:
+            yield workspace
+
+
+def finishing(store: Path, what: str) -> Lease:
+    """The lease of the process that finishes what shards have explained; it waits for nobody."""
+    return Lease(lease_folder(store), FINISH, what, place=store, waits=False)
+
+
+@contextlib.contextmanager
+def _folder_kept(store: Path) -> Iterator[None]:
+    """Make the folder of the leases, and remove it afterwards if nobody else has a file there.
+
+    Folders above it that were missing are removed too, unless they hold a store by then.
+    """
+    path = workspace_of(store)
+    made = [parent for parent in path.parents if not parent.exists()]
+    with opened_workspace(path):
+        pass
+    try:
+        yield
+    finally:
+        for each in (path, *made):
+            with contextlib.suppress(OSError):
+                each.rmdir()
+
+
+def refuse_alone(store: Path, say: Say | None = None) -> None:
+    """Raise a `LockedError` if a run has the store for itself."""
+    _refuse(store, [RUN], say)
+
+
+def refuse_running(store: Path, say: Say | None = None, but: str = "") -> None:
+    """Raise a `LockedError` if anything runs on the store, beside the holder of the name `but`.
+
+    What runs on another machine is watched until it gives a sign of life, or is dead.
+    """
+    if not but and is_locked(store):
+        raise LockedError(f"{store} is locked by a running job: wait for it")
+    _refuse(store, [name for name in _names_on(store) if name != but], say)
+
+
+def _refuse(store: Path, names: list[str], say: Say | None) -> None:
+    for name in names:
+        holder = living_holder(lease_folder(store), name, say=say)
+        if holder is not None:
+            raise LockedError(f"{store} is locked by {holder}: wait for it")
+
+
+def holders_on(store: Path) -> list[Holder]:
+    """The processes that run on a store, seen at once; those on other machines may be dead."""
+    found = (holder_of(lease_folder(store), name) for name in _names_on(store))
+    return [holder for holder in found if holder is not None]
+
+
+def _names_on(store: Path) -> list[str]:
+    """The names of the leases of a store; none where nothing can run, or where one cannot look."""
+    try:
+        return held_names(lease_folder(store))
+    except (OSError, InputError):
+        return []
+
+
+def is_running(store: Path) -> bool:
+    """Whether a run holds the lock of this store now, or a shard runs on it."""
+    return is_locked(store) or bool(holders_on(store))
+
+
+def lease_folder(store: Path) -> Folder:
+    """The folder of the leases of a store."""
+    return Folder(workspace_of(store))

@@ -1,0 +1,204 @@
+"""The parts of a run that the commands of an array job carry out, each in a process of its own.
+
+    learn  →  shard 1 of N, …, shard N of N, in any order, as many at once as there are  →  finish
+
+A shard explains a run of neighbouring blocks and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from dshap.core.errors import InputError
+
+FIRST = {"SLURM_ARRAY_TASK_ID": 1, "JOB_COMPLETION_INDEX": 0, "AWS_BATCH_JOB_ARRAY_INDEX": 0}
+"""Variable that a queue sets in the tasks of an array job -> its value in the first of them."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` shares of the blocks of every explanation; the first has the number 1."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def of(cls, given: str, environment: Mapping[str, str]) -> Shard:
+        """Read "3/8" or "auto/8"; of "auto" the queue's variable says the number.
+
+        Raises
+        ------
+        InputError
+            Another text, a number outside of 1 to N, or variables that are missing or contradict.
+        """
+        found = re.fullmatch(r"(auto|\d{1,9})/(\d{1,9})", given)
+        if found is None:
+            raise InputError(
+                f"--shard {given!r}: give I/N, the number of the shard and of all shards, like 3/8, "
+                "or auto/8 in an array job"
+            )
+        count = int(found[2])
+        if found[1] == "auto":
+            number, origin = _number_of_task(environment)
+        else:
+            number = int(found[1])
+            origin = ""
+        if not 1 <= number <= count:
+            said = f"--shard {given}{origin}"
+            raise InputError(f"{said}: shards are numbered from 1 to N, and N is {count}")
+        return cls(number, count)
+
+    def tiles(self, n_tiles: int) -> range:
+        """Its share of so many tiles: neighbours, and as many as of any other shard, or one more."""
+        start = (self.number - 1) * n_tiles // self.count
+        return range(start, self.number * n_tiles // self.count)
+
+    def __str__(self) -> str:
+        return f"shard {self.number} of {self.count}"
+
+
+def _number_of_task(environment: Mapping[str, str]) -> tuple[int, str]:
+    """The number of this task of an array job, and what says so, in words.
+
+    Raises
+    ------
+    InputError
+        No queue says it, or two say different numbers.
+    """
+    told = {name: environment[name] for name in FIRST if environment.get(name)}
+    if not told:
+        raise InputError(
+            f"--shard auto: none of {', '.join(FIRST)} is set: this is no task of an array job, "
+            "give the number, like 3/8"
+        )
+    said = ", ".join(f"{name}={value}" for name, value in told.items())
+    try:
+        numbers = {int(value) - FIRST[name] + 1 for name, value in told.items()}
+    except ValueError:
+        raise InputError(
+            f"--shard auto: {said}: that is no number of a task, give the number of the shard"
+        ) from None
+    if len(numbers) > 1:
+        raise InputError(f"--shard auto: {said} contradict each other: give the number, like 3/8")
+    first = ", ".join(f"{name} begins at {FIRST[name]}" for name in told)
+    return numbers.pop(), f" ({said}; {first})"
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """A part of a run that one command does, such as a task of an array job; or all of it."""
+
+    name: Literal["run", "learn", "shard", "finish"] = "run"
+    shard: Shard | None = None
+    job_file: str = "JOB.toml"
+    """The file of the job, in messages."""
+
+    @classmethod
+    def of(
+        cls, only: str | None, shard: str | None, job_file: str, environment: Mapping[str, str]
+    ) -> RunPart:
+        """The part that `--only` and `--shard` name; all of a run where neither is given."""
+        if shard is not None:
+            if only is not None:
+                raise InputError(
+                    f"--only {only} --shard {shard}: a shard explains, and neither learns nor "
+                    "finishes: give one of both"
+                )
+            return cls("shard", Shard.of(shard, environment), job_file)
+        match only:
+            case "learn" | "finish":
+                return cls(only, job_file=job_file)
+        return cls(job_file=job_file)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.name == "run"
+
+    @property
+    def learns(self) -> bool:
+        """Whether it may do what comes before the first row: read, fit, learn, create."""
+        return self.name in ("run", "learn")
+
+    @property
+    def explains(self) -> bool:
+        return self.name in ("run", "shard")
+
+    @property
+    def finishes(self) -> bool:
+        """Whether it does what comes after the last row: notes, sinks, checks, the record."""
+        return self.name in ("run", "finish")
+
+    def of_finish(self) -> RunPart:
+        """The part that finishes the same run."""
+        return RunPart("finish", job_file=self.job_file)
+
+    @property
+    def learn_command(self) -> str:
+        """The command that learns what this part needs."""
+        return f"dshap run {shlex.quote(self.job_file)} --only learn"
+
+    @property
+    def shard_command(self) -> str:
+        """The command that explains a share of what this part has learned."""
+        return f"dshap run {shlex.quote(self.job_file)} --shard I/N"
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        """The options that name this part on the command line, for the record of the run."""
+        if self.shard is not None:
+            return {"only": None, "shard": f"{self.shard.number}/{self.shard.count}"}
+        if self.is_whole:
+            return {"only": None, "shard": None}
+        return {"only": self.name, "shard": None}
+
+    def __str__(self) -> str:
+        if self.shard is not None:
+            return str(self.shard)
+        if self.is_whole:
+            return "a run"
+        return f"dshap run --only {self.name}"
+
+
+@dataclass(frozen=True)
+class BlocksOfShard:
+    """The share of a shard in one explanation, and how much of it was done before."""
+
+    blocks: range
+    n_blocks: int
+    """The number of blocks of all shards."""
+    rows: tuple[int, int]
+    """The first of its rows, and the row after the last."""
+    n_kept: int
+    """The number of its blocks that were done before."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of it was left to explain."""
+        return self.n_kept == len(self.blocks)
+
+    def __str__(self) -> str:
+        if not self.blocks:
+            return f"no block: {self.n_blocks} in all, which other shards have"
+        start, stop = self.rows
+        if len(self.blocks) == 1:
+            blocks = f"block {self.blocks[0]}"
+        else:
+            blocks = f"blocks {self.blocks[0]} to {self.blocks[-1]}"
+        said = f"{blocks} of {self.n_blocks} (rows {start:,} to {stop - 1:,})"
+        if self.n_kept:
+            return f"{said}, {self.n_kept} of them done before"
+        return said
+
+    def to_dict(self) -> dict[str, int]:
+        return {
+            "first_block": self.blocks.start,
+            "stop_block": self.blocks.stop,
+            "blocks": self.n_blocks,
+            "first_row": self.rows[0],
+            "stop_row": self.rows[1],
+            "kept": self.n_kept,
+        }

@@ -1,0 +1,86 @@
+"""A run alone and processes beside each other refuse each other, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dshap.core.errors import LockedError
+from dshap.cube import Workspace, alone, beside_others, finishing, holders_on, is_running
+from dshap.cube.running import lease_folder, refuse_running
+from tests.cube.leases import hold
+from tests.processes import forked
+
+
+def refused(opened) -> str:
+    with pytest.raises(LockedError) as raised, opened:
+        raise AssertionError("both run")
+    return str(raised.value)
+
+
+def test_who_runs_beside_whom(tmp_path):
+    store = tmp_path / "out.zarr"
+    with beside_others(store, "shard 1 of 2"), beside_others(store, "shard 1 of 2"):
+        assert is_running(store) and len(holders_on(store)) == 2
+        assert "out.zarr is locked by shard 1 of 2 (process" in refused(alone(store, "a run"))
+        with pytest.raises(LockedError, match="shard 1 of 2"):
+            refuse_running(store)
+        with Workspace(store):
+            pass  # the lock of a cube in memory, of another explanation: not a run of a job
+    with alone(store, "a run"):
+        assert "is locked by a run (process" in refused(beside_others(store, "shard 1 of 2"))
+        assert "is locked by a running job" in refused(alone(store, "another"))
+    assert not is_running(store) and list(tmp_path.iterdir()) == []
+
+
+def test_one_finishes(tmp_path):
+    store = tmp_path / "out.zarr"
+    with beside_others(store, "shard 2 of 2"), finishing(store, "the finish"):
+        assert "locked by the finish" in refused(finishing(store, "again"))
+        assert "locked by the finish" in refused(beside_others(store, "again", "finish"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_were_made_for_it_are_removed(tmp_path):
+    store = tmp_path / "a" / "b" / "out.zarr"
+    with beside_others(store, "shard 1 of 2") as workspace:
+        folders = {workspace.folder("rows"), workspace.folder("rows"), workspace.folder("keys")}
+        assert len(folders) == 3 and all(each.is_dir() for each in folders)
+    assert list(tmp_path.iterdir()) == []
+    with beside_others(store, "shard 1 of 2"):
+        store.mkdir()
+    assert list(store.parent.iterdir()) == [store]
+
+
+@pytest.mark.slow
+def test_what_killed_processes_left(tmp_path):
+    """SIGKILL of a shard: the next run is not refused, and clears its lease and its rooms."""
+    store = tmp_path / "out.zarr"
+    folder = lease_folder(store)
+    (folder.path / "shard-0123456789ab" / "rows-0").mkdir(parents=True)
+    with forked(hold, str(folder.path), "shard-0123456789ab") as process:
+        while not holders_on(store):
+            process.join(0.01)
+        assert "a test (process" in refused(alone(store, "a run"))
+    assert not is_running(store)
+    with alone(store, "a run"):
+        assert folder.list() == ["lock", "run-000001.json"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_of_another_machine_is_told_and_watched(tmp_path):
+    """Status tells it at once; nobody can tell whether it lives without watching it."""
+    store = tmp_path / "out.zarr"
+    folder = lease_folder(store)
+    with beside_others(store, "shard 1 of 2"):
+        (name,) = folder.list()
+        holder = json.loads((folder.get(name) or b"").decode())
+    elsewhere = {**holder, "machine": "another", "host": "node7", "pid": 9}
+    Path(folder.path).mkdir()
+    folder.put_new(name, json.dumps(elsewhere).encode())
+    (found,) = holders_on(store)
+    assert is_running(store) and str(found) == "shard 1 of 2 (process 9 on node7)"
+    with beside_others(store, "shard 2 of 2"):
+        assert len(holders_on(store)) == 2
