@@ -8,7 +8,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +36,18 @@ def make_importable(folder: Path) -> None:
     sys.path.insert(0, name)
     importlib.invalidate_caches()
     JOB_FOLDERS.append(name)
+
+
+def job_path(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variable PYTHONPATH of workers elsewhere, with the folder of the job file first.
+
+    It is empty where no job file was read.  `variables` may have a PYTHONPATH of their own.
+    """
+    folders = JOB_FOLDERS[-1:]
+    if not folders:
+        return {}
+    given = variables.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    return {"PYTHONPATH": os.pathsep.join([*folders, *filter(None, [given])])}
 
 
 def import_module(name: str) -> ModuleType:

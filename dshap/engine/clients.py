@@ -115,9 +115,12 @@ def local_client(
     if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    own = environment or {}
     variables = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
-    variables |= environment or {}
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": variables, **NO_ROUTES}):
+    # some variables, such as OMP_NUM_THREADS, are read as a process starts
+    with dask.config.set(
+        {"distributed.nanny.pre-spawn-environ": {**variables, **own}, **NO_ROUTES}
+    ):
         try:
             cluster = LocalCluster(
                 n_workers=workers or os.cpu_count() or 1,
@@ -129,6 +132,7 @@ def local_client(
                 host="127.0.0.1",
                 preload=[NO_SIGINT, NO_HTTP],
                 config=NO_ROUTES,  # workers that start later get it too
+                env=dict(own),
                 security=None if is_open else Security.temporary(),
             )
         except RuntimeError as error:

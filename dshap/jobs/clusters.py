@@ -8,6 +8,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from dshap.core.options import WAIT_S
+from dshap.engine.clusters.installed import is_installed
+from dshap.engine.clusters.jobqueue import CLASSES as QUEUES
+from dshap.engine.clusters.jobqueue import check_queue_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
 from dshap.jobs.fields import Count, Memory, NotEmpty, options_of
 from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table
@@ -90,6 +93,22 @@ class TlsTable(ClusterTable):
     """The folder of ca.pem, cert.pem and key.pem, which `dshap cluster certificates` makes."""
 
 
+class QueueTable(TlsTable):
+    """The table [cluster] of a queue: "slurm", "pbs", "sge" or "lsf"."""
+
+    workers: Count = 1
+    """The number of jobs, one worker each."""
+    jobqueue: dict[str, Any] | None = None
+    """The table [cluster.jobqueue]: options of dask-jobqueue by its own names, such as queue,
+    account, interface, log_directory or job_extra_directives."""
+
+    @model_validator(mode="after")
+    def _check(self) -> QueueTable:
+        if is_installed(self.kind):
+            check_queue_options(self.kind, self.jobqueue or {})
+        return self
+
+
 class SchedulerTable(TlsTable):
     """The table [cluster] of kind "scheduler"."""
 
@@ -104,9 +123,15 @@ CLUSTERS = Kinds(
         "local": f"{_ROOM}.local:local_workers",
         "python": f"{_ROOM}.python_file:client_of_file",
         "scheduler": f"{_ROOM}.scheduler:at_scheduler",
+        **dict.fromkeys(QUEUES, f"{_ROOM}.jobqueue:queue_client"),
         "none": NoCluster,
     },
     ClusterTable,
     parts={"worker": WORKER},
-    bases={"local": LocalTable, "python": PythonTable, "scheduler": SchedulerTable},
+    bases={
+        "local": LocalTable,
+        "python": PythonTable,
+        "scheduler": SchedulerTable,
+        **dict.fromkeys(QUEUES, QueueTable),
+    },
 )

@@ -45,6 +45,7 @@ from dshap.engine import (
     check_stages,
     stage_lines,
 )
+from dshap.engine.clusters.installed import require_kind
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, stage_cells
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.columns import in_words_of
@@ -409,6 +410,7 @@ def executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecut
     """Build the executor of a job."""
     if job.cluster.kind == "none":
         return ThisProcess()
+    require_kind(job.cluster.kind)
     limit = dict(job.cluster).get("memory_limit") or job.worker_options.process_memory
     if wait_s is None:
         wait_s = job.options().wait

@@ -16,6 +16,7 @@ STAGGER_S = 60
 """The most seconds by which the ends of workers that started together are spread."""
 LEAST_WALLTIME_S = 2 * LEFT_OVER_S
 _WALLTIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d)")
+HOURS = "{hours:02d}:{minutes:02d}:{seconds:02d}"
 QUIET_PAGES = {
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
@@ -58,12 +59,12 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         if self.cores % self.threads:
             raise InputError(
-                f"[worker] cores = {self.cores} is no multiple of threads = {self.threads}: each "
+                f"cores = {self.cores} is no multiple of threads = {self.threads}: each "
                 "process has that many threads"
             )
         if self.lifetime_s is not None and self.walltime_s < LEAST_WALLTIME_S:
             raise InputError(
-                f'[worker] walltime = "{self.walltime}" is too short: a worker ends itself '
+                f'walltime = "{self.walltime}" is too short: a worker ends itself '
                 f"{LEFT_OVER_S // 60} minutes before, and the rest must hold its start and a task; "
                 f"give at least {clock(LEAST_WALLTIME_S)}"
             )
@@ -107,7 +108,7 @@ class WorkerOptions:
         return {**QUIET_PAGES, **(self.environment or {})}
 
 
-def clock(seconds: float, form: str = "{hours:02d}:{minutes:02d}:{seconds:02d}") -> str:
+def clock(seconds: float, form: str = HOURS) -> str:
     """A number of seconds as a walltime, in the form that a queue takes."""
     whole = math.ceil(seconds)
     return form.format(hours=whole // 3600, minutes=whole // 60 % 60, seconds=whole % 60)

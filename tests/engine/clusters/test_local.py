@@ -20,6 +20,6 @@ def test_the_worker_that_a_profile_describes(monkeypatch):
     try:
         (found,) = client.scheduler_info()["workers"].values()
         assert (found["nthreads"], found["memory_limit"]) == (2, 1 << 30)
-        assert set(client.run(os.environ.get, "PLACE").values()) == {"there"}
+        assert set(client.run(os.getenv, "PLACE").values()) == {"there"}
     finally:
         shut_down(client)

@@ -1,0 +1,208 @@
+"""Workers as jobs of a queue: SLURM, and by the same package PBS, SGE and LSF.
+
+Scheduler and client are in this process; each worker is one job.  A job that ends, by its walltime
+or because somebody cancels it, is submitted anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import os
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from distributed import Client, SchedulerPlugin
+from tornado.ioloop import PeriodicCallback
+
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.user_code import job_path
+from dshap.engine.certificates import Certificates
+from dshap.engine.clients import NO_HTTP
+from dshap.engine.clusters.installed import package_of
+from dshap.engine.clusters.worker import HOURS, WorkerOptions, clock
+
+CLASSES = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
+"""Kind of cluster -> its class in dask-jobqueue."""
+FORMS = {"lsf": "{hours:02d}:{minutes:02d}"}
+"""Kind of cluster -> the form of its walltimes, where that is not HH:MM:SS."""
+ELSEWHERE = {
+    "cores": "[worker] cores",
+    "memory": "[worker] memory",
+    "processes": "[worker] cores and threads",
+    "python": "[worker] python",
+    "walltime": "[worker] walltime",
+    "local_directory": "[worker] scratch",
+    "n_workers": "[cluster] workers",
+    "security": "[cluster] certificates",
+    "protocol": "[cluster] certificates",
+}
+"""Option of dask-jobqueue -> the key that says it."""
+HIDDEN = {"self", "args", "asynchronous", "config_name", "dashboard_address", "host", "job_cls"}
+HIDDEN |= {"loop", "name", "scheduler", "scheduler_cls"}
+"""Parameters of dask-jobqueue that no option sets."""
+WATCH_S = 2.0
+"""The seconds between two looks whether a job has to be submitted anew."""
+LOOKS = 3
+"""The looks in which a worker is missing before its job counts as ended: a process that Dask starts
+anew is back before."""
+
+
+def queue_options(kind: str) -> set[str]:
+    """The options of dask-jobqueue for a queue, by its own names."""
+    cluster = getattr(package_of(kind), CLASSES[kind])
+    makers = [*cluster.job_cls.__mro__, *cluster.__mro__]
+    found = set[str]()
+    for maker in makers:
+        if maker.__module__.startswith("dask_jobqueue"):
+            parameters = inspect.signature(maker.__init__).parameters.values()
+            found |= {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return found - HIDDEN
+
+
+def check_queue_options(kind: str, given: Collection[str]) -> None:
+    """Raise an `InputError` for an option that dask-jobqueue does not know, or that has a key."""
+    known = queue_options(kind)
+    for name in given:
+        if name in ELSEWHERE:
+            raise InputError(f"jobqueue.{name}: {ELSEWHERE[name]} says it; leave it out")
+        if name not in known:
+            raise InputError(
+                unknown_name("option of dask-jobqueue", name, known - ELSEWHERE.keys())
+            )
+
+
+def queue_client(
+    kind: str,
+    worker: WorkerOptions,
+    workers: int = 1,
+    certificates: str | None = None,
+    jobqueue: Mapping[str, Any] | None = None,
+) -> Client:
+    """Submit `workers` jobs to the queue, and keep as many there until the client is closed.
+
+    Without `certificates`, new ones are made for this cluster; dask-jobqueue puts them into files
+    in `shared_temp_directory`, which the workers must see.  `jobqueue` are other options of it.
+    """
+    cluster_class = getattr(package_of(kind), CLASSES[kind])
+    if worker.memory is None:
+        raise InputError(f'[worker] memory is missing: [cluster] kind = "{kind}" asks for so much')
+    check_queue_options(kind, jobqueue or {})
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    _check_command(kind, cluster_class.job_cls.submit_command)
+    try:
+        cluster = cluster_class(**_arguments(kind, worker, certificates, dict(jobqueue or {})))
+    except (TypeError, ValueError) as error:
+        raise InputError(f'[cluster] kind = "{kind}": {error}') from error
+    for _ in range(workers):
+        cluster.worker_spec.update(cluster.new_worker_spec())
+    try:
+        cluster.sync(_submitted, cluster)
+    except Exception as error:
+        with contextlib.suppress(AssertionError):  # of workers that have never started
+            cluster.close()
+        raise InputError(f"the queue takes no worker: {_told_by_queue(error)}") from error
+    client = Client(cluster)
+    cluster.loop.add_callback(_keep, cluster, workers)
+    return client
+
+
+def _arguments(
+    kind: str, worker: WorkerOptions, certificates: str | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of the class of dask-jobqueue."""
+    variables = {**worker.variables, **job_path(worker.variables)}
+    exports = [f"export {name}={shlex.quote(text)}" for name, text in variables.items()]
+    more = options.pop("worker_extra_args", [])
+    quiet = {"dashboard": False, "dashboard_address": ":0", "preload": [NO_HTTP]}
+    if certificates is None:
+        security: Any = True
+    else:
+        security = Certificates.of_folder(certificates).security()
+    arguments: dict[str, Any] = {
+        "cores": worker.cores,
+        "processes": worker.n_processes,
+        "memory": str(worker.memory),
+        "python": worker.python,
+        "local_directory": worker.scratch,
+        "security": security,
+        "worker_extra_args": ["--no-dashboard", *worker.lifetime_arguments, *more],
+        "job_script_prologue": [*exports, *options.pop("job_script_prologue", [])],
+        "scheduler_options": {**quiet, **options.pop("scheduler_options", {})},
+        "silence_logs": "error",
+        "shared_temp_directory": os.getcwd(),
+        **options,
+    }
+    if worker.walltime is not None:
+        arguments["walltime"] = clock(worker.walltime_s, FORMS.get(kind, HOURS))
+    return arguments
+
+
+def _check_command(kind: str, command: str) -> None:
+    program = shlex.split(command)[0]
+    if shutil.which(program) is None:
+        raise InputError(
+            f'[cluster] kind = "{kind}": there is no command {program} here: run dshap where jobs '
+            "are submitted"
+        )
+
+
+async def _submitted(cluster: Any) -> None:
+    """Wait until the queue has taken the jobs of a cluster, or raise what it says."""
+    await cluster
+
+
+class _Arrivals(SchedulerPlugin):
+    """The names of the workers that have come, whether they are there or not."""
+
+    name = "dshap-arrivals"
+
+    def __init__(self) -> None:
+        self.names = set[str]()
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        self.names.add(str(scheduler.workers[worker].name))
+
+
+def _keep(cluster: Any, workers: int) -> None:
+    """Submit jobs anew as others end, on the loop of the cluster, while that is open."""
+    arrivals = _Arrivals()
+    cluster.scheduler.add_plugin(arrivals)
+    missed = Counter[str]()
+
+    def look() -> None:
+        if cluster.status.name != "running":
+            watch.stop()
+            return
+        there = [str(each["name"]) for each in cluster.scheduler_info["workers"].values()]
+        for name in list(cluster.workers):
+            if _processes_of(name, there) or not _processes_of(name, arrivals.names):
+                missed.pop(name, None)
+                continue
+            missed[name] += 1
+            if missed[name] == LOOKS:
+                missed.pop(name)
+                arrivals.names.difference_update(_processes_of(name, arrivals.names))
+                cluster.loop.add_callback(cluster.workers.pop(name).close)
+        cluster.scale(jobs=workers)
+
+    watch = PeriodicCallback(look, WATCH_S * 1000)
+    watch.start()
+
+
+def _processes_of(job: str, names: Iterable[str]) -> list[str]:
+    """The names that belong to a job; its processes are named JOB-0, JOB-1 where it has several."""
+    return [name for name in names if name == job or name.startswith(f"{job}-")]
+
+
+def _told_by_queue(error: Exception) -> str:
+    """The last line that a command of the queue printed before it failed."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.endswith(":")]
+    if told:
+        return told[-1]
+    return type(error).__name__

@@ -1,0 +1,125 @@
+"""Queues: the options of dask-jobqueue by its own names, and SLURM for real where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dshap
+from dshap.core.errors import InputError
+from dshap.engine.clusters.jobqueue import check_queue_options, queue_client, queue_options
+from dshap.engine.clusters.worker import WorkerOptions
+from tests.jobs.job_files import changed, small_table, write_job
+from tests.pages import ROOT
+
+pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+HERE = ROOT / "cluster" / "slurm_here.sh"
+DSHAP = str(Path(sys.executable).with_name("dshap"))
+WORKER = WorkerOptions(memory="2GiB")
+SLOW_MODEL = """
+import time
+def predict(x):
+    time.sleep(0.15)
+    return 3.0 * x[:, 0] * x[:, 1] + x[:, 2]
+"""
+JOB = changed(
+    ("source.target", None),
+    ("model", {"kind": "import", "function": "slow_model:predict"}),
+    ("explain", [{"name": "marginal", "value": "marginal", "background": 4}]),
+    ("run", {"instance_tile": 5}),
+)
+
+
+def needs_slurm() -> None:
+    for program in ("slurmctld", "slurmd", "munged", "unshare"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    if os.geteuid() != 0:
+        pytest.skip("SLURM's daemons are started as root")
+
+
+def chunks_of(store: Path) -> dict[str, bytes]:
+    """The bytes of the arrays of a job's cubes, by the names of their files."""
+    return {
+        path.relative_to(store).as_posix(): path.read_bytes()
+        for name in ("attribution", "prediction", "status")
+        for path in (store / "marginal" / name).rglob("c/**/*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("kind", ["slurm", "pbs", "sge", "lsf"])
+def test_options_are_those_of_dask_jobqueue(kind):
+    """Also those of its base classes; what [worker] says is refused with its key."""
+    assert {"interface", "log_directory", "job_extra_directives", "queue"} <= queue_options(kind)
+    check_queue_options(kind, ["queue", "job_script_prologue", "scheduler_options"])
+    with pytest.raises(
+        InputError, match=r"unknown option of dask-jobqueue 'queu'; did you mean 'q"
+    ):
+        check_queue_options(kind, ["queu"])
+    with pytest.raises(InputError, match=r"jobqueue\.cores: \[worker\] cores says it"):
+        check_queue_options(kind, ["cores"])
+
+
+def test_memory_is_asked_for():
+    with pytest.raises(InputError, match=r"\[worker\] memory is missing"):
+        queue_client("slurm", WorkerOptions())
+
+
+@pytest.mark.parametrize("kind", ["pbs", "sge", "lsf"])
+def test_a_queue_whose_commands_are_not_here(kind):
+    with pytest.raises(InputError, match=r"there is no command \w+ here: run dshap where jobs are"):
+        queue_client(kind, WORKER)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(tmp_path):
+    """The module beside the job is found by the workers; nothing of SLURM is left."""
+    needs_slurm()
+    (tmp_path / "slow_model.py").write_text(SLOW_MODEL)
+    small_table(200).to_parquet(tmp_path / "table.parquet")
+    job = write_job(tmp_path, JOB)
+    profile = ROOT / "cluster" / "slurm_here.toml"
+    said = tmp_path / "said.json"
+    story = [sys.executable, "-m", "tests.engine.clusters.slurm_story", str(tmp_path / "out.zarr")]
+    command = [DSHAP, "run", str(job), "--cluster", str(profile), "-q"]
+    done = subprocess.run(
+        [str(HERE), *story, str(said), *command], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(said.read_text())
+    assert found["status"] == 0 and len(found["before"]) == len(found["after"]) == 2
+    assert found["before"][0] not in found["after"], found
+    here = subprocess.run(
+        [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
+    )
+    assert here.returncode == 0
+    assert (dshap.open_cube(tmp_path / "out.zarr" / "marginal").status == 1).all()
+    there = chunks_of(tmp_path / "out.zarr")
+    assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert re.search(r"^(slurmctld|slurmd|munged) ", left, re.MULTILINE) is None
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_queue_that_takes_no_worker(tmp_path):
+    """The words of its own command are in the line."""
+    needs_slurm()
+    small_table(100).to_parquet(tmp_path / "table.parquet")
+    job = write_job(tmp_path, changed())
+    profile = (ROOT / "cluster" / "slurm_here.toml").read_text()
+    (tmp_path / "bad.toml").write_text(profile.replace('queue = "here"', 'queue = "none"'))
+    command = [DSHAP, "run", str(job), "--cluster", str(tmp_path / "bad.toml"), "-q"]
+    done = subprocess.run([str(HERE), *command], capture_output=True, text=True)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and "the queue takes no worker: " in line
+    assert "invalid partition name specified" in line.lower(), line

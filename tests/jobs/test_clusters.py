@@ -1,0 +1,62 @@
+"""The tables [cluster] and [worker]: keys of each kind, and what is refused before a run starts."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from click.testing import CliRunner
+
+from dshap.cli import cli
+from dshap.core.errors import InputError
+from dshap.engine.clusters.installed import EXTRAS, PACKAGE_OF
+from dshap.jobs import parse_job
+from tests.jobs.job_files import changed, small_table, write_job
+from tests.pages import ROOT
+
+SLURM = {"kind": "slurm", "workers": 3, "jobqueue": {"queue": "long", "interface": "ib0"}}
+WORKER = {"cores": 4, "memory": "16GiB", "walltime": "04:00:00"}
+
+
+def test_a_queue():
+    job = parse_job(changed(("cluster", SLURM), ("worker", WORKER)))
+    assert job.cluster.jobqueue == {"queue": "long", "interface": "ib0"}
+    assert job.memory_limit == 4 << 30 and job.worker_options.lifetime_s == 4 * 3600 - 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"jobqueue": {"queu": "long"}}, "unknown option of dask-jobqueue 'queu'; did you mean"),
+        ({"jobqueue": {"memory": "2GB"}}, "jobqueue.memory: [worker] memory says it; leave it out"),
+        ({"queue": "long"}, "[cluster] unknown key 'queue'"),
+        ({"workers": 0}, "[cluster] workers = 0: give at least 1"),
+    ],
+)
+def test_what_a_queue_refuses(changes, said):
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    with pytest.raises(InputError) as refused:
+        parse_job(changed(("cluster", {**SLURM, **changes}), ("worker", WORKER)))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["slurm"])
+def test_a_package_that_is_not_installed(tmp_path, monkeypatch, kind):
+    """Its extra is named before the run does anything; a plan needs none."""
+    find = importlib.util.find_spec
+    gone = PACKAGE_OF[kind]
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == gone else find(name, *more)
+    )
+    small_table().to_parquet(tmp_path / "table.parquet")
+    job = write_job(tmp_path, changed(("cluster", SLURM), ("worker", WORKER)))
+    assert CliRunner().invoke(cli, ["plan", str(job)]).exit_code == 0
+    done = CliRunner().invoke(cli, ["run", str(job)])
+    assert done.exit_code == 2 and not (tmp_path / "out.zarr").exists()
+    assert f"pip install 'dshap[{EXTRAS[gone]}]'" in done.stderr
+
+
+def test_the_extras_are_those_of_the_project():
+    project = (ROOT / "pyproject.toml").read_text()
+    for package, extra in EXTRAS.items():
+        assert f'\n{extra} = ["{package.replace("_", "-")}>=' in project
