@@ -1,4 +1,4 @@
-"""Histograms of a finished cube, kept beside it by whoever needed them first.
+"""Histograms and sums of a finished cube, kept beside it by whoever needed them first.
 
 One pass over a cube of a hundred million rows takes minutes, and pictures, pages and comparisons ask
 for the same histograms again.  Each is a sealed record under `state/histograms`, named by what it was
@@ -94,7 +94,12 @@ class KeptHistograms:
 
 
 def _packed(histogram: Moments) -> Record:
-    """A histogram in a few kilobytes: the cells that hold rows, as gaps between them, and their rows."""
+    """A histogram in a few kilobytes: the cells that hold rows, as gaps between them, and their rows.
+
+    Sums without bins of attributions stay as they are.
+    """
+    if "codes" not in histogram.arrays:
+        return Record({f"other-{name}": array for name, array in histogram.arrays.items()})
     counts = histogram["counts"]
     cells = np.flatnonzero(counts)
     others = {
@@ -113,13 +118,15 @@ def _packed(histogram: Moments) -> Record:
 
 def _unpacked(record: Record) -> Moments:
     """The histogram that was packed."""
-    counts = np.zeros(record["shape"], np.int64)
-    counts.ravel()[np.cumsum(_expanded(record["gaps"]))] = _expanded(record["rows"])
     others = {
         name.removeprefix("other-"): array
         for name, array in record.arrays.items()
         if name.startswith("other-")
     }
+    if "codes" not in record.arrays:
+        return Moments(others)
+    counts = np.zeros(record["shape"], np.int64)
+    counts.ravel()[np.cumsum(_expanded(record["gaps"]))] = _expanded(record["rows"])
     return Moments({"codes": record["codes"].astype(np.int64), "counts": counts, **others})
 
 

@@ -7,7 +7,7 @@ this bias; it is subtracted here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,15 @@ DOUBT = 0.2
 
 The true weight is 0.1 to 0.3 away from w where φ is not normal.
 """
+
+
+Total = Callable[[FloatArray], FloatArray]
+"""The function that adds up over rows."""
+
+
+def _over_rows(values: FloatArray) -> FloatArray:
+    """The sum over the rows, which are the first axis."""
+    return np.asarray(values.sum(axis=0))
 
 
 class Estimate(NamedTuple):
@@ -88,26 +97,24 @@ def block_sums(attribution: Attribution) -> FloatArray:
     return np.array(sums)
 
 
-def _sums_of(phi: FloatArray, split_sum: FloatArray, variance_sum: FloatArray) -> FloatArray:
+def _sums_of(
+    phi: FloatArray, split_sum: FloatArray, variance_sum: FloatArray, total: Total = _over_rows
+) -> FloatArray:
     """Sums over rows (statistics, d, k) of attributions (n, d, k), whose last two sums are given."""
     return np.array(
-        [
-            phi.sum(axis=0),
-            np.abs(phi).sum(axis=0),
-            np.square(phi).sum(axis=0),
-            split_sum,
-            variance_sum,
-        ]
+        [total(phi), total(np.abs(phi)), total(np.square(phi)), split_sum, variance_sum]
     )
 
 
-def _exact_sums(phi: FloatArray) -> FloatArray:
+def _exact_sums(phi: FloatArray, total: Total = _over_rows) -> FloatArray:
     """Sums over rows (statistics, d, k) of attributions (n, d, k) without errors."""
-    magnitude_sum = np.abs(phi).sum(axis=0)
-    return _sums_of(phi, magnitude_sum, np.zeros_like(magnitude_sum))
+    magnitude_sum = total(np.abs(phi))
+    return _sums_of(phi, magnitude_sum, np.zeros_like(magnitude_sum), total)
 
 
-def bounded_sums(phi: FloatArray, errors: FloatArray | None, n_replicates: int) -> FloatArray:
+def bounded_sums(
+    phi: FloatArray, errors: FloatArray | None, n_replicates: int, total: Total = _over_rows
+) -> FloatArray:
     """Sums as `block_sums` (1 + R, statistics, d, k), of rows whose replicates are not known.
 
     The sums of the estimate are those of `block_sums`.  Behind them, the first replicate deviates
@@ -116,24 +123,26 @@ def bounded_sums(phi: FloatArray, errors: FloatArray | None, n_replicates: int) 
     a sum over rows are at most Σ se long, those of a sum of f(φ) with slope f' at most Σ |f'| se,
     those of Σ φ² at most Σ (2 |φ| se + se²).  As bounds of all blocks stand in one replicate with
     one sign, `estimates` adds them up, and its standard errors are upper bounds too.
+
+    `total` adds up over rows, or over groups of them, which are then an axis in the place of rows.
     """
     if errors is None:
-        return _exact_sums(phi)[None]
+        return _exact_sums(phi, total)[None]
     split, slope = split_magnitude(phi, errors)
-    total = _sums_of(phi, split.sum(axis=0), np.square(errors).sum(axis=0))
-    bounded = total + _bounds(phi, errors, slope)
-    return np.stack([total, bounded, *[total] * (n_replicates - 1)])
+    sums = _sums_of(phi, total(split), total(np.square(errors)), total)
+    bounded = sums + _bounds(phi, errors, slope, total)
+    return np.stack([sums, bounded, *[sums] * (n_replicates - 1)])
 
 
-def _bounds(phi: FloatArray, errors: FloatArray, slope: FloatArray) -> FloatArray:
+def _bounds(phi: FloatArray, errors: FloatArray, slope: FloatArray, total: Total) -> FloatArray:
     """Upper bounds (statistics, d, k) of the errors of the sums of `bounded_sums`."""
-    error_sum = errors.sum(axis=0)
+    error_sum = total(errors)
     return np.array(
         [
             error_sum,
             error_sum,
-            (2 * np.abs(phi) * errors + np.square(errors)).sum(axis=0),
-            (np.abs(slope) * errors).sum(axis=0),
+            total(2 * np.abs(phi) * errors + np.square(errors)),
+            total(np.abs(slope) * errors),
             np.zeros_like(error_sum),
         ]
     )

@@ -38,7 +38,7 @@ def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def segment_lines(segments: Sequence[str], plans: Sequence[Plan]) -> list[str]:
-    """The lines of a plan about the segments of [report], and what their histograms may take."""
+    """The lines of a plan about the segments of [report], and what their sums may take."""
     if not segments:
         return []
     line = f"segments, at the end: {', '.join(map(label, segments))}"
@@ -47,5 +47,5 @@ def segment_lines(segments: Sequence[str], plans: Sequence[Plan]) -> list[str]:
         for plan in plans
     )
     if most:
-        line += f"; the store keeps their histograms, {format_bytes(most)} at most"
+        line += f"; the store keeps their sums, {format_bytes(most)} at most"
     return ["", line]

@@ -34,8 +34,8 @@ from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.over_runs import over_runs
 from dshap.report.pages import difference_page, page, require_jinja
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
+from dshap.report.segment_groups import column_of_segment
 from dshap.report.segment_tables import SegmentTable, segment_tables
-from dshap.report.segments import column_of_segment
 from dshap.report.single_rows import waterfall
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
 

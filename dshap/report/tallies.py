@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,23 +69,42 @@ def tallied_together(
 
     `columns` are those of each explanation: the same values, of which the first are read.
     """
-    counted = [
+    digests = [
         {name: tally.digest(view.output) for name, tally in wanted.items()} for view in views
     ]
+
+    def made(names: Sequence[str]) -> list[dict[str, Moments]]:
+        return counted_anew(views, columns[0], {name: wanted[name] for name in names})
+
+    return kept_or_made(views, columns, digests, made)
+
+
+def kept_or_made(
+    views: Sequence[View],
+    columns: Sequence[Columns],
+    digests: Sequence[Mapping[str, str]],
+    made: Callable[[Sequence[str]], list[dict[str, Moments]]],
+) -> list[dict[str, Moments]]:
+    """Sums over the rows of each explanation, by their names: those kept, the others made and kept.
+
+    Parameters
+    ----------
+    views, columns : as in `tallied_together`
+    digests : for each explanation the names of its sums, with the digests of what is summed
+    made : the sums of these names for every explanation, which `made` makes together
+    """
     kept = [_kept_of(view, each) for view, each in zip(views, columns, strict=True)]
-    found = [_found(each, digests) for each, digests in zip(kept, counted, strict=True)]
-    missing = {
-        name: tally for name, tally in wanted.items() if any(name not in each for each in found)
-    }
+    found = [_found(store, wanted) for store, wanted in zip(kept, digests, strict=True)]
+    missing = [name for name in digests[0] if any(name not in each for each in found)]
     made_anew: list[dict[str, Moments]] = [{} for _ in views]
     if missing:
-        made_anew = counted_anew(views, columns[0], missing)
-    for store, digests, known, made in zip(kept, counted, found, made_anew, strict=True):
-        new = {name: histogram for name, histogram in made.items() if name not in known}
+        made_anew = made(missing)
+    for store, wanted, known, sums in zip(kept, digests, found, made_anew, strict=True):
+        new = {name: each for name, each in sums.items() if name not in known}
         known |= new
         if store is not None and new:
-            store.put({digests[name]: histogram for name, histogram in new.items()})
-    return [{name: known[name] for name in wanted} for known in found]
+            store.put({wanted[name]: each for name, each in new.items()})
+    return [{name: known[name] for name in digests[0]} for known in found]
 
 
 def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str, Moments]:

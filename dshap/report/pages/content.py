@@ -177,11 +177,17 @@ def _further(
     segments: Sequence[str],
 ) -> Iterator[FurtherSection]:
     """The sections that only some stores have."""
+    by_output = []
+    if segments:
+        by_output = [
+            segment_tables_of(table, explained_by(table, ranked, output), output, segments)
+            for output in outputs
+        ]
     told = [
         each
-        for segment in segments
-        for output in outputs
-        for each in segment_tables_of(table, explained_by(table, ranked, output), output, segment)
+        for by_segment in zip(*by_output, strict=True)
+        for found in by_segment
+        for each in found
     ]
     if told:
         yield FurtherSection("segments", "Segments of the rows", tuple(told))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from dshap.report.difference import FeatureDifference, OutputDifference, ranking
 from dshap.report.pages.figures import NAME, Cell
 from dshap.report.pages.rows import RowTable
 from dshap.report.row_pairs import key_words
-from dshap.report.segments import Segments, column_of_segment, segments_of
+from dshap.report.segment_groups import column_of_segment, row_groups
+from dshap.report.segments import Segments, segments_together
+from dshap.report.view import view_of
 
 MOST_FEATURES = 8
 """The most columns of a table of segments."""
@@ -58,22 +60,37 @@ class FurtherSection:
 
 
 def segment_tables_of(
-    table: RowTable, names: Sequence[str], output: str, segment: str
-) -> Iterator[ToldFigure]:
-    """Mean |attribution| in each segment of a column, under each of these explanations.
+    table: RowTable, names: Sequence[str], output: str, segments: Sequence[str]
+) -> list[list[ToldFigure]]:
+    """For each of these segments, mean |attribution| in it under each of these explanations.
 
-    A segment that cannot be shown, of too many values, hides no other.
+    All are made in one pass over the cubes.  A segment that cannot be shown, of too many values,
+    hides no other.
     """
-    for name in names:
+    views = [view_of(open_cube(table.cubes[name].path), output) for name in names]
+    columns = [columns_of(view.cube) for view in views]
+    told: dict[str, list[ToldFigure]] = {}
+    groups = {}
+    for segment in segments:
         try:
-            found = segments_of(open_cube(table.cubes[name].path), segment, output=output)
+            groups[segment] = row_groups(views[0], columns[0], segment)
         except InputError as error:
-            yield ToldFigure(label(segment, NAME), (f"{printable(str(error))}.",), ())
-            return
-        heading = f"{segment}, by {name}"
-        if len(table.first.outputs) > 1:
-            heading = f"{heading}, {output}"
-        yield ToldFigure(label(heading, 2 * NAME), (_segment_words(found),), (_heat(found),))
+            refused = ToldFigure(label(segment, NAME), (f"{printable(str(error))}.",), ())
+            told[segment] = [refused]
+    for name, found in zip(
+        names, segments_together(views, columns, [*groups.values()]), strict=True
+    ):
+        for each in found:
+            told.setdefault(each.column, []).append(_segment_figure(table, name, output, each))
+    return [told[segment] for segment in segments]
+
+
+def _segment_figure(table: RowTable, name: str, output: str, found: Segments) -> ToldFigure:
+    """Mean |attribution| in each segment of a column under one explanation."""
+    heading = f"{found.column}, by {name}"
+    if len(table.first.outputs) > 1:
+        heading = f"{heading}, {output}"
+    return ToldFigure(label(heading, 2 * NAME), (_segment_words(found),), (_heat(found),))
 
 
 def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
