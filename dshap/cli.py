@@ -839,3 +839,34 @@ def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
     files = [str(made.authority), str(made.certificate), str(made.key)]
     if as_json or not quiet:
         _print(files, {"files": files, "days": days}, as_json)
+
+
+@partial(command, group=of_clusters)
+@click.argument("profile", metavar="PROFILE")
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="A job: whether the worker sees its store and its table.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0.0),
+    help="How long the worker is waited for; [cluster] wait, or 120, where left out.",
+)
+def check(
+    profile: str, job_file: str | None, wait_s: float | None, as_json: bool, quiet: bool
+) -> None:
+    """Start one worker of PROFILE, show what it has and sees, and stop it.
+
+    Versions on both sides, memory, whether store and table are seen, and the round trip of a task.
+    The exit status is 2 where a run would be refused.
+    """
+    from dshap.jobs import check_cluster
+
+    found = check_cluster(profile, job_file, wait_s, _progress(quiet).say)
+    if as_json or not quiet:
+        _print(str(found).splitlines(), found.to_dict(), as_json)
+    found.refuse_faults()

@@ -11,8 +11,9 @@ import functools
 import logging
 import operator
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -28,7 +29,14 @@ from dshap.core.rows import spans
 from dshap.core.threads import one_blas_thread
 from dshap.core.user_code import told_by_workers
 from dshap.engine.clients import await_workers
+from dshap.engine.clusters.inspection import (
+    refuse_other_versions,
+    refuse_other_versions_than,
+    refuse_unseen,
+    versions_here,
+)
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
+from dshap.engine.lifetimes import Patience
 from dshap.loops import warm_up
 
 TASKS_AHEAD = 2
@@ -121,12 +129,19 @@ class DaskExecutor:
     client : distributed.Client
     wait_s : seconds to wait for a first worker
     say : called with each line about workers that are waited for or lost
+    lifetime_s : seconds after which a worker ends itself; None where it has no walltime
+    seen : noun -> path of what every worker must see
     """
 
     is_local = False
 
     def __init__(
-        self, client: Client, wait_s: float = WAIT_S, say: Callable[[str], None] = lambda text: None
+        self,
+        client: Client,
+        wait_s: float = WAIT_S,
+        say: Callable[[str], None] = lambda text: None,
+        lifetime_s: float | None = None,
+        seen: Mapping[str, Path] | None = None,
     ) -> None:
         if client.status != "running":
             raise InputError(
@@ -135,6 +150,9 @@ class DaskExecutor:
         await_workers(client, wait_s, say)
         self.client = client
         self._say = say
+        self._patience = Patience(lifetime_s)
+        self._seen = seen or {}
+        self._is_checked = False
         self._workers = set[str](client.nthreads())
         self._n_lost = 0
 
@@ -146,6 +164,7 @@ class DaskExecutor:
         on_failed: OnFailed | None = None,
     ) -> None:
         run = f"dshap-{uuid.uuid4().hex[:12]}"
+        self._check_workers()
         self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
@@ -161,6 +180,18 @@ class DaskExecutor:
         finally:
             with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)
+
+    def _check_workers(self) -> None:
+        """Refuse workers that cannot do the tasks, before the first; late ones refuse themselves."""
+        if self._is_checked:
+            return
+        try:
+            refuse_other_versions(self.client)
+            if self._seen:
+                refuse_unseen(self.client, self._seen)
+        except OSError as error:
+            raise _gone(error) from error
+        self._is_checked = True
 
     def _send(self, run: str, context: Any) -> None:
         try:
@@ -219,6 +250,12 @@ class DaskExecutor:
         finally:
             if running:
                 self.client.cancel(list(running), force=True)
+
+    def _has_workers(self) -> bool:
+        """Whether a worker is there; those that are lost are told."""
+        workers = self.client.nthreads()
+        self.tell_lost(set(workers))
+        return bool(workers)
 
     def tell_lost(self, workers: set[str]) -> None:
         """Report each worker that has disappeared, once."""
@@ -312,8 +349,10 @@ class ContextPlugin(WorkerPlugin):
     def __init__(self, name: str, context: Any) -> None:
         self.name = name
         self.context = context
+        self.versions = versions_here()
 
     def setup(self, worker: Any) -> None:
+        refuse_other_versions_than(self.versions)
         _keep_freed_memory()
         warm_up()
         WORKER_LOG.addFilter(_is_no_failed_block)

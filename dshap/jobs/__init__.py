@@ -1,5 +1,6 @@
 """Job files: their schema, planning them and running them."""
 
+from dshap.jobs.cluster_check import check_cluster
 from dshap.jobs.pipeline import Command, RecordedRun, run_recorded
 from dshap.jobs.planning import plan_from_source
 from dshap.jobs.reading import parse_job
@@ -24,6 +25,7 @@ __all__ = [
     "RecordedRun",
     "RunFacts",
     "about_run",
+    "check_cluster",
     "closing_lines",
     "error_of",
     "fit_report",

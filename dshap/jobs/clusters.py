@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
 
 from dshap.core.options import WAIT_S
 from dshap.engine.clusters.installed import is_installed
@@ -135,3 +135,10 @@ CLUSTERS = Kinds(
         **dict.fromkeys(QUEUES, QueueTable),
     },
 )
+
+
+class ClusterProfile(Table):
+    """A checked profile: the tables of a cluster alone."""
+
+    cluster: Annotated[Any, BeforeValidator(CLUSTERS)]
+    worker: WorkerTable = WorkerTable()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
@@ -34,6 +35,8 @@ class ClusterExecutor:
     threads : the threads of one worker
     wait_s : the seconds that the cluster may be without a worker
     say : function that shows a line about the workers
+    lifetime_s : the seconds after which a worker ends itself; None where it has no walltime
+    seen : noun -> path of what every worker must see
     """
 
     is_local = False
@@ -45,7 +48,11 @@ class ClusterExecutor:
         threads: int,
         wait_s: float = WAIT_S,
         say: Callable[[str], None] = lambda text: None,
+        lifetime_s: float | None = None,
+        seen: Mapping[str, Path] | None = None,
     ) -> None:
+        self._lifetime_s = lifetime_s
+        self._seen = seen or {}
         self._connected = connected
         self._threads = threads
         self._wait_s = wait_s
@@ -65,7 +72,9 @@ class ClusterExecutor:
         """Start the cluster at the first access; gives its executor."""
         client = self._connected()
         try:
-            return DaskExecutor(client, self._wait_s, self._say)
+            return DaskExecutor(
+                client, self._wait_s, self._say, lifetime_s=self._lifetime_s, seen=self._seen
+            )
         except InputError:
             shut_down(client)
             raise

@@ -15,6 +15,7 @@ from dshap.core.addresses import masked
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
+from dshap.jobs.clusters import ClusterProfile
 from dshap.jobs.kinds import Table
 from dshap.jobs.profiles import with_profile
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
@@ -92,9 +93,30 @@ def parse_job(given: Mapping[str, Any], folder: Path | None = None) -> Job:
 
     A profile of a cluster is looked for beside the job in `folder` too.
     """
-    tables = with_profile(given, folder)
+    job: Job = _checked(Job, with_profile(given, folder))
+    return job
+
+
+def read_profile(name: str) -> tuple[Any, Any]:
+    """Read the tables [cluster] and [worker] of a profile, checked as those of a job are.
+
+    Raises
+    ------
+    InputError
+        No such profile, or a table, key or value that is not allowed.
+    """
+    tables = with_profile({"cluster": {"profile": _from_here(name)}})
     try:
-        return Job.model_validate(tables)
+        profile = _checked(ClusterProfile, tables)
+    except InputError as error:
+        raise InputError(f"profile {name}: {error}") from None
+    return profile.cluster, profile.worker
+
+
+def _checked(record: type[Any], tables: Mapping[str, Any]) -> Any:
+    """The tables as a record, or one line about what is wrong with them."""
+    try:
+        return record.model_validate(dict(tables))
     except ValidationError as error:
         problems = [_sentence(problem, tables) for problem in error.errors()]
         more = len(problems) - SHOWN_PROBLEMS

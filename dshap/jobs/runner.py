@@ -371,7 +371,9 @@ def locked(
     """Hold the store, alone or beside others; gives the session of the run, and its stages."""
     with (
         _workspace(store, part, progress.say) as workspace,
-        contextlib.closing(executor_of(job, progress, wait_s)) as executor,
+        contextlib.closing(
+            executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path))
+        ) as executor,
     ):
         recorder = StageRecorder(progress, executor)
         yield Session(executor, workspace, job.options(), recorder), recorder
@@ -406,8 +408,24 @@ def explain_all(
     return JobRun(job, plan, table, store, session, recorder, part).carry_out()
 
 
-def executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecutor:
-    """Build the executor of a job."""
+def _seen_by_all(job: Job, store: Path, workspace: Path) -> dict[str, Path]:
+    """Noun -> path of what every worker of a cluster must see; what has no path is left out.
+
+    The workspace stands beside the store before that is made.
+    """
+    seen = {}
+    if workspace.parent == store.resolve().parent:
+        seen["folder of the store"] = workspace
+    table = Path(_place_of(job))
+    if table.is_absolute() and table.exists():
+        seen["table"] = table
+    return seen
+
+
+def executor_of(
+    job: Job, progress: Progress, wait_s: float | None, seen: Mapping[str, Path] | None = None
+) -> JobExecutor:
+    """Build the executor of a job; every worker of its cluster must see the paths of `seen`."""
     if job.cluster.kind == "none":
         return ThisProcess()
     require_kind(job.cluster.kind)
@@ -415,7 +433,13 @@ def executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecut
     if wait_s is None:
         wait_s = job.options().wait
     return ClusterExecutor(
-        lambda: job.cluster.made(job.worker), limit, job.n_threads, wait_s, progress.say
+        lambda: job.cluster.made(job.worker),
+        limit,
+        job.n_threads,
+        wait_s,
+        progress.say,
+        job.worker_options.lifetime_s,
+        seen,
     )
 
 

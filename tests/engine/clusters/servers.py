@@ -45,8 +45,12 @@ def running_scheduler(
     certificates: Path,
     n_workers: int = 1,
     environment: Mapping[str, str] | None = None,
+    hidden: Path | None = None,
 ) -> Iterator[str]:
-    """The tls:// address of a scheduler with workers, all on loopback."""
+    """The tls:// address of a scheduler with workers, all on loopback.
+
+    The workers find the folder `hidden` empty, as on a machine that lacks its file system.
+    """
     file = scratch / "scheduler.json"
     file.unlink(missing_ok=True)
     tls = tls_arguments(certificates)
@@ -57,16 +61,23 @@ def running_scheduler(
         address = str(waited_for(file)["address"])
         for _ in range(n_workers):
             given = [address, *size, "--local-directory", str(scratch), *tls]
-            started.append(dask("worker", given, environment))
+            started.append(dask("worker", given, environment, hidden))
         yield address
 
 
 def dask(
-    part: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    part: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    hidden: Path | None = None,
 ) -> subprocess.Popen:
     """Start `dask scheduler` or `dask worker`."""
+    command = [sys.executable, "-m", "dask", part, *arguments]
+    if hidden is not None:
+        script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+        command = ["unshare", "--mount", "bash", "-c", script, str(hidden), *command]
     return subprocess.Popen(
-        [sys.executable, "-m", "dask", part, *arguments],
+        command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **(environment or {})},

@@ -123,3 +123,23 @@ def test_a_queue_that_takes_no_worker(tmp_path):
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2 and "the queue takes no worker: " in line
     assert "invalid partition name specified" in line.lower(), line
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_cancelled_shards_of_an_array_job_are_made_by_the_same_line(tmp_path):
+    """Two of four are cancelled while they run; the arrays are those of one undisturbed run."""
+    needs_slurm()
+    (tmp_path / "slow_model.py").write_text(SLOW_MODEL)
+    small_table(200).to_parquet(tmp_path / "table.parquet")
+    job = write_job(tmp_path, JOB)
+    script = ROOT / "tests" / "engine" / "clusters" / "slurm_array.sh"
+    command = [HERE, script, DSHAP, job, tmp_path / "out.zarr"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, finish, last = (int(line.rpartition(": ")[2]) for line in done.stdout.splitlines())
+    assert 3 <= first < 40 and finish == 130 and last == 40, done.stdout
+    whole = [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
+    assert subprocess.run(whole).returncode == 0
+    there = chunks_of(tmp_path / "out.zarr")
+    assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")

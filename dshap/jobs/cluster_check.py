@@ -1,0 +1,159 @@
+"""`dshap cluster check`: one worker of a profile is started, asked what it has and sees, and ended."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import InputError
+from dshap.engine import format_bytes, shut_down
+from dshap.engine.clients import await_workers
+from dshap.engine.clusters.inspection import (
+    COMPARED,
+    round_trip_s,
+    unseen_by_workers,
+    versions_here,
+    versions_of_workers,
+)
+from dshap.engine.clusters.installed import require_kind
+from dshap.engine.clusters.worker import WorkerOptions
+from dshap.jobs.reading import read_job_file, read_profile
+from dshap.jobs.schema import Job
+
+
+@dataclass(frozen=True)
+class ClusterCheck:
+    """The findings about one worker of a cluster."""
+
+    profile: str
+    kind: str
+    address: str
+    """The address of the worker."""
+    n_workers: int
+    """The number of workers that are there."""
+    threads: int
+    memory_limit: int | None
+    """The bytes of one process; None where it has no limit."""
+    start_s: float
+    """The seconds until the worker was there."""
+    round_trip_s: float
+    """The seconds in which a task that does nothing is answered."""
+    versions_here: dict[str, str]
+    versions_there: dict[str, str]
+    seen: dict[str, bool]
+    """Noun -> whether the worker sees it: the folder of the store, and the table."""
+    lifetime_s: int | None
+    """The seconds after which a worker ends itself; None where it has no walltime."""
+
+    def __str__(self) -> str:
+        limit = "no limit" if self.memory_limit is None else format_bytes(self.memory_limit)
+        lines = [
+            f"profile {self.profile}, kind {self.kind}",
+            f"worker {self.address} ({self.n_workers} in all), there after {self.start_s:.1f} s",
+            f"  threads {self.threads}, memory {limit}",
+        ]
+        if self.lifetime_s is not None:
+            lines.append(f"  ends itself after {self.lifetime_s} s, its walltime less five minutes")
+        lines += [f"  answers in {1000 * self.round_trip_s:.1f} ms", ""]
+        lines.append(f"{'':<12} {'here':<12} {'worker':<12}")
+        for name, here in self.versions_here.items():
+            there = self.versions_there[name]
+            note = "" if here == there else "differs"
+            lines.append(f"{name:<12} {here:<12} {there:<12} {note}".rstrip())
+        lines += [
+            f"the {noun}: {'seen' if is_seen else 'not seen'} by the worker"
+            for noun, is_seen in self.seen.items()
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def refuse_faults(self) -> None:
+        """Raise an `InputError` where a run on this cluster would be refused."""
+        faults = [
+            f"{name} is {self.versions_here[name]} here and {self.versions_there[name]} there"
+            for name in ("python", *COMPARED)
+            if self.versions_here[name] != self.versions_there[name]
+        ]
+        faults += [
+            f"the {noun} is not seen by the worker"
+            for noun, is_seen in self.seen.items()
+            if not is_seen
+        ]
+        if faults:
+            raise InputError(f"profile {self.profile}: {'; '.join(faults)}")
+
+
+def check_cluster(
+    profile: str, job_file: str | None, wait_s: float | None, say: Callable[[str], None]
+) -> ClusterCheck:
+    """Start one worker of a profile, ask it, and end it.
+
+    Parameters
+    ----------
+    profile : the name of a profile, or the path of its file
+    job_file : the job whose store and table the worker must see; None: these are not looked at
+    wait_s : the seconds to wait for the worker; [cluster] wait where None
+    say : called with a line where the worker is waited for
+
+    Raises
+    ------
+    InputError
+        No such profile, a cluster that does not start, or no worker of it.
+    """
+    if job_file is None:
+        job = None
+        cluster, worker = read_profile(profile)
+    else:
+        job = read_job_file(job_file, cluster=profile)
+        cluster, worker = job.cluster, job.worker
+    if cluster.kind == "none":
+        raise InputError(f'profile {profile}: kind = "none" is this process: there is no worker')
+    require_kind(cluster.kind)
+    one = {name: value for name, value in (("workers", 1),) if name in type(cluster).model_fields}
+    if "hosts" in type(cluster).model_fields:
+        one = {"hosts": cluster.hosts[:1]}
+    start = time.monotonic()
+    client = cluster.model_copy(update=one).made(worker)
+    try:
+        await_workers(client, cluster.wait if wait_s is None else wait_s, say)
+        start_s = time.monotonic() - start
+        found = client.scheduler_info(n_workers=-1)["workers"]
+        address = min(found)
+        return ClusterCheck(
+            profile=profile,
+            kind=cluster.kind,
+            address=address,
+            n_workers=len(found),
+            threads=found[address]["nthreads"],
+            memory_limit=found[address]["memory_limit"] or None,
+            start_s=start_s,
+            round_trip_s=round_trip_s(client),
+            versions_here=versions_here(),
+            versions_there=versions_of_workers(client)[address],
+            seen={} if job is None else _seen(client, job),
+            lifetime_s=WorkerOptions(**dict(worker)).lifetime_s,
+        )
+    finally:
+        shut_down(client)
+
+
+def _seen(client: Any, job: Job) -> dict[str, bool]:
+    """Noun -> whether all workers see it; the folder of the store by a file that is put there."""
+    store = Path(job.job.store)
+    folder = next(above for above in (store, *store.parents) if above.is_dir())
+    table = Path(str(dict(job.source).get("path", "")))
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=folder) as probe:
+            paths = {"folder of the store": Path(probe.name)}
+            if table.is_absolute() and table.exists():
+                paths["table"] = table
+            unseen = unseen_by_workers(client, paths)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+    return {noun: noun not in unseen for noun in paths}

@@ -1,0 +1,84 @@
+"""Workers that cannot do the tasks are refused before one runs: other versions, paths not seen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap.core.errors import InputError
+from dshap.engine import DaskExecutor, connect, make_certificates, shut_down
+from dshap.engine.certificates import Certificates
+from dshap.engine.clusters.inspection import (
+    refuse_other_versions_than,
+    refuse_unseen,
+    round_trip_s,
+    versions_here,
+    versions_of_workers,
+)
+from dshap.values import Marginal
+from tests.engine.clusters.servers import running_scheduler
+
+pytestmark = pytest.mark.cluster
+
+
+def with_version(folder: Path, package: str, version: str) -> None:
+    """Let a Python with this folder first on its path find another version of a package."""
+    info = folder / f"{package}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+
+
+@pytest.mark.slow
+def test_all_versions_that_differ_are_named_and_no_task_runs(tmp_path):
+    make_certificates(tmp_path / "tls")
+    with_version(tmp_path / "other", "numpy", "1.0.1")
+    with_version(tmp_path / "other", "dshap", "0.0.7")
+    environment = {"PYTHONPATH": str(tmp_path / "other")}
+    security = Certificates.of_folder(tmp_path / "tls").security()
+    rows = np.zeros((4, 2))
+    ran = tmp_path / "ran"
+    here = os.getpid()
+
+    def predict(x):
+        if os.getpid() != here:
+            ran.touch()
+        return x[:, 0]
+
+    with running_scheduler(tmp_path, tmp_path / "tls", environment=environment) as address:
+        client = connect(address, security=security, set_as_default=False)
+        try:
+            with pytest.raises(InputError, match="the workers have other versions") as refused:
+                dshap.explain(Marginal(predict, rows), rows, client=client, progress=False)
+        finally:
+            shut_down(client)
+    own = versions_here()
+    said = str(refused.value)
+    assert f"dshap {own['dshap']} here and 0.0.7 on tls://127.0.0.1:" in said
+    assert f"numpy {own['numpy']} here and 1.0.1 on tls://127.0.0.1:" in said
+    assert "distributed" not in said and "python" not in said
+    assert not ran.exists()
+
+
+def test_a_late_worker_refuses_itself():
+    refuse_other_versions_than(versions_here())
+    with pytest.raises(InputError, match=r"numpy 1\.0 there and .* here$"):
+        refuse_other_versions_than({**versions_here(), "numpy": "1.0"})
+
+
+def test_versions_and_round_trip(client):
+    assert list(versions_of_workers(client).values()) == [versions_here()] * 2
+    assert 0.0 < round_trip_s(client) < 10.0
+
+
+def test_a_path_that_workers_do_not_see(client, tmp_path):
+    """A run says so before its first task."""
+    refuse_unseen(client, {"table": tmp_path})
+    with pytest.raises(InputError, match=r"the table, /none/a, is not seen by tls://.*, tls://"):
+        refuse_unseen(client, {"store": tmp_path, "table": Path("/none/a")})
+    executor = DaskExecutor(client, seen={"folder of the store": Path("/none/b")})
+    with pytest.raises(InputError, match="the folder of the store, /none/b, is not seen by"):
+        executor.run(None, [], lambda reduction, result: None)

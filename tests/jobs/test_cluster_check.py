@@ -1,0 +1,98 @@
+"""`dshap cluster check`: what one worker has and sees, and what a run would be refused for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dshap.cli import cli
+from dshap.engine import make_certificates
+from dshap.engine.clusters.inspection import versions_here
+from tests.engine.clusters.servers import running_scheduler
+from tests.engine.clusters.test_inspection import with_version
+from tests.jobs.job_files import changed, small_table, write_job
+
+pytestmark = pytest.mark.cluster
+
+
+def dshap_(*words: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, words)))
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch) -> dict[str, Path]:
+    """A folder of jobs, and one of certificates and scratch beside it."""
+    places = {name: tmp_path / name for name in ("jobs", "site")}
+    for place in places.values():
+        place.mkdir()
+    small_table().to_parquet(places["jobs"] / "table.parquet")
+    write_job(places["jobs"], changed())
+    make_certificates(places["site"] / "tls")
+    monkeypatch.chdir(places["jobs"])
+    return places
+
+
+def profile_of(places: dict[str, Path], address: str) -> Path:
+    path = places["site"] / "there.toml"
+    path.write_text(f'[cluster]\nkind = "scheduler"\naddress = "{address}"\ncertificates = "tls"\n')
+    return path
+
+
+@pytest.mark.slow
+def test_a_worker_of_this_machine(places):
+    done = dshap_("cluster", "check", "local", "--job", "job.toml", "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["n_workers"] == 1 and found["seen"] == {
+        "folder of the store": True,
+        "table": True,
+    }
+    assert found["versions_here"] == found["versions_there"] == versions_here()
+    assert {path.name for path in Path().iterdir()} == {"job.toml", "table.parquet"}
+
+
+@pytest.mark.slow
+def test_another_version_is_told(places):
+    with_version(places["site"] / "other", "numpy", "1.0.1")
+    environment = {"PYTHONPATH": str(places["site"] / "other")}
+    with running_scheduler(
+        places["site"], places["site"] / "tls", environment=environment
+    ) as address:
+        done = dshap_("cluster", "check", profile_of(places, address))
+    assert done.exit_code == 2 and f"numpy is {versions_here()['numpy']} here and 1.0.1 there" in (
+        done.stderr
+    )
+    assert "numpy        " in done.stdout and "differs" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_worker_that_does_not_see_store_and_table(places):
+    """A run says so in one line before its first task, and leaves nothing."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("a worker that sees other folders is started as root, by unshare")
+    with running_scheduler(
+        places["site"], places["site"] / "tls", hidden=places["jobs"]
+    ) as address:
+        profile = profile_of(places, address)
+        checked = dshap_("cluster", "check", profile, "--job", "job.toml")
+        ran = dshap_("run", "job.toml", "--cluster", profile, "-q")
+    assert checked.exit_code == 2 and "the table: not seen by the worker" in checked.stdout
+    assert "the folder of the store is not seen by the worker; the table is not" in checked.stderr
+    (line,) = ran.stderr.splitlines()
+    assert ran.exit_code == 2 and "the folder of the store, " in line
+    assert "is not seen by tls://127.0.0.1:" in line
+    assert not Path("out.zarr").exists()
+
+
+def test_this_process_has_no_worker(places):
+    done = dshap_("cluster", "check", "none")
+    assert done.exit_code == 2 and "is this process: there is no worker" in done.stderr
+    bad = places["site"] / "bad.toml"
+    bad.write_text('[cluster]\nkind = "local"\nworker = 2\n')
+    done = dshap_("cluster", "check", bad)
+    assert done.exit_code == 2 and "unknown key 'worker'; did you mean 'workers'?" in done.stderr
