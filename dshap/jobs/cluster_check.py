@@ -21,7 +21,7 @@ from dshap.engine.clusters.inspection import (
 )
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.clusters.worker import WorkerOptions
-from dshap.jobs.reading import read_job_file, read_profile
+from dshap.jobs.reading import read_cluster, read_job_file
 from dshap.jobs.schema import Job
 
 
@@ -108,10 +108,11 @@ def check_cluster(
     """
     if job_file is None:
         job = None
-        cluster, worker = read_profile(profile)
+        cluster, worker = read_cluster(profile)
     else:
         job = read_job_file(job_file, cluster=profile)
-        cluster, worker = job.cluster, job.worker
+        cluster = job.cluster
+        worker = job.worker
     if cluster.kind == "none":
         raise InputError(f'profile {profile}: kind = "none" is this process: there is no worker')
     require_kind(cluster.kind)

@@ -97,7 +97,7 @@ def parse_job(given: Mapping[str, Any], folder: Path | None = None) -> Job:
     return job
 
 
-def read_profile(name: str) -> tuple[Any, Any]:
+def read_cluster(name: str) -> tuple[Any, Any]:
     """Read the tables [cluster] and [worker] of a profile, checked as those of a job are.
 
     Raises

@@ -1,4 +1,4 @@
-"""What a client can tell of its workers: their versions, what they see, how fast they answer."""
+"""A client asks its workers: their versions, what they see, how fast they answer."""
 
 from __future__ import annotations
 
