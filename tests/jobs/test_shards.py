@@ -31,8 +31,10 @@ from tests.processes import forked
 N_ROWS = 700
 MODEL = """
 import os
+import time
 
 def predict(x):
+    time.sleep(float(os.environ.get("SLOW", 0)))
     if os.environ.get("HOT") and (x[:, 0] == 6.5).any():
         raise RuntimeError("sensor out of range")
     return x[:, 0] * x[:, 1] + x[:, 2]
@@ -331,6 +333,24 @@ def test_killed_and_run_again(folder, place):
     ran("--shard", "1/1", "-q")
     assert store_files("out.zarr") == expected
     assert not Path(".out.zarr.running").exists()
+
+
+@pytest.mark.slow
+def test_a_shard_is_told_to_end(folder, monkeypatch):
+    """SIGTERM, as queues send it before SIGKILL: 130, and no lease is left."""
+    expected = whole_run(BLACK_BOX)
+    ran("--only", "learn", "-q")
+    monkeypatch.setenv("SLOW", "0.05")
+    with forked(run_command, str(folder), "job.toml", "-q", "--shard", "1/1") as process:
+        while not n_receipts():
+            process.join(0.05)
+        assert process.is_alive()
+        process.terminate()
+        assert wait_for([process]) == [130]
+    monkeypatch.delenv("SLOW")
+    assert 0 < n_receipts() < 7 and not Path(".out.zarr.running").exists()
+    ran("--shard", "1/1", "-q")
+    assert store_files("out.zarr") == expected
 
 
 @pytest.mark.slow
