@@ -18,7 +18,14 @@ from click.testing import CliRunner, Result
 
 from dshap.cli import cli
 from dshap.core.errors import InputError
-from dshap.cube import alone, beside_others, cube_paths, cube_status, states_of
+from dshap.cube import (
+    alone,
+    beside_others,
+    cube_paths,
+    cube_status,
+    finishing,
+    states_of,
+)
 from dshap.cube.folder import ORPHAN
 from dshap.jobs import RunPart
 from dshap.jobs.run_record import read_records
@@ -252,6 +259,22 @@ def test_more_shards_than_blocks(folder):
         shown = ran("--shard", f"{number}/9")
         assert ("no block: 7 in all, which other shards have" in shown.stdout) == (number in idle)
     assert store_files("out.zarr") == expected
+
+
+def test_stored_sums_stay_until_the_finish(folder):
+    """Another process may be adding to them: a shard removes none."""
+
+    def n_sums() -> int:
+        states = [states_of(path) for path in cube_paths(Path("out.zarr"))]
+        return sum(name.startswith("partial-") for each in states for name in each.names())
+
+    written(PARTIAL)
+    ran("--only", "learn", "-q")
+    assert n_sums() == 0
+    ran("--shard", "2/2", "-q")
+    assert n_sums() > 0
+    ran("--shard", "1/2", "-q")
+    assert n_sums() == 0
 
 
 def test_a_closed_form_states_the_numbers_of_all_blocks(folder):
@@ -559,6 +582,21 @@ def test_a_run_and_shards_refuse_each_other(folder):
     assert not any(each.is_over for each in read_records(store))
     ran("--only", "finish", "-q")
     assert not Path(".out.zarr.running").exists()
+
+
+def test_two_shards_find_every_block(folder, monkeypatch):
+    """The second comes to the finish when the first is over with it: there is one record."""
+    written(SMALL)
+    ran("--only", "learn", "-q")
+
+    def after_another(store, what):
+        monkeypatch.setattr("dshap.jobs.pipeline.finishing", finishing)
+        ran("--only", "finish", "-q")
+        return finishing(store, what)
+
+    monkeypatch.setattr("dshap.jobs.pipeline.finishing", after_another)
+    ran("--shard", "1/1", "-q")
+    assert [each.is_over for each in read_records(Path("out.zarr"))] == [True]
 
 
 # --- nights ----------------------------------------------------------------------------------------
