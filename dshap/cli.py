@@ -21,7 +21,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
@@ -31,6 +30,7 @@ from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
 
 if TYPE_CHECKING:
+    from dshap.core.places import Place
     from dshap.engine import Progress
     from dshap.jobs import Job, JobSummary, RecordedRun
     from dshap.sinks.records import Shape
@@ -541,22 +541,22 @@ RUN_OF_STORE = click.option(
 @RUN_OF_STORE
 def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
-    from dshap.cube import holders_on, is_running, named_cubes, true_path
+    from dshap.cube import holders_on, is_running, named_cubes, true_place
     from dshap.report import progress_summary
 
     path = _store(store)
     cubes = named_cubes(path, run_id)
-    place = true_path(path)
+    place = true_place(path)
     places = (place, place.parent, place.parent.parent)
     holders = [holder for each in places for holder in holders_on(each)]
     _print(*progress_summary(cubes, any(map(is_running, places)), holders), as_json)
 
 
-def _store(given: str) -> Path:
-    """The absolute path of the store that a command is given; an InputError for no path."""
-    from dshap.core.rules import as_path
+def _store(given: str) -> Place:
+    """The place of the store that a command is given; an InputError for none."""
+    from dshap.core.rules import as_place
 
-    return as_path("STORE", given)
+    return as_place("STORE", given)
 
 
 @command
@@ -727,7 +727,7 @@ def export(
         _print([str(done)], asdict(done), as_json)
 
 
-def _named(cubes: dict[str, Path], name: str) -> Path:
+def _named(cubes: dict[str, Place], name: str) -> Place:
     """The cube of the explanation of this name; of the only one where no name is given."""
     if not name and len(cubes) == 1:
         return next(iter(cubes.values()))

@@ -18,6 +18,7 @@ from dshap.core.errors import (
     StaleSourceError,
     StoreMismatchError,
     UncheckableError,
+    UnreachableError,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "StaleSourceError",
     "StoreMismatchError",
     "UncheckableError",
+    "UnreachableError",
 ]

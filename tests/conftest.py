@@ -13,6 +13,7 @@ import pytest
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.models import KernelExpansion
+from tests.buckets import Service, running_s3
 from tests.databases import Server, running_postgresql
 from tests.processes import fork_workers
 
@@ -94,3 +95,20 @@ def keyed_table() -> pd.DataFrame:
     their predictions."""
     x = np.random.default_rng(0).normal(size=(400, 3))
     return pd.DataFrame(x, columns=["a", "b", "c"]).assign(id=np.arange(400) + 10)
+
+
+@pytest.fixture(scope="module")
+def s3_service() -> Iterator[Service]:
+    """One S3 for the tests of a module."""
+    with running_s3() as started:
+        yield started
+
+
+@pytest.fixture
+def s3(s3_service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """That S3 without faults, reached by the environment of this process."""
+    for name, given in s3_service.environment.items():
+        monkeypatch.setenv(name, given)
+    s3_service.rate = 0.0
+    s3_service.is_conditional = True
+    return s3_service

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "core/records.py": "core/test_types.py",
     "cube/arrays.py": "cube/test_layout.py",
     "cube/disk.py": "cube/test_workspace.py",
+    "cube/disk_files.py": "cube/test_folder.py",
+    "cube/zarr_stores.py": "cube/test_objects.py",
     "cube/reference_copy.py": "cube/test_verify.py",
     "designs/kriging/interactions.py": "designs/test_interactions.py",
     "designs/kriging/posterior.py": "designs/kriging/test_design.py",

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from dshap.core.places import BUCKETS, is_in_bucket
+
 MASK = "***"
 """The sign that stands in place of a secret."""
 _BUCKET = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "r2", "hdfs")
@@ -121,3 +123,41 @@ def reason_to_refuse(text: str, noun: str) -> str:
         noun, "give a path of a file system"
     )
     return f"{noun}s on {name} are not built yet: {instead}"
+
+
+def is_of_bucket(text: str) -> bool:
+    """Whether a text is an address of an object store, a usable one or not."""
+    return scheme_of(text) in _BUCKET and "://" in text
+
+
+def bucket_shown(text: str) -> str:
+    """An address of a bucket without all that may be credentials: user, password and options."""
+    scheme, _, rest = text.partition("://")
+    before, at, place = rest.rpartition("@")
+    shown = re.split(r"[?#]", place)[0]
+    hidden = f"{MASK}@" if at else ""
+    if not before and ":" in shown.partition("/")[0]:
+        shown = MASK
+    return f"{scheme}://{hidden}{shown}"
+
+
+def bucket_fault(text: str, noun: str) -> str:
+    """The reason why an address names no place in a bucket, and the advice; empty where it does.
+
+    An address holds no credentials: they would stand in every message, record and log.
+    """
+    scheme = scheme_of(text)
+    if scheme not in BUCKETS:
+        known = ", ".join(f"{each}://" for each in BUCKETS)
+        return f"{noun}s on {scheme} are not built yet: give a folder, or an address with {known}"
+    bucket, _, key = text.partition("://")[2].partition("/")
+    if ":" in bucket or any(sign in text for sign in "@?#"):
+        return (
+            f"an address of a bucket is {scheme}://BUCKET/NAME and no more: leave credentials and "
+            "options out of it, and set them in the environment"
+        )
+    if not is_in_bucket(text) or not key.strip("/"):
+        return f"it names no {noun} in a bucket: give {scheme}://BUCKET/NAME"
+    if ".." in key.split("/"):
+        return "it holds '..', which a bucket does not know: give the name in full"
+    return ""

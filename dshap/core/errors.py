@@ -136,6 +136,10 @@ class InterruptedRunError(DshapError):
     exit_status = 130
 
 
+class UnreachableError(InterruptedRunError, ConnectionError):
+    """An object store failed again and again, or could not be reached; run the same again later."""
+
+
 class LockedError(DshapError):
     """Another process is running this job now."""
 

@@ -38,6 +38,7 @@ RULES: Mapping[str, Rule] = {
     "interactions": Flag(),
     "stochastic": Flag(),
     "wait": Number(0.0, hint=", the seconds that a cluster may be without a worker"),
+    "scratch": Text(),
 }
 ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic", "wait")
 """Options that cannot be None."""
@@ -119,6 +120,9 @@ class RunOptions:
     """The bytes that one worker process may take; a plan that needs more is refused."""
     wait: float = WAIT_S
     """The seconds that a cluster may be without a worker before the run gives up."""
+    scratch: str | None = None
+    """The folder for temporary files of a run whose store is in a bucket; workers on other machines
+    must see it too.  None: the system's folder for temporary files."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", _dtype_name(self.dtype))

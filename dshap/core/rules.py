@@ -19,9 +19,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dshap.core.addresses import file_path, masked, reason_to_refuse
+from dshap.core.addresses import (
+    bucket_fault,
+    bucket_shown,
+    file_path,
+    is_of_bucket,
+    masked,
+    reason_to_refuse,
+)
 from dshap.core.duck_typing import has_columns, is_pandas
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.places import BucketPath, Place, place_of
 from dshap.core.records import FloatArray
 
 MAX_NAME_BYTES = 237
@@ -342,6 +350,21 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
         raise InputError(
             f"{name} {text!r}: there is no such home folder; give the path in full"
         ) from error
+
+
+def as_place(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Place:
+    """The place that a text names: an absolute path, or an address such as s3://bucket/name.
+
+    Parameters are those of `as_path`.
+    """
+    match given:
+        case BucketPath():
+            return given
+        case str() if is_of_bucket(given):
+            if reason := bucket_fault(given, noun):
+                raise InputError(f"{name} {bucket_shown(given)!r}: {reason}")
+            return place_of(given)
+    return as_path(name, given, noun, folder)
 
 
 def name_fault(name: str) -> str:

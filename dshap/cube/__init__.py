@@ -12,9 +12,9 @@ from dshap.cube.arrays import (
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.carrying import CarriedRows
 from dshap.cube.current import cube_at, current_of, remove_run, runs_of, set_current
-from dshap.cube.disk import remove_store, true_path
+from dshap.cube.disk import remove_prepared, remove_store, true_path, true_place
 from dshap.cube.files import ReceiptFolder, StateFolder
-from dshap.cube.folder import clear_orphans, is_free
+from dshap.cube.folder import clear_orphans, is_free, is_there
 from dshap.cube.histograms import histogram_bytes
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.lease import Holder
@@ -55,6 +55,7 @@ from dshap.cube.running import (
     beside_others,
     finishing,
     holders_on,
+    holding,
     is_running,
     refuse_running,
 )
@@ -67,7 +68,7 @@ from dshap.cube.verify import (
     verify_cube,
     verify_store,
 )
-from dshap.cube.workspace import Workspace, check_place
+from dshap.cube.workspace import Rooms, Workspace, check_place
 from dshap.cube.writer import CubeWriter, drop_lost_blocks, has_every_receipt
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "Damage",
     "FinishedBlock",
     "Holder",
+    "Rooms",
     "SharedWorkspace",
     "StateFolder",
     "Workspace",
@@ -112,7 +114,9 @@ __all__ = [
     "is_free",
     "is_left",
     "is_running",
+    "is_there",
     "kept_row",
+    "holding",
     "largest_residual",
     "lost_its_metadata",
     "mark_finished",
@@ -129,6 +133,7 @@ __all__ = [
     "refuse_altered",
     "refuse_running",
     "remove_run",
+    "remove_prepared",
     "remove_store",
     "renew_cube",
     "repair",
@@ -139,6 +144,7 @@ __all__ = [
     "states_of",
     "store_parts",
     "true_path",
+    "true_place",
     "unmark_learned",
     "verify_cube",
     "verify_store",

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,16 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from dshap.core.blocks import Status
 from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import StoreMismatchError
-from dshap.cube.disk import true_path
-from dshap.cube.folder import Folder, clear_private_folders, is_free, private_folder
+from dshap.core.places import Place, is_bucket
+from dshap.cube.disk import true_path, true_place
+from dshap.cube.folder import (
+    CREATING,
+    Folder,
+    clear_private_folders,
+    is_free,
+    is_there,
+    private_folder,
+)
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import (
     CONTAINER,
@@ -30,6 +39,7 @@ from dshap.cube.reference_copy import (
     states_of,
 )
 from dshap.cube.summary import STATISTICS
+from dshap.cube.zarr_stores import stored_group
 
 RUN = "dshap_run"
 JOB = "dshap_job"
@@ -45,23 +55,23 @@ NAT = np.iinfo(np.int64).min
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
 
 
-def create_cube(path: Path, layout: CubeLayout, plan: str | None = None) -> None:
+def create_cube(path: Place, layout: CubeLayout, plan: str | None = None) -> None:
     """Create the cube at `path`, with its plan, complete metadata and every row pending.
 
     It is built in a private folder and then renamed, so that it is never half there.
     """
-    path = true_path(path)
+    path = true_place(path)
     try:
-        _created(path, lambda private: _create(private, layout, plan), os.rename)
+        _created(path, lambda private: _create(private, layout, plan), _put_whole)
     except OSError as error:
-        if path.exists():
+        if is_there(path):
             raise StoreMismatchError(
                 f"{path} appeared while it was being created: is another run using it?"
             ) from error
         raise
 
 
-def renew_cube(path: Path, layout: CubeLayout, plan: str) -> None:
+def renew_cube(path: Place, layout: CubeLayout, plan: str) -> None:
     """Make the reference copy of a cube's created files again, and restore those that differ.
 
     Blocks stay as they are.
@@ -73,11 +83,21 @@ def renew_cube(path: Path, layout: CubeLayout, plan: str) -> None:
     )
 
 
-def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
+def _created(
+    path: Place, create: Callable[[Path], None], put: Callable[[Path, Place], None]
+) -> None:
     """Create a store with its reference copy in a private folder, then `put` it at `path`.
 
-    Private folders of a killed creation are removed.
+    Private folders of a killed creation are removed.  Of a store in a bucket the private folder is
+    a temporary one on this machine.
     """
+    if is_bucket(path):
+        with tempfile.TemporaryDirectory(prefix="dshap-") as room:
+            private = Path(room, "store")
+            create(private)
+            keep_copy(private)
+            put(private, path)
+        return
     path = true_path(path)
     clear_private_folders(path)
     private = private_folder(path)
@@ -90,6 +110,34 @@ def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Pa
         sync([path.parent])
     finally:
         shutil.rmtree(private, ignore_errors=True)
+
+
+def _put_whole(private: Path, path: Place) -> None:
+    """Put a store that was made in a private folder at its place, so that it is never half there.
+
+    In a bucket the root document comes last, and what a killed creation left goes first.
+
+    Raises
+    ------
+    OSError
+        A store is there already.
+    """
+    if not is_bucket(path):
+        os.rename(private, path)
+        return
+    made = Folder(private)
+    put = Folder(path)
+    if not is_free(path):
+        raise FileExistsError(str(path))
+    for name in put.list():
+        put.delete(name)
+    put.replace(CREATING, b"")
+    for name in made.tree():
+        if name != "zarr.json":
+            put.replace(name, made.get(name) or b"")
+    if not put.put_new("zarr.json", made.get("zarr.json") or b""):
+        raise FileExistsError(str(path))
+    put.delete(CREATING)
 
 
 def _create(path: Path, layout: CubeLayout, plan: str | None) -> None:
@@ -258,7 +306,7 @@ def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
     )
 
 
-def _keep_order(group: Path, names: Iterable[str]) -> None:
+def _keep_order(group: Place, names: Iterable[str]) -> None:
     """Write consolidated metadata of a group that list its arrays in this order.
 
     A reader that lists the folder instead gets the order of the file system.
@@ -431,7 +479,7 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
     _names(blocks, "statistic", STATISTICS, "what is summed")
 
 
-def create_store(path: Path, job: Mapping[str, Any]) -> None:
+def create_store(path: Place, job: Mapping[str, Any]) -> None:
     """Create the root group of a job's store; its cubes are groups inside it.
 
     A store that is there and whole is left as it is.
@@ -456,16 +504,16 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
         raise StoreMismatchError(
             f"{path} exists and is no store of this program: choose another store"
         )
-    _created(path, create, os.rename)
+    _created(path, create, _put_whole)
 
 
-def holds_runs_alone(path: Path) -> bool:
+def holds_runs_alone(path: Place) -> bool:
     """Whether a job has begun here: there is a record of a run, and rows that it read, at most."""
     rooms = set(Folder(path).list())
     return "runs" in rooms and rooms <= set(ROOMS_OF_RUNS)
 
 
-def lost_its_metadata(path: Path) -> bool:
+def lost_its_metadata(path: Place) -> bool:
     """Whether this is a job's store that lost its own metadata.
 
     It is, if the copy of what it was created with names a job.  Where that is lost too, it is if it
@@ -492,30 +540,30 @@ def _names_a_job(metadata: bytes) -> bool:
         return False
 
 
-def _holds_cubes(path: Path) -> bool:
+def _holds_cubes(path: Place) -> bool:
     """Whether this is a cube, or the folder of an explanation with a cube for each run."""
     places = (path, *(path / name for name in Folder(path).list()))
     return any(read_run(place) is not None for place in places)
 
 
-def is_job_store(path: Path) -> bool:
+def is_job_store(path: Place) -> bool:
     """Whether this is the store of a job, even if it lost its own metadata."""
     return read_job(path) is not None or lost_its_metadata(path)
 
 
-def read_job(path: Path) -> dict[str, Any] | None:
+def read_job(path: Place) -> dict[str, Any] | None:
     """The job that a store records, or None if `path` is not the store of a job."""
     return _read_json(path, JOB)
 
 
-def read_run(path: Path) -> dict[str, Any] | None:
+def read_run(path: Place) -> dict[str, Any] | None:
     """The run that a cube records, or None if `path` is not a cube of dshap."""
     return _read_json(path, RUN)
 
 
-def _read_json(path: Path, attribute: str) -> dict[str, Any] | None:
+def _read_json(path: Place, attribute: str) -> dict[str, Any] | None:
     try:
-        content = json.loads(str(zarr.open_group(path, mode="r").attrs[attribute]))
+        content = json.loads(str(stored_group(path).attrs[attribute]))
     except (OSError, KeyError, ValueError, TypeError, AttributeError):
         return None
     if isinstance(content, dict):

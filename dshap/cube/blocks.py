@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.storage import LocalStore
 
+from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray
 from dshap.cube.arrays import read_run
 from dshap.cube.current import cube_at
@@ -22,18 +21,19 @@ from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
 from dshap.cube.shards import Shards, shards_of
 from dshap.cube.writer import SUMMARIES, lost_files
+from dshap.cube.zarr_stores import place_of_array, stored_array
 
 
 class CubeArrays:
     """The arrays of the cube at `path`, each opened once, from which blocks are read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         with reading(path):
             self.keys = key_arrays(path)
             self.columns = kept_arrays(path)
         self._arrays: dict[str, zarr.Array[Any]] = {}
-        self._shards: dict[Path, Shards | None] = {}
+        self._shards: dict[Place, Shards | None] = {}
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class CubeArrays:
 
     def _rows_of(self, array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(array.shape[0])
-        place = Path(cast(LocalStore, array.store).root, array.path)
+        place = place_of_array(array)
         if place not in self._shards:
             self._shards[place] = shards_of(place)
         shards = self._shards[place]
@@ -124,7 +124,7 @@ class CubeArrays:
     def _array(self, name: str) -> zarr.Array[Any]:
         with reading(self.path):
             if name not in self._arrays:
-                self._arrays[name] = zarr.open_array(self.path / name, mode="r")
+                self._arrays[name] = stored_array(self.path / name)
             return self._arrays[name]
 
     def rows(
@@ -229,7 +229,7 @@ def _kind_of(key: zarr.Array[Any]) -> str:
     return "int64"
 
 
-def finished_blocks(store: str | Path) -> Iterator[FinishedBlock]:
+def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
     """The finished blocks of the cube at `store`, in row order; those that lost files are left out.
 
     In the folder of an explanation with a cube for each run it is the current one.
@@ -239,7 +239,7 @@ def finished_blocks(store: str | Path) -> Iterator[FinishedBlock]:
     DamagedError
         A chunk cannot be read.
     """
-    path = cube_at(Path(store))
+    path = cube_at(place_of(store))
     cube = CubeArrays(path)
     for _, receipt in sorted(receipts_of(path).whole()):
         if not lost_files(path, receipt):

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import DshapError
+from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.layout import CubeLayout, reading
 from dshap.cube.summary import bounded_sums
+from dshap.cube.zarr_stores import stored_array
 
 EXPLAINED = -1
 """The position that stands for a row that is explained, and not copied."""
@@ -37,7 +39,7 @@ COPIED = (
 class CarriedRows:
     """The rows of a new cube that are copied from an earlier one; each task opens both files."""
 
-    path: Path
+    path: Place
     """The path of the earlier cube."""
     positions: Path
     """The path of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
@@ -84,7 +86,7 @@ class CarriedRows:
 
     def _array(self, name: str) -> zarr.Array[Any]:
         with reading(self.path):
-            return zarr.open_array(self.path / name, mode="r")
+            return stored_array(self.path / name)
 
 
 def rows_at(array: zarr.Array[Any], positions: NDArray[np.int64]) -> NDArray[Any]:

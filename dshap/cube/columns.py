@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_member, shape_of
 from dshap.core.errors import InputError, shown
+from dshap.core.places import Place
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.datasets import origin_of, same_rows
 from dshap.cube.layout import variable_names
@@ -32,7 +32,7 @@ class Columns(Mapping[str, ReadColumn]):
     """The columns of the rows of a cube, by their names."""
 
     readers: Mapping[str, ReadColumn]
-    store: Path | None = None
+    store: Place | None = None
     """The path of the cube that they were stored with; None for those of a Dataset, or given."""
 
     def __getitem__(self, name: str) -> ReadColumn:

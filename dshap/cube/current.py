@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from pathlib import Path
 
 from dshap.core.disk import sync
 from dshap.core.errors import DamagedError, InputError
+from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.cube.arrays import is_job_store, read_run
-from dshap.cube.folder import Folder, private_folder
+from dshap.cube.folder import CREATING, Folder, private_folder
 
 CURRENT = "current"
 RUN_ID = re.compile(r"[\w-][\w.-]*")
@@ -24,7 +24,7 @@ REMOVED = re.compile(r"\..+\.[0-9a-f]{12}\.new")
 SHOWN_RUNS = 5
 
 
-def set_current(folder: Path, run_id: str) -> None:
+def set_current(folder: Place, run_id: str) -> None:
     """Let the cube of this run be the one that is read, in one step that a power cut keeps.
 
     Raises
@@ -37,7 +37,7 @@ def set_current(folder: Path, run_id: str) -> None:
     Folder(folder).replace(CURRENT, f"{run_id}\n".encode())
 
 
-def current_of(folder: Path) -> str | None:
+def current_of(folder: Place) -> str | None:
     """The run whose cube is read; None where nothing says so.
 
     Raises
@@ -53,7 +53,7 @@ def current_of(folder: Path) -> str | None:
     return _named(folder)
 
 
-def fault_of_current(folder: Path) -> str | None:
+def fault_of_current(folder: Place) -> str | None:
     """The fault of the pointer, in words; None where it has none, or there is no pointer."""
     if not Folder(folder).has(CURRENT) or read_run(folder) is not None:
         return None
@@ -65,7 +65,7 @@ def fault_of_current(folder: Path) -> str | None:
     return None
 
 
-def _named(folder: Path) -> str | None:
+def _named(folder: Place) -> str | None:
     """The content of the pointer; None where it is missing, or not the name of a run."""
     text = (Folder(folder).get(CURRENT) or b"").decode(errors="replace").strip()
     if RUN_ID.fullmatch(text):
@@ -73,19 +73,19 @@ def _named(folder: Path) -> str | None:
     return None
 
 
-def runs_of(folder: Path) -> list[str]:
+def runs_of(folder: Place) -> list[str]:
     """The runs that have a cube in this folder, the oldest first."""
     return [name for name in Folder(folder).list() if read_run(folder / name) is not None]
 
 
-def has_nights(folder: Path) -> bool:
+def has_nights(folder: Place) -> bool:
     """Whether this is the folder of an explanation with a cube for each run."""
     if read_run(folder) is not None or is_job_store(folder):
         return False
     return Folder(folder).has(CURRENT) or (bool(runs_of(folder)) and is_job_store(folder.parent))
 
 
-def cube_at(folder: Path, run_id: str = "") -> Path:
+def cube_at(folder: Place, run_id: str = "") -> Place:
     """The path of the cube that is read here: of this run, else of the current one.
 
     It is the path itself where it is no folder of nights.  Without a pointer, in the first run,
@@ -108,7 +108,7 @@ def cube_at(folder: Path, run_id: str = "") -> Path:
     return folder / (run_id or current_of(folder) or runs[-1])
 
 
-def _no_run(folder: Path, run_id: str) -> InputError:
+def _no_run(folder: Place, run_id: str) -> InputError:
     runs = runs_of(folder)
     shown = ", ".join(runs[-SHOWN_RUNS:]) or "none"
     if len(runs) > SHOWN_RUNS:
@@ -116,7 +116,7 @@ def _no_run(folder: Path, run_id: str) -> InputError:
     return InputError(f"{folder} holds no cube of the run {run_id!r}: give one of {shown}")
 
 
-def remove_run(folder: Path, run_id: str) -> None:
+def remove_run(folder: Place, run_id: str) -> None:
     """Remove the cube of a run, and what a killed removal left; nothing where it is gone.
 
     It goes in one step, by another name, so that no half of it is ever found under its own.  Only
@@ -129,8 +129,25 @@ def remove_run(folder: Path, run_id: str) -> None:
     """
     if run_id == _named(folder):
         raise InputError(f"{folder / run_id} is the cube that is read: it cannot be removed")
+    if is_bucket(folder):
+        _remove_in_bucket(folder, run_id)
+        return
     if run_id in runs_of(folder):
         os.rename(folder / run_id, private_folder(folder / run_id))
         sync([folder])
     for name in filter(REMOVED.fullmatch, os.listdir(folder)):
         shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _remove_in_bucket(folder: BucketPath, run_id: str) -> None:
+    """Remove the cube of a run: a mark, then its root document, then all else, then the mark.
+
+    Without its root document it is no cube; what has the mark and no document is removed too.
+    """
+    rooms = Folder(folder)
+    if run_id in runs_of(folder):
+        rooms.replace(f"{run_id}/{CREATING}", b"")
+        rooms.delete(f"{run_id}/zarr.json")
+    for name in rooms.list():
+        if rooms.has_file(f"{name}/{CREATING}") and not rooms.has_file(f"{name}/zarr.json"):
+            rooms.delete(name)

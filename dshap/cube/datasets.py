@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,12 @@ from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown
+from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray, Moments, tree_sum
-from dshap.core.rules import as_path
+from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
+from dshap.cube.folder import Folder
 from dshap.cube.reader import (
     feature_ranking,
     importance_table,
@@ -54,7 +55,7 @@ def as_cube(given: Any) -> xr.Dataset:
             "dshap.open_cube, or the path of a store"
         )
     if not is_dataset:
-        return open_cube(as_path("cube", given, "store"))
+        return open_cube(as_place("cube", given))
     cube: xr.Dataset = given
     for name, axes in AXES.items():
         if name in cube and set(cube[name].dims) != axes:
@@ -139,15 +140,15 @@ def key_words(key: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in key.items())
 
 
-def origin_of(cube: xr.Dataset) -> Path | None:
+def origin_of(cube: xr.Dataset) -> Place | None:
     """The store that a Dataset was opened from, whatever was done to it since; None without one."""
     source = cube.encoding.get("source")
-    if source is None or read_run(Path(source)) is None:
+    if source is None or read_run(place_of(source)) is None:
         return None
-    return Path(source)
+    return place_of(source)
 
 
-def store_of(cube: xr.Dataset) -> Path | None:
+def store_of(cube: xr.Dataset) -> Place | None:
     """The store whose attributions a Dataset has as they are; None where they may be others."""
     arrays = _arrays_of(cube, "attribution")
     if arrays is None:
@@ -157,10 +158,14 @@ def store_of(cube: xr.Dataset) -> Path | None:
 
 def _arrays_of(cube: xr.Dataset, name: str) -> CubeArrays | None:
     """The arrays of the store whose variable `name` a Dataset has as it is; None without any."""
-    path = Path(cube.encoding.get("source") or "")
-    if not cube[name].chunks or not (path / "zarr.json").exists():
+    source = cube.encoding.get("source")
+    if not source or not cube[name].chunks:
         return None
-    arrays, names = _stored(path, path.stat().st_mtime_ns)
+    path = place_of(source)
+    version = Folder(path).version("zarr.json")
+    if version is None:
+        return None
+    arrays, names = _stored(path, version)
     # the name of a lazy array is a digest of what it is computed from
     if cube[name].data.name != names.get(name):
         return None
@@ -168,8 +173,8 @@ def _arrays_of(cube: xr.Dataset, name: str) -> CubeArrays | None:
 
 
 @lru_cache(maxsize=8)
-def _stored(path: Path, changed: int) -> tuple[CubeArrays | None, Mapping[str, str]]:
-    """The arrays of a store, and the names of its lazy ones; `changed` tells it from one before.
+def _stored(path: Place, version: str) -> tuple[CubeArrays | None, Mapping[str, str]]:
+    """The arrays of a store, and the names of its lazy ones; `version` tells it from one before.
 
     There are none where `path` is not a cube of this program.
     """

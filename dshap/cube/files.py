@@ -17,12 +17,12 @@ import math
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from dshap.core.errors import DamagedError
+from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.cube.folder import Folder
 
@@ -49,7 +49,7 @@ class CreateOnlyFolder(ABC):
 
     suffix: str
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Place) -> None:
         self.folder = Folder(path)
 
     def file(self, name: str) -> str:
@@ -181,7 +181,7 @@ class StateFolder(CreateOnlyFolder):
 
     suffix = ".npz"
 
-    def __init__(self, path: str | Path, prepared: str | Path | None = None) -> None:
+    def __init__(self, path: str | Place, prepared: str | Place | None = None) -> None:
         super().__init__(path)
         if prepared is None:
             self.prepared = None

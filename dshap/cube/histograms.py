@@ -13,12 +13,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numcodecs
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.places import Place
 from dshap.core.records import Moments, Record
 from dshap.cube.reference_copy import histograms_of, is_finished, receipts_of
 
@@ -41,7 +41,7 @@ def histogram_bytes(n_rows: int, attribution_bytes: int) -> int:
 class KeptHistograms:
     """The histograms that are kept of one cube, by digests of what they count."""
 
-    path: Path
+    path: Place
     """The path of the cube."""
     values: str
     """The digest of all values that are stored in the cube."""
@@ -49,7 +49,7 @@ class KeptHistograms:
     """The most bytes of all histograms together."""
 
     @classmethod
-    def of(cls, path: Path, n_rows: int) -> KeptHistograms | None:
+    def of(cls, path: Place, n_rows: int) -> KeptHistograms | None:
         """The kept histograms of a cube; None where none are kept: it is small, or not finished."""
         if n_rows < LEAST_ROWS or not is_finished(path):
             return None

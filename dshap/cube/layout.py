@@ -9,16 +9,17 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import zarr
 from numpy.typing import NDArray
 
 from dshap.core.errors import DamagedError, DshapError, InputError
+from dshap.core.places import Place
 from dshap.core.user_code import raised_by_import
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.reference_copy import has_copy
+from dshap.cube.zarr_stores import stored_group
 
 TEXT = "string"
 """The type of a kept column of text."""
@@ -138,7 +139,7 @@ def variable_names(columns: Iterable[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Place) -> Iterator[None]:
     """Turn any error inside into one about the store at `path`.
 
     Raises
@@ -169,11 +170,11 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def refuse_foreign(path: Path) -> None:
+def refuse_foreign(path: Place) -> None:
     """Raise an `InputError` if an array of every cube is missing, or of another shape or type."""
     sizes: dict[str, int] = {}
     with reading(path):
-        root = zarr.open_group(path, mode="r")
+        root = stored_group(path)
         for name, (shapes, kind) in ARRAYS.items():
             found = root.get(name)
             if not isinstance(found, zarr.Array):
@@ -204,5 +205,5 @@ def decoded(values: NDArray[Any], array: zarr.Array[Any]) -> NDArray[Any]:
     return values.view(dtype)
 
 
-def _foreign(path: Path, what: str) -> InputError:
+def _foreign(path: Place, what: str) -> InputError:
     return InputError(f"{path} is no attribution cube of dshap: {what}")

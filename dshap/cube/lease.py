@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Self
 
 from dshap.core.errors import DshapError, LockedError
+from dshap.core.places import Place
 from dshap.cube.folder import Folder
 
 RENEW_S = 30.0
@@ -144,7 +145,7 @@ class Lease:
         name: str,
         what: str,
         *,
-        place: str | Path | None = None,
+        place: str | Place | None = None,
         waits: bool = True,
         say: Callable[[str], None] | None = None,
         renew_s: float = RENEW_S,

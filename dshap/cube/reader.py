@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +17,12 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
+from dshap.core.places import Place
 from dshap.core.records import FloatArray
-from dshap.core.rules import as_path, checked
+from dshap.core.rules import as_place, checked
 from dshap.cube.arrays import read_job, read_run
 from dshap.cube.current import cube_at, has_nights, runs_of
-from dshap.cube.folder import Folder
+from dshap.cube.folder import Folder, is_there
 from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.reference_copy import (
     CONTAINER,
@@ -35,6 +34,7 @@ from dshap.cube.reference_copy import (
 )
 from dshap.cube.summary import STATISTICS, estimates, magnitude_deviations
 from dshap.cube.writer import block_name
+from dshap.cube.zarr_stores import stored_array, stored_dataset, stored_group
 
 MAX_TOLD = 1_000
 """Largest number of blocks with failed rows whose reasons a status reports."""
@@ -71,7 +71,7 @@ def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
     return xr.Dataset(arrays, {"feature": list(players), "output": list(outputs)})
 
 
-def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
+def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
     """The attribution cube at `store`, opened lazily: attributions are read when they are used.
 
     Parameters
@@ -96,7 +96,7 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     DamagedError
         Names, units or other metadata are not what was written.
     """
-    path = cube_at(as_path("store", store))
+    path = cube_at(as_place("store", store))
     (index,) = checked(index=index)
     refuse_altered(path, with_plan=False)
     if read_run(path) is None:
@@ -113,11 +113,11 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     return cube
 
 
-def _opened(path: Path) -> xr.Dataset:
-    tile = zarr.open_array(path / "attribution", mode="r").shards
+def _opened(path: Place) -> xr.Dataset:
+    tile = stored_array(path / "attribution").shards
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
-        cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
+        cube = stored_dataset(path, {"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     keys = key_names(path)
     # keys come last, in their given order
@@ -147,12 +147,12 @@ def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
     return cube.set_xindex(keys if len(keys) > 1 else keys[0])
 
 
-def cube_paths(store: Path) -> list[Path]:
+def cube_paths(store: Place) -> list[Place]:
     """The paths of the cubes that are read at a store or directly below it."""
     return [*_cubes_in(store).values()]
 
 
-def _cubes_in(store: Path, run_id: str = "") -> dict[str, Path]:
+def _cubes_in(store: Place, run_id: str = "") -> dict[str, Place]:
     """Name -> path of each cube that is read at a store or directly below it."""
     if read_run(store) is not None or has_nights(store):
         return {store.name: cube_at(store, run_id)}
@@ -165,7 +165,7 @@ def _cubes_in(store: Path, run_id: str = "") -> dict[str, Path]:
     return found
 
 
-def named_cubes(store: Path, run_id: str = "") -> dict[str, Path]:
+def named_cubes(store: Place, run_id: str = "") -> dict[str, Place]:
     """Name -> path of each cube of a store, which is one cube or holds several.
 
     Of an explanation with a cube for each run it is the current one, or that of `run_id`.
@@ -177,7 +177,7 @@ def named_cubes(store: Path, run_id: str = "") -> dict[str, Path]:
     DamagedError
         The pointer to the current cube names none that is there.
     """
-    if not store.exists():
+    if not is_there(store):
         raise InputError(f"{store} does not exist: give the store of a run")
     paths = _cubes_in(store, run_id)
     if not paths and run_id:
@@ -192,7 +192,7 @@ def named_cubes(store: Path, run_id: str = "") -> dict[str, Path]:
     return paths
 
 
-def _instead(folder: Path) -> str:
+def _instead(folder: Place) -> str:
     """Advice on what to give instead of a folder that is no store, such as stores inside it."""
     stores = [name for name in Folder(folder).list() if cube_paths(folder / name)]
     if not stores:
@@ -230,15 +230,15 @@ class CubeStatus:
         return self.blocks_done == self.n_blocks
 
 
-def cube_status(path: Path) -> CubeStatus:
+def cube_status(path: Place) -> CubeStatus:
     """Count the rows by status and the blocks with a receipt; reads one byte for each row."""
     refuse_foreign(path)
     with reading(path):
         return _status(path)
 
 
-def _status(path: Path) -> CubeStatus:
-    status = zarr.open_array(path / "status", mode="r")
+def _status(path: Place) -> CubeStatus:
+    status = stored_array(path / "status")
     counts = np.zeros(len(Status.MEANINGS), dtype=np.int64)
     failed_blocks = list[int]()
     tile = (status.shards or status.chunks)[0]
@@ -248,7 +248,7 @@ def _status(path: Path) -> CubeStatus:
         failed_blocks += np.unique(
             (start + np.flatnonzero(found == Status.FAILED)) // tile
         ).tolist()
-    n_blocks = zarr.open_array(path / "blocks" / "count", mode="r").shape[0]
+    n_blocks = stored_array(path / "blocks" / "count").shape[0]
     done = sum(1 for _ in receipts_of(path).names())
     return CubeStatus(
         str(path),
@@ -263,7 +263,7 @@ def _status(path: Path) -> CubeStatus:
     )
 
 
-def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
+def _failures(path: Place, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
     """The reasons why rows of these blocks failed; those that differ in numbers only are merged."""
     found: dict[str, FailedRows] = {}
     for name in map(block_name, blocks):
@@ -277,7 +277,7 @@ def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
     return tuple(found.values())
 
 
-def feature_ranking(path: Path) -> xr.Dataset:
+def feature_ranking(path: Place) -> xr.Dataset:
     """Global importance of the features, from the summaries of the finished blocks.
 
     Gives `mean`, `mean_magnitude` and `mean_square` (feature, output) of the attributions, in
@@ -294,24 +294,22 @@ def feature_ranking(path: Path) -> xr.Dataset:
         return _ranking(path)
 
 
-def _ranking(path: Path) -> xr.Dataset:
+def _ranking(path: Place) -> xr.Dataset:
     means, count = _block_means(path)
-    names = {
-        dim: np.asarray(zarr.open_array(path / dim, mode="r")[:]) for dim in ("feature", "output")
-    }
+    names = {dim: np.asarray(stored_array(path / dim)[:]) for dim in ("feature", "output")}
     return importance_table(means, names, count).assign(residual=("output", largest_residual(path)))
 
 
-def _block_means(path: Path) -> tuple[FloatArray, int]:
+def _block_means(path: Place) -> tuple[FloatArray, int]:
     """Means (1 + R, statistic, feature, output) over the finished rows, and their number."""
-    blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
+    blocks = stored_dataset(path / "blocks", None)
     blocks = blocks[["attribution", "count"]]
     chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
     count = int(chosen["count"].sum())
     return chosen["attribution"].sum("block", skipna=False).values / max(count, 1), count
 
 
-def stored_deviations(path: Path) -> FloatArray:
+def stored_deviations(path: Place) -> FloatArray:
     """(R, feature, output): what sampled coalitions do to mean |φ|, from the summaries of the blocks.
 
     The squares add up to the square of `mean_magnitude_std_error` of `feature_ranking`.
@@ -335,36 +333,34 @@ def importance_table(
     return out.assign_coords(names).assign_attrs(rows=count)
 
 
-def largest_residual(path: Path) -> FloatArray:
+def largest_residual(path: Place) -> FloatArray:
     """(output,): the largest |Σφ + base value − prediction| over the rows of the finished blocks.
 
     NaN if no block is finished.
     """
     with reading(path):
-        residual = np.asarray(zarr.open_array(path / "blocks" / "residual", mode="r")[:], float)
+        residual = np.asarray(stored_array(path / "blocks" / "residual")[:], float)
         finished = _finished(path, len(residual))
     if len(finished):
         return residual[finished].max(axis=0)
     return np.full(residual.shape[1], np.nan)
 
 
-def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
+def _finished(path: Place, n_blocks: int) -> NDArray[np.intp]:
     """The indices of the blocks that have a receipt."""
     names = set(receipts_of(path).names())
     return np.flatnonzero([block_name(block) in names for block in range(n_blocks)])
 
 
-def written_at(path: Path) -> datetime | None:
+def written_at(path: Place) -> datetime | None:
     """The time at which the last block of a cube was finished; None where none is."""
-    receipts = receipts_of(path)
-    places = [receipts.folder.place(receipts.file(name)) for name in receipts.names()]
-    times = [os.stat(place).st_mtime for place in places]
-    if not times:
+    newest = receipts_of(path).folder.newest()
+    if newest is None:
         return None
-    return datetime.fromtimestamp(max(times), UTC)
+    return datetime.fromtimestamp(newest, UTC)
 
 
-def read_notes(path: Path) -> dict[str, Any]:
+def read_notes(path: Place) -> dict[str, Any]:
     """name -> a record that the run wrote beside its values.
 
     The names are "closed_form", "base_value", "pilot", "background", "carried",
@@ -383,7 +379,7 @@ def read_notes(path: Path) -> dict[str, Any]:
     return found
 
 
-def find_row(path: Path, key: Sequence[str | int]) -> int:
+def find_row(path: Place, key: Sequence[str | int]) -> int:
     """The position of the row with this key, which has one value for each key column.
 
     In a cube without keys the key is the position.  Keys are read shard by shard up to the row.
@@ -398,7 +394,7 @@ def find_row(path: Path, key: Sequence[str | int]) -> int:
         return _found(path, key)
 
 
-def _found(path: Path, key: Sequence[str | int]) -> int:
+def _found(path: Place, key: Sequence[str | int]) -> int:
     arrays = key_arrays(path)
     shown = ", ".join(map(str, key))
     if len(key) != (len(arrays) or 1):
@@ -407,7 +403,7 @@ def _found(path: Path, key: Sequence[str | int]) -> int:
             "each"
         )
     if not arrays:
-        n_rows = zarr.open_array(path / "status", mode="r").shape[0]
+        n_rows = stored_array(path / "status").shape[0]
         if not isinstance(key[0], int) or not 0 <= key[0] < n_rows:
             raise InputError(
                 f"row {shown}: the cube has no key, give a position from 0 to {n_rows - 1}"
@@ -425,7 +421,7 @@ def _found(path: Path, key: Sequence[str | int]) -> int:
     )
 
 
-def row_key(path: Path, position: int) -> dict[str, str]:
+def row_key(path: Place, position: int) -> dict[str, str]:
     """key column -> the key of one row as text; empty for a cube without keys."""
     with reading(path):
         return {
@@ -434,28 +430,28 @@ def row_key(path: Path, position: int) -> dict[str, str]:
         }
 
 
-def kept_row(path: Path, position: int) -> dict[str, Any]:
+def kept_row(path: Place, position: int) -> dict[str, Any]:
     """column -> value of one row; empty if the cube does not keep the explained columns."""
     with reading(path):
         return {name: _plain_value(array, position) for name, array in kept_arrays(path).items()}
 
 
-def kept_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
+def kept_arrays(path: Place) -> dict[str, zarr.Array[Any]]:
     """kept column -> its array; empty if the cube keeps none."""
     if not Folder(path).has_room("rows"):
         return {}
-    rows = zarr.open_group(path / "rows", mode="r")
+    rows = stored_group(path / "rows")
     return {str(array.attrs["long_name"]): array for _, array in rows.arrays()}
 
 
-def key_names(path: Path) -> list[str]:
+def key_names(path: Place) -> list[str]:
     """The variables of the key columns, in the order of the key."""
-    return str(zarr.open_array(path / "attribution", mode="r").attrs.get("coordinates", "")).split()
+    return str(stored_array(path / "attribution").attrs.get("coordinates", "")).split()
 
 
-def key_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
+def key_arrays(path: Place) -> dict[str, zarr.Array[Any]]:
     """key column -> its array, in the order of the key."""
-    group = zarr.open_group(path, mode="r")
+    group = stored_group(path)
     arrays = [array for array in map(group.get, key_names(path)) if isinstance(array, zarr.Array)]
     return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays}
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DamagedError
+from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.cube.files import ReceiptFolder, StateFolder
-from dshap.cube.folder import Folder
+from dshap.cube.folder import Folder, is_there
 
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
@@ -39,42 +40,42 @@ SHARED = ("base_value/c/0",)
 """Files whose values belong to no block."""
 
 
-def states_of(path: Path, prepared: Path | None = None) -> StateFolder:
+def states_of(path: Place, prepared: Place | None = None) -> StateFolder:
     """The states of the store at `path`; those of a second, prepared store are looked at first."""
     return StateFolder(path / CONTAINER, None if prepared is None else prepared / CONTAINER)
 
 
-def receipts_of(path: Path) -> ReceiptFolder:
+def receipts_of(path: Place) -> ReceiptFolder:
     """The folder of the receipts of the cube at `path`, one for each finished block."""
     return ReceiptFolder(path / CONTAINER / "receipts")
 
 
-def failures_of(path: Path) -> ReceiptFolder:
+def failures_of(path: Place) -> ReceiptFolder:
     """The folder of the failures of the cube at `path`: why a block has no receipt."""
     return ReceiptFolder(path / CONTAINER / "failures")
 
 
-def notes_of(path: Path) -> ReceiptFolder:
+def notes_of(path: Place) -> ReceiptFolder:
     """The folder of the notes of the cube at `path`: small records that its run wrote."""
     return ReceiptFolder(path / CONTAINER / "notes")
 
 
-def histograms_of(path: Path) -> StateFolder:
+def histograms_of(path: Place) -> StateFolder:
     """The folder of the histograms of the cube at `path`, which pictures kept; nothing needs them."""
     return StateFolder(path / CONTAINER / "histograms")
 
 
-def copy_of(path: Path) -> StateFolder:
+def copy_of(path: Place) -> StateFolder:
     """The folder of the reference copy, which is its single state, named `copy_name`."""
     return StateFolder(path / CONTAINER / "created")
 
 
-def description_of(path: Path) -> ReceiptFolder:
+def description_of(path: Place) -> ReceiptFolder:
     """The folder of the description of a prepared value function, which is named `DESCRIPTION`."""
     return ReceiptFolder(path)
 
 
-def read_prepared(path: Path) -> dict[str, Any] | None:
+def read_prepared(path: Place) -> dict[str, Any] | None:
     """The description of the prepared value function at `path`; None if none is there.
 
     Raises
@@ -88,30 +89,30 @@ def read_prepared(path: Path) -> dict[str, Any] | None:
     return described.get(DESCRIPTION)
 
 
-def mark_prepared(path: Path, content: dict[str, Any]) -> None:
+def mark_prepared(path: Place, content: dict[str, Any]) -> None:
     """Write the description beside the states, last, so that it vouches for all of them."""
     mark_finished(path, [PREPARED])
     description_of(path).put(DESCRIPTION, content)
 
 
-def may_prepare(path: Path) -> bool:
+def may_prepare(path: Place) -> bool:
     """Whether nothing but prepared states lies at `path`, and the rows that they follow from."""
-    return not path.exists() or set(Folder(path).list()) <= {PREPARED, CONTAINER, "parts"}
+    return not is_there(path) or set(Folder(path).list()) <= {PREPARED, CONTAINER, "parts"}
 
 
-def mark_of(path: Path) -> ReceiptFolder:
+def mark_of(path: Place) -> ReceiptFolder:
     """The folder of the list of a finished run, which has the name `FINISHED`."""
     return ReceiptFolder(path / CONTAINER)
 
 
-def read_plan(path: Path) -> bytes | None:
+def read_plan(path: Place) -> bytes | None:
     """The plan that the cube at `path` was created with; None if it, or its copy, is missing."""
     if not has_copy(path):
         return None
     return Folder(path).get(PLAN)
 
 
-def keep_copy(path: Path) -> None:
+def keep_copy(path: Place) -> None:
     """Store the reference copy of a store that was just created, before it holds any cube."""
     store = Folder(path)
     kept = {
@@ -126,12 +127,12 @@ def _digest(content: bytes | None) -> str:
     return hashlib.blake2b(content or b"", digest_size=10).hexdigest()
 
 
-def copy_name_of(path: Path) -> str:
+def copy_name_of(path: Place) -> str:
     """The name of the reference copy, from a digest of the store's root metadata."""
     return f"{COPY}-{_digest(Folder(path).get('zarr.json'))}"
 
 
-def copy_name(path: Path) -> str | None:
+def copy_name(path: Place) -> str | None:
     """The name of the stored reference copy, or None if there is none.
 
     It contains a digest of the store's metadata, so that the copy of another store is not taken.
@@ -139,19 +140,19 @@ def copy_name(path: Path) -> str | None:
     return next(copy_of(path).names(), None)
 
 
-def has_copy(path: Path) -> bool:
+def has_copy(path: Place) -> bool:
     """Whether the reference copy is there and whole."""
     name = copy_name(path)
     return name is not None and copy_of(path).is_whole(name)
 
 
-def altered_files(path: Path) -> list[str]:
+def altered_files(path: Place) -> list[str]:
     """The names of created files that are missing or differ from their copy."""
     store = Folder(path)
     return [name for name, content in copied_files(path).items() if store.get(name) != content]
 
 
-def copied_files(path: Path) -> dict[str, bytes]:
+def copied_files(path: Place) -> dict[str, bytes]:
     """name of a created file -> its content at creation.
 
     Raises
@@ -171,7 +172,7 @@ def copied_files(path: Path) -> dict[str, bytes]:
     return {name: content.tobytes() for name, content in record.arrays.items()}
 
 
-def restore_files(path: Path, names: Iterable[str]) -> None:
+def restore_files(path: Place, names: Iterable[str]) -> None:
     """Restore these files from the reference copy, each in one step."""
     chosen = list(names)
     kept = copied_files(path) if chosen else {}
@@ -179,7 +180,7 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
         Folder(path).replace(name, kept[name])
 
 
-def renew_copy(path: Path, fresh: Path) -> None:
+def renew_copy(path: Place, fresh: Place) -> None:
     """Take over the copy of an equal, newly created store, and restore the files that differ."""
     source = copy_of(fresh)
     target = copy_of(path)
@@ -191,7 +192,7 @@ def renew_copy(path: Path, fresh: Path) -> None:
     restore_files(path, altered_files(path))
 
 
-def refuse_altered(path: Path, *, with_plan: bool = True) -> None:
+def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
     """Raise a `DamagedError` that names the created files that were altered.
 
     Without a reference copy nothing can be checked, and nothing is raised.
@@ -209,7 +210,7 @@ def refuse_altered(path: Path, *, with_plan: bool = True) -> None:
         )
 
 
-def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
+def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
     """Write the list of what a finished run has left, unless the same list is there.
 
     It holds states, notes, and `others`, the cubes of a job.
@@ -227,7 +228,7 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
     mark.put(FINISHED, content)
 
 
-def mark_learned(path: Path, digest: str) -> None:
+def mark_learned(path: Place, digest: str) -> None:
     """Mark that the run with this digest has learned all that its rows are explained by."""
     mark = mark_of(path)
     if not mark.holds(LEARNED, {"run": digest}):
@@ -235,29 +236,29 @@ def mark_learned(path: Path, digest: str) -> None:
         mark.put(LEARNED, {"run": digest})
 
 
-def is_learned(path: Path, digest: str) -> bool:
+def is_learned(path: Place, digest: str) -> bool:
     """Whether the run with this digest has learned all, or has finished."""
     mark = mark_of(path)
     return is_finished(path) or mark.whole_one(LEARNED) == {"run": digest}
 
 
-def awaits_shards(path: Path) -> bool:
+def awaits_shards(path: Place) -> bool:
     """Whether all is learned for the rows of a cube, which no run has finished."""
     return mark_of(path).is_whole(LEARNED) and not is_finished(path)
 
 
-def unmark_learned(path: Path) -> None:
+def unmark_learned(path: Place) -> None:
     """Remove the mark of `mark_learned`, once a finished run says more."""
     mark_of(path).remove(LEARNED)
 
 
-def note_digests(path: Path) -> dict[str, str]:
+def note_digests(path: Place) -> dict[str, str]:
     """note -> digest of its file."""
     notes = notes_of(path)
     return {name: _digest(notes.folder.get(notes.file(name))) for name in notes.names()}
 
 
-def holds_run(path: Path, digest: str) -> bool:
+def holds_run(path: Place, digest: str) -> bool:
     """Whether there are receipts, and all of them belong to the run with this digest.
 
     The metadata are not looked at.
@@ -266,7 +267,7 @@ def holds_run(path: Path, digest: str) -> bool:
     return digests == {digest}
 
 
-def is_finished(path: Path) -> bool:
+def is_finished(path: Place) -> bool:
     """Whether a run finished here and still has its reference copy and its files outside blocks."""
     mark = mark_of(path)
     if not mark.is_whole(FINISHED) or not has_copy(path):

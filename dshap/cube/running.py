@@ -4,6 +4,9 @@ A run alone holds the lock of this file system (`Workspace`) and the lease "run"
 machines see too.  A shard takes no lock: it leaves a lease of a name of its own.  Each puts its own
 lease first and looks for the others' then, so that of a run and a shard that begin together at
 least one is refused.
+
+In a bucket there is no lock of a file system: the lease alone locks the store, and temporary files
+lie in a folder of this machine.
 """
 
 from __future__ import annotations
@@ -12,14 +15,24 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dshap.core.errors import InputError, LockedError
+from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.cube.folder import Folder
 from dshap.cube.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
-from dshap.cube.workspace import Workspace, is_locked, opened_workspace, workspace_of
+from dshap.cube.objects import refuse_unusable
+from dshap.cube.workspace import (
+    Rooms,
+    Workspace,
+    check_place,
+    is_locked,
+    opened_workspace,
+    workspace_of,
+)
 
 RUN = "run"
 """The name that a run alone holds."""
@@ -51,7 +64,53 @@ class SharedWorkspace(Workspace):
 
 
 @contextlib.contextmanager
-def alone(store: Path, what: str, say: Say | None = None) -> Iterator[Workspace]:
+def holding(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
+    """Hold the lock of a store for one call: of its file system, or in a bucket the lease.
+
+    Raises
+    ------
+    LockedError
+        Another run runs on this store.
+    """
+    if is_bucket(store):
+        with alone(store, what, say, scratch) as rooms:
+            yield rooms
+        return
+    with Workspace(store) as workspace:
+        yield workspace
+
+
+@contextlib.contextmanager
+def _temporary_rooms(store: BucketPath, scratch: str) -> Iterator[Rooms]:
+    """Room for temporary files of a run on a store in a bucket, which must be usable."""
+    check_place(store)
+    refuse_unusable(store)
+    try:
+        made = tempfile.TemporaryDirectory(prefix="dshap-", dir=scratch or None)
+    except OSError as error:
+        raise InputError(
+            f"scratch {scratch}: no folder can be made there ({error.strerror}): give another one"
+        ) from error
+    with made as folder:
+        yield Rooms(Path(folder))
+
+
+@contextlib.contextmanager
+def _alone_in_bucket(
+    store: BucketPath, what: str, say: Say | None, scratch: str
+) -> Iterator[Rooms]:
+    """Hold the lease of a store in a bucket while nobody else runs on it."""
+    with (
+        _temporary_rooms(store, scratch) as rooms,
+        Lease(lease_folder(store), RUN, what, place=str(store), say=say),
+    ):
+        refuse_running(store, say, but=RUN)
+        clear_gone(lease_folder(store))
+        yield rooms
+
+
+@contextlib.contextmanager
+def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
     """Hold the lock of a store while nobody else runs on it, a shard neither.
 
     Raises
@@ -59,20 +118,25 @@ def alone(store: Path, what: str, say: Say | None = None) -> Iterator[Workspace]
     LockedError
         Another run or a shard runs on this store.
     """
+    if is_bucket(store):
+        with _alone_in_bucket(store, what, say, scratch) as rooms:
+            yield rooms
+        return
     with Workspace(store) as workspace:
         folder = lease_folder(store)
         with Lease(folder, RUN, what, place=store, say=say):
             refuse_running(store, say, but=RUN)
             clear_gone(folder)
-            for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(folder.path)):
-                shutil.rmtree(folder.path / name, ignore_errors=True)
+            path = workspace_of(store)
+            for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(path)):
+                shutil.rmtree(path / name, ignore_errors=True)
             yield workspace
 
 
 @contextlib.contextmanager
 def beside_others(
-    store: Path, what: str, name: str = "", say: Say | None = None
-) -> Iterator[SharedWorkspace]:
+    store: Place, what: str, name: str = "", say: Say | None = None, scratch: str = ""
+) -> Iterator[Rooms]:
     """Run on a store that others may run on too, but no run alone.
 
     `name` is held by one process at a time; without a name there may be any number.
@@ -83,6 +147,16 @@ def beside_others(
         A run has the store for itself, or another process holds the name.
     """
     name = name or f"shard-{uuid.uuid4().hex[:12]}"
+    if is_bucket(store):
+        leases = lease_folder(store)
+        with (
+            _temporary_rooms(store, scratch) as rooms,
+            Lease(leases, name, what, place=str(store), say=say),
+        ):
+            clear_gone(leases)
+            refuse_alone(store, say)
+            yield rooms
+        return
     with _folder_kept(store), Lease(lease_folder(store), name, what, place=store, say=say):
         clear_gone(lease_folder(store))
         refuse_alone(store, say)
@@ -90,9 +164,9 @@ def beside_others(
             yield workspace
 
 
-def finishing(store: Path, what: str) -> Lease:
+def finishing(store: Place, what: str) -> Lease:
     """The lease of the process that finishes what shards have explained; it waits for nobody."""
-    return Lease(lease_folder(store), FINISH, what, place=store, waits=False)
+    return Lease(lease_folder(store), FINISH, what, place=str(store), waits=False)
 
 
 @contextlib.contextmanager
@@ -113,35 +187,35 @@ def _folder_kept(store: Path) -> Iterator[None]:
                 each.rmdir()
 
 
-def refuse_alone(store: Path, say: Say | None = None) -> None:
+def refuse_alone(store: Place, say: Say | None = None) -> None:
     """Raise a `LockedError` if a run has the store for itself."""
     _refuse(store, [RUN], say)
 
 
-def refuse_running(store: Path, say: Say | None = None, but: str = "") -> None:
+def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
     """Raise a `LockedError` if anything runs on the store, beside the holder of the name `but`.
 
     What runs on another machine is watched until it gives a sign of life, or is dead.
     """
-    if not but and is_locked(store):
+    if not but and not is_bucket(store) and is_locked(store):
         raise LockedError(f"{store} is locked by a running job: wait for it")
     _refuse(store, [name for name in _names_on(store) if name != but], say)
 
 
-def _refuse(store: Path, names: list[str], say: Say | None) -> None:
+def _refuse(store: Place, names: list[str], say: Say | None) -> None:
     for name in names:
         holder = living_holder(lease_folder(store), name, say=say)
         if holder is not None:
             raise LockedError(f"{store} is locked by {holder}: wait for it")
 
 
-def holders_on(store: Path) -> list[Holder]:
+def holders_on(store: Place) -> list[Holder]:
     """The processes that run on a store, seen at once; those on other machines may be dead."""
     found = (holder_of(lease_folder(store), name) for name in _names_on(store))
     return [holder for holder in found if holder is not None]
 
 
-def _names_on(store: Path) -> list[str]:
+def _names_on(store: Place) -> list[str]:
     """The names of the leases of a store; none where nothing can run, or where one cannot look."""
     try:
         return held_names(lease_folder(store))
@@ -149,11 +223,15 @@ def _names_on(store: Path) -> list[str]:
         return []
 
 
-def is_running(store: Path) -> bool:
+def is_running(store: Place) -> bool:
     """Whether a run holds the lock of this store now, or a shard runs on it."""
-    return is_locked(store) or bool(holders_on(store))
+    if not is_bucket(store) and is_locked(store):
+        return True
+    return bool(holders_on(store))
 
 
-def lease_folder(store: Path) -> Folder:
+def lease_folder(store: Place) -> Folder:
     """The folder of the leases of a store."""
+    if is_bucket(store):
+        return Folder(store.with_name(f".{store.name}.running"))
     return Folder(workspace_of(store))

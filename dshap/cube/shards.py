@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import google_crc32c
@@ -20,6 +19,7 @@ import numcodecs.vlen
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.places import Place
 from dshap.cube.folder import Folder
 
 CRC_BYTES = 4
@@ -96,7 +96,7 @@ class Shards:
         return values.reshape(shape)
 
 
-def shards_of(path: Path) -> Shards | None:
+def shards_of(path: Place) -> Shards | None:
     """The shards of the array at `path`; None where its values or codecs are of another kind."""
     folder = Folder(path)
     document = json.loads(folder.get("zarr.json") or b"{}")

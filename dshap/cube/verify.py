@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 
 from dshap.core.errors import UncheckableError
+from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_job_store, read_job, read_run
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, runs_of, set_current
-from dshap.cube.disk import true_path
+from dshap.cube.disk import true_place
 from dshap.cube.files import CreateOnlyFolder
 from dshap.cube.folder import Folder, clear_orphans
 from dshap.cube.layout import dims_of
@@ -49,6 +48,7 @@ from dshap.cube.reference_copy import (
 )
 from dshap.cube.running import alone, refuse_running
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
+from dshap.cube.zarr_stores import stored_array, stored_group
 
 MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it anew"
@@ -71,7 +71,7 @@ class Damage:
         return f"{self.place}: {self.what}"
 
 
-def store_parts(store: Path) -> dict[str, Path]:
+def store_parts(store: Place) -> dict[str, Place]:
     """name -> folder with a `state` of its own: a cube, or a job's store and the cubes in it.
 
     A job with nights has its cubes and prepared states a folder deeper: they are all there, under
@@ -89,21 +89,21 @@ def store_parts(store: Path) -> dict[str, Path]:
     return found | {f"{path.parent.name}/{path.name}": path for path in below if _is_part(path)}
 
 
-def _pointers(store: Path) -> dict[str, Path]:
+def _pointers(store: Place) -> dict[str, Place]:
     """name -> folder of an explanation with a cube for each run, at a store or directly below it."""
     if has_nights(store):
         return {store.name: store}
     return {name: store / name for name in Folder(store).list() if has_nights(store / name)}
 
 
-def _is_part(path: Path) -> bool:
+def _is_part(path: Place) -> bool:
     """Whether this folder is part of a store; its `state` may be lost."""
     return (
         Folder(path).has_room(CONTAINER) or read_run(path) is not None or read_job(path) is not None
     )
 
 
-def verify_cube(path: Path) -> list[Damage]:
+def verify_cube(path: Place) -> list[Damage]:
     """All damage in one part of a store; blocks are checked if the created files are whole.
 
     Everything is read once.  A block without a receipt counts as unfinished, unless a run has
@@ -130,7 +130,7 @@ def verify_cube(path: Path) -> list[Damage]:
     return [*others, *(_blocks(path) if Folder(path).has_room("attribution") else [])]
 
 
-def verify_store(store: Path) -> dict[str, list[Damage]]:
+def verify_store(store: Place) -> dict[str, list[Damage]]:
     """Part of a store -> the damage found in it; a pointer to no cube is one too."""
     found = {name: verify_cube(path) for name, path in store_parts(store).items()}
     for name, folder in _pointers(store).items():
@@ -139,9 +139,9 @@ def verify_store(store: Path) -> dict[str, list[Damage]]:
     return found
 
 
-def repair_store(store: Path) -> dict[str, list[Damage]]:
+def repair_store(store: Place) -> dict[str, list[Damage]]:
     """Repair the parts of a store under its lock, and return the damage found in each."""
-    for above in (true_path(store).parent, true_path(store).parent.parent):
+    for above in (true_place(store).parent, true_place(store).parent.parent):
         refuse_running(above)
     with alone(store, "a repair"):
         found = {name: repair(path) for name, path in store_parts(store).items()}
@@ -151,7 +151,7 @@ def repair_store(store: Path) -> dict[str, list[Damage]]:
         return found
 
 
-def _repair_pointer(folder: Path, fault: str) -> Damage:
+def _repair_pointer(folder: Place, fault: str) -> Damage:
     """Let the pointer name the newest finished cube, or remove it where there is none."""
     finished = [run for run in runs_of(folder) if is_finished(folder / run)]
     if not finished:
@@ -161,7 +161,7 @@ def _repair_pointer(folder: Path, fault: str) -> Damage:
     return Damage(CURRENT, fault, is_copied=True)
 
 
-def repair(path: Path) -> list[Damage]:
+def repair(path: Place) -> list[Damage]:
     """Restore or remove everything damaged, and return the damage found.
 
     The same run then makes again what was removed.  Nothing that is whole is touched except the
@@ -191,7 +191,7 @@ def repair(path: Path) -> list[Damage]:
     return damages
 
 
-def _reparable(path: Path) -> list[Damage]:
+def _reparable(path: Place) -> list[Damage]:
     """The damage to mend next: created files that have a copy come first, alone.
 
     Without a copy, blocks are checked with the existing metadata, as far as these can be read.
@@ -207,7 +207,7 @@ def _reparable(path: Path) -> list[Damage]:
     return found
 
 
-def _unknown(path: Path) -> Iterator[Damage]:
+def _unknown(path: Place) -> Iterator[Damage]:
     """The root metadata, if they cannot be trusted and there is no copy of them.
 
     They are trusted if they name the run whose receipts are here.  The same run knows its receipts
@@ -234,7 +234,7 @@ def is_left(damages: list[Damage]) -> bool:
     return any(not (damage.is_copied or damage.is_orphan) for damage in damages)
 
 
-def _refuse_unsealed(path: Path) -> None:
+def _refuse_unsealed(path: Place) -> None:
     """Refuse a store without a copy or any seal: of an earlier version, or of another program."""
     folders = (states_of(path), notes_of(path), receipts_of(path))
     is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
@@ -247,7 +247,7 @@ def _refuse_unsealed(path: Path) -> None:
         )
 
 
-def _created(path: Path) -> Iterator[Damage]:
+def _created(path: Place) -> Iterator[Damage]:
     """Check metadata, names and plan against their copy."""
     copies = copy_of(path)
     if not Folder(path).has_file("zarr.json") and not copies.folder.has(""):
@@ -271,7 +271,7 @@ def _created(path: Path) -> Iterator[Damage]:
             yield Damage(name, what, is_copied=True)
 
 
-def _sealed(path: Path) -> Iterator[Damage]:
+def _sealed(path: Place) -> Iterator[Damage]:
     """Check states, notes, receipts and the list of a finished run, each by its own seal."""
     folders: Mapping[str, CreateOnlyFolder] = {
         "state": states_of(path),
@@ -295,12 +295,12 @@ def _sealed(path: Path) -> Iterator[Damage]:
         yield Damage(PREPARED, what, (PREPARED,))
 
 
-def _file(path: Path, folder: CreateOnlyFolder, name: str) -> str:
+def _file(path: Place, folder: CreateOnlyFolder, name: str) -> str:
     """The name, in this part of a store, of a file of one of its rooms."""
-    return os.path.relpath(folder.folder.place(folder.file(name)), path)
+    return folder.folder.place(folder.file(name)).removeprefix(f"{path}/")
 
 
-def _lost(path: Path) -> Iterator[Damage]:
+def _lost(path: Place) -> Iterator[Damage]:
     """Find what a finished run has listed but is missing now."""
     mark = mark_of(path)
     receipts = receipts_of(path)
@@ -337,13 +337,13 @@ def _lost(path: Path) -> Iterator[Damage]:
             yield Damage(f"block {block}", f"its receipt {MISSING}")
 
 
-def _holds_finished(path: Path) -> bool:
+def _holds_finished(path: Place) -> bool:
     """Whether this is the store of a job all of whose explanations are finished."""
     inside = [part for part in store_parts(path).values() if part != path]
     return bool(inside) and all(map(is_finished, inside))
 
 
-def _n_blocks(path: Path) -> int:
+def _n_blocks(path: Place) -> int:
     """The number of blocks of a cube, from the copy of its metadata; 0 without one."""
     if has_copy(path):
         content = copied_files(path).get("blocks/count/zarr.json")
@@ -354,18 +354,18 @@ def _n_blocks(path: Path) -> int:
     return 0
 
 
-def _blocks(path: Path) -> Iterator[Damage]:
+def _blocks(path: Place) -> Iterator[Damage]:
     """Check the stored values against the digests in their receipts; needs whole metadata."""
-    root = zarr.open_group(path, mode="r")
+    root = stored_group(path)
     run = json.loads(str(root.attrs["dshap_run"]))
     names = _names_along_instance(root)
-    arrays = {name: zarr.open_array(path / name, mode="r") for name in names}
-    summaries = {name: zarr.open_array(path / name, mode="r") for name in SUMMARIES}
+    arrays = {name: stored_array(path / name) for name in names}
+    summaries = {name: stored_array(path / name) for name in SUMMARIES}
     bases: Counter[str] = Counter()
     if "base_value" in arrays:
         base = {}
     else:
-        base = _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
+        base = _digests({"base_value": stored_array(path / "base_value")}, ...)
     for name, receipt in receipts_of(path).whole():
         file = _file(path, receipts_of(path), name)
         rows = slice(receipt["start"], receipt["stop"])

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from dshap.core.errors import DshapError, InputError, LockedError
+from dshap.core.places import Place, is_bucket
 from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
 from dshap.cube.disk import true_path
@@ -28,7 +29,28 @@ ROOMS = ("keys", "quality", "rows")
 CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 
 
-class Workspace:
+class Rooms:
+    """Room for temporary files of a run: new folders in one folder of this machine.
+
+    Parameters
+    ----------
+    path : the folder
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._number = itertools.count()
+
+    def folder(self, name: str) -> Path:
+        """A new folder, for one of `ROOMS`."""
+        if name not in ROOMS:
+            raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
+        path = self.path / f"{name}-{next(self._number)}"
+        path.mkdir(mode=0o700)
+        return path
+
+
+class Workspace(Rooms):
     """A hidden folder beside the store, locked while a run goes on and removed at its end.
 
     The lock is the operating system's, so it ends with its process, however that dies; the next run
@@ -50,19 +72,10 @@ class Workspace:
     """
 
     def __init__(self, store: Path) -> None:
-        self.path = workspace_of(store)
+        super().__init__(workspace_of(store))
         self._descriptors: tuple[int, ...] = ()
         """The descriptors of the folder and of its lock; empty while it is not locked."""
         self._made = [parent for parent in self.path.parents if not parent.exists()]
-        self._number = itertools.count()
-
-    def folder(self, name: str) -> Path:
-        """A new folder in the workspace, for one of `ROOMS`."""
-        if name not in ROOMS:
-            raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
-        path = self.path / f"{name}-{next(self._number)}"
-        path.mkdir(mode=0o700)
-        return path
 
     def __enter__(self) -> Self:
         try:
@@ -147,9 +160,13 @@ def workspace_of(store: Path) -> Path:
     return place.parent / f".{place.name}.running"
 
 
-def check_place(store: Path) -> None:
-    """Raise an `InputError` if no store can have this path, by its name or a file above it."""
+def check_place(store: Place) -> None:
+    """Raise an `InputError` if no store can have this place, by its name or a file above it."""
     fault = name_fault(store.name)
+    if is_bucket(store):
+        if fault:
+            raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
+        return
     if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
         raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
     above = next((parent for parent in store.parents if os.path.lexists(parent)), store)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import zarr
 
 from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.core.errors import DshapError, InputError
+from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.arrays import read_run
@@ -26,6 +26,7 @@ from dshap.cube.folder import Folder
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.summary import block_sums
+from dshap.cube.zarr_stores import stored_array
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """The arrays with one entry for each block."""
@@ -57,12 +58,12 @@ class CubeWriter:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         layout: CubeLayout,
         fingerprint: str,
         carried: CarriedRows | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = place_of(path)
         self.layout = layout
         self.fingerprint = fingerprint
         self.carried = carried
@@ -368,7 +369,7 @@ class CubeWriter:
 
     def _array(self, name: str) -> zarr.Array[Any]:
         if name not in self._arrays:
-            self._arrays[name] = zarr.open_array(self.path / name, mode="r+")
+            self._arrays[name] = stored_array(self.path / name, "r+")
         return self._arrays[name]
 
 
@@ -430,13 +431,13 @@ def block_name(tile: int) -> str:
     return f"block-{tile:08d}"
 
 
-def has_every_receipt(path: Path) -> bool:
+def has_every_receipt(path: Place) -> bool:
     """Whether each block of the cube at `path` has a receipt, as far as their names tell."""
-    n_blocks = zarr.open_array(path / "blocks" / "count", mode="r").shape[0]
+    n_blocks = stored_array(path / "blocks" / "count").shape[0]
     return sum(1 for _ in receipts_of(path).names()) == n_blocks
 
 
-def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
+def lost_files(path: Place, receipt: Mapping[str, Any]) -> list[str]:
     """Files of a block that are missing or not as long as its receipt says.
 
     Receipts of earlier versions name no files.
@@ -446,7 +447,7 @@ def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
     return [name for name, size in files.items() if folder.size(name) != size]
 
 
-def drop_lost_blocks(path: Path) -> list[str]:
+def drop_lost_blocks(path: Place) -> list[str]:
     """Remove the receipts of blocks that lost files; return a line about each.
 
     These blocks are then computed again.

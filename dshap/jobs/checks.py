@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from dshap.core.agreement import ndcg
 from dshap.core.errors import DshapError, InputError, unknown_name
+from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.cube import read_run
 from dshap.jobs.fields import NotEmpty
@@ -216,8 +217,8 @@ class DriftCheck(CheckTable):
     def _of_distributions(self, facts: ExplanationFacts, before: RunRecord) -> Measured:
         """Read both cubes; the earlier one lies beside tonight's, or is the same."""
         found = before.explanation(facts.name) or {}
-        tonight = Path(facts.cube or "")
-        cube = tonight.with_name(Path(found.get("relation_name") or "none").name)
+        tonight = facts.cube or Path()
+        cube = tonight.with_name(str(found.get("relation_name") or "none").rpartition("/")[2])
         if read_run(cube) is None:
             said = f"the cube of run {before.run_id} is not kept ([job] keep_runs keeps more)"
             return Measured(None, said)
@@ -285,7 +286,7 @@ def check_name(check: CheckTable, explains: Iterable[str]) -> str:
     return check.kind
 
 
-def refuse_unknown_runs(checks: Sequence[CheckTable], store: Path) -> None:
+def refuse_unknown_runs(checks: Sequence[CheckTable], store: Place) -> None:
     """Raise an InputError where a check compares with a run that the store does not know.
 
     It is asked before anything is read.
@@ -298,7 +299,7 @@ def refuse_unknown_runs(checks: Sequence[CheckTable], store: Path) -> None:
         raise InputError(f"[[check]] drift against: {unknown_name('run', run_id, known)}")
 
 
-def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Path) -> tuple[CheckResult, ...]:
+def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Place) -> tuple[CheckResult, ...]:
     """Judge the checks over the explanations of a run.
 
     Parameters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube import CubeStatus, cube_status, feature_ranking, read_plan, read_run
 from dshap.engine import Plan
@@ -77,7 +77,7 @@ def _stages_of(job: Job, explain: ExplainTable, result: JobResult) -> tuple[Stag
     )
 
 
-def facts_of_cube(job: Job, explain: ExplainTable, cube: Path) -> ExplanationFacts:
+def facts_of_cube(job: Job, explain: ExplainTable, cube: Place) -> ExplanationFacts:
     """The facts that a finished cube tells: rows, ranking, accuracy, design, plan, model.
 
     The rest is filled in by whoever knows it.
@@ -126,7 +126,7 @@ def _file_facts(file: ModelFile | None) -> dict[str, Any]:
     return {"sha256": file.sha256, "library": file.library, "version": file.version}
 
 
-def ranking_of(cube: Path) -> dict[str, dict[str, float]]:
+def ranking_of(cube: Place) -> dict[str, dict[str, float]]:
     """Output -> feature -> mean |attribution|, from the summaries of a cube's finished blocks.
 
     It is empty where no row is finished.
@@ -142,7 +142,7 @@ def ranking_of(cube: Path) -> dict[str, dict[str, float]]:
     }
 
 
-def _source(job: Job, cube: Path) -> dict[str, Any]:
+def _source(job: Job, cube: Place) -> dict[str, Any]:
     """The facts of a table that is read where it lies."""
     identity = _identity_of(cube)
     rows = identity.get("rows", {})
@@ -157,14 +157,14 @@ def _source(job: Job, cube: Path) -> dict[str, Any]:
     }
 
 
-def _identity_of(cube: Path) -> Mapping[str, Any]:
+def _identity_of(cube: Place) -> Mapping[str, Any]:
     """The fingerprint of the run that made a cube; empty where the cube keeps none."""
     run = read_run(cube) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
     return identity
 
 
-def _planned(cube: Path) -> Mapping[str, Any] | None:
+def _planned(cube: Place) -> Mapping[str, Any] | None:
     """The cost that a cube's plan foresaw."""
     content = read_plan(cube)
     if content is None:

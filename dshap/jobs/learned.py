@@ -17,6 +17,7 @@ from typing import Any
 
 from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, NotLearnedError, StoreMismatchError
+from dshap.core.places import on_disk
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
@@ -86,7 +87,7 @@ class Learner:
 
     @property
     def room(self) -> Path:
-        return self.run.store / ROOM
+        return on_disk(self.run.store) / ROOM
 
     def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
         """The method of an explanation, for a night of so many rows."""

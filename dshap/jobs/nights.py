@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import EmptyTableError, NotLearnedError
+from dshap.core.places import on_disk
 from dshap.core.types import RowReader
 from dshap.cube import (
     StateFolder,
@@ -103,7 +104,7 @@ class Night:
 
     @property
     def store(self) -> Path:
-        return self.folders.store
+        return on_disk(self.folders.store)
 
     @property
     def run_id(self) -> str:

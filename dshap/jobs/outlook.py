@@ -11,9 +11,9 @@ import datetime
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from dshap.core.places import Place, place_of
 from dshap.core.printing import label
 from dshap.cube import current_of
 from dshap.cube.folder import Folder
@@ -41,7 +41,7 @@ class LearnedAbout:
         return started_at(run_id) - started_at(self.run_id)
 
 
-def read_learned(room: Path, explain: str) -> LearnedAbout | None:
+def read_learned(room: Place, explain: str) -> LearnedAbout | None:
     """The method that an explanation has; None where none was learned, or its file is damaged."""
     content = Folder(room).get(f"{explain}.json")
     with contextlib.suppress(ValueError, TypeError):
@@ -57,7 +57,7 @@ def nights_of(job: Job) -> dict[str, Any] | None:
     """
     if not job.is_incremental:
         return None
-    store = Path(job.job.store)
+    store = place_of(job.job.store)
     runs = list(EarlierRuns(store))
     facts: dict[str, Any] = {
         "last_run": None,
@@ -75,7 +75,7 @@ def nights_of(job: Job) -> dict[str, Any] | None:
 
 def _explanation_of(job: Job, name: str) -> dict[str, Any]:
     """The cube that is read, the method, and when it is learned anew, of one explanation."""
-    store = Path(job.job.store)
+    store = place_of(job.job.store)
     facts = {"current": current_of(store / name), "method": None, "learned_in": None}
     about = read_learned(store / ROOM, name)
     if about is None:

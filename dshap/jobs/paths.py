@@ -11,11 +11,15 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, Field
 from pydantic.fields import FieldInfo
 
-from dshap.core.addresses import reason_to_refuse, scheme_of
+from dshap.core.addresses import bucket_fault, is_of_bucket, reason_to_refuse, scheme_of
 from dshap.core.environment import with_environment, without_environment
 from dshap.core.errors import InputError
+from dshap.core.places import place_of
 from dshap.core.rules import as_path
 from dshap.tables.databases import IN_FILES, Database, file_of, secrets_of
+
+IN_BUCKETS = ("store",)
+"""The kinds of things that may lie in a bucket."""
 
 
 def path_of(text: str, noun: str, folder: Path | None = None) -> str:
@@ -40,6 +44,10 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
         return _address_of(text, given, folder)
     if noun == "profile" and not given.endswith(".toml"):
         return given
+    if noun in IN_BUCKETS and is_of_bucket(given):
+        if reason := bucket_fault(given, noun):
+            raise ValueError(reason)
+        return str(place_of(given))
     if reason := reason_to_refuse(given, noun):
         raise ValueError(reason)
     return os.path.normpath(as_path("the path", given, noun, folder))

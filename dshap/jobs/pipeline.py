@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import (
@@ -26,6 +25,7 @@ from dshap.core.errors import (
     StaleSourceError,
     StoreMismatchError,
 )
+from dshap.core.places import Place, place_of
 from dshap.core.records import digest_of
 from dshap.cube import (
     current_of,
@@ -66,7 +66,7 @@ from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_plac
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable
-from dshap.jobs.spooling import is_spooled, look_at_source
+from dshap.jobs.spooling import is_spooled, look_at_source, refuse_in_bucket
 from dshap.jobs.stages import StageRecorder
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
@@ -107,7 +107,7 @@ class RecordedRun:
 
     result: JobResult
     facts: RunFacts
-    record: Path | None
+    record: Place | None
     """The path of its run_results.json; None where a table without rows made no store."""
 
 
@@ -119,9 +119,10 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     InputError, DoesNotFitError, StoreMismatchError, LockedError
         They are raised before anything is fitted or written; such a run has no record.
     """
-    store = Path(job.job.store)
+    store = place_of(job.job.store)
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
+    refuse_in_bucket(job)
     part = command.part
     opened = locked(job, store, progress, command.wait_s, part)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
@@ -167,7 +168,7 @@ class Pipeline:
     """The runs of one command, while the store is locked."""
 
     job: Job
-    store: Path
+    store: Place
     session: Session
     progress: StageRecorder
     command: Command
@@ -496,7 +497,7 @@ class Pipeline:
             details={"since": found.since, "reason": found.reason, "keys": found.n_rows},
         )
 
-    def _cube_to_load(self, explain: str) -> Path | None:
+    def _cube_to_load(self, explain: str) -> Place | None:
         """The whole cube of an explanation: of nights the one that is read now."""
         place = self.store / explain
         if self.job.is_incremental:
@@ -508,7 +509,7 @@ class Pipeline:
             return place
         return None
 
-    def _history(self, explain: str, cube: Path, done: NightResult) -> RowHistory:
+    def _history(self, explain: str, cube: Place, done: NightResult) -> RowHistory:
         """The runs that computed the rows of a cube."""
         if self.job.is_incremental:
             return NightHistory(RunFolders(self.store, cube.name), explain)
@@ -525,7 +526,7 @@ class Pipeline:
         keep = self.job.job.keep_runs
         if not self.job.is_incremental:
             keep = 1
-        with_rows = [each for each in runs_in_store(self.store) if each.parts.exists()]
+        with_rows = [each for each in runs_in_store(self.store) if each.has_rows]
         for old in with_rows[:-keep]:
             old.drop_rows()
         if self.job.is_incremental:

@@ -8,12 +8,19 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from dshap.core.places import place_of
 from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.outlook import nights_of, sinks_of
 from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout
 from dshap.jobs.schema import Job
-from dshap.jobs.spooling import is_spooled, job_of_parts, look_at_source, spool_job
+from dshap.jobs.spooling import (
+    is_spooled,
+    job_of_parts,
+    look_at_source,
+    refuse_in_bucket,
+    spool_job,
+)
 
 
 def plan_from_source(
@@ -41,7 +48,8 @@ def plan_from_source(
     StoreMismatchError
         Something else lies at the path of the store.
     """
-    store = Path(job.job.store)
+    store = place_of(job.job.store)
+    refuse_in_bucket(job)
     refuse_unknown_runs(job.check, store)
     refuse_other_layout(store, is_incremental=job.is_incremental)
     plan = _plan_of_rows(job, as_of or datetime.now(UTC).date(), say)

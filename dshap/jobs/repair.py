@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dshap.core.errors import DamagedError, InputError
+from dshap.core.places import Place, is_bucket, place_of
 from dshap.cube import is_left
 from dshap.engine import Progress
 from dshap.jobs.pipeline import Command, run_recorded
@@ -13,7 +12,7 @@ from dshap.jobs.run_record import error_of
 from dshap.jobs.verification import Damages, repair_job_store, verify_job_store
 
 
-def repair_with_job(store: Path, job_file: str, progress: Progress) -> Damages:
+def repair_with_job(store: Place, job_file: str, progress: Progress) -> Damages:
     """Repair a store and carry out its job, until nothing is damaged or the damage stays the same.
 
     Gives what was damaged.
@@ -30,10 +29,10 @@ def repair_with_job(store: Path, job_file: str, progress: Progress) -> Damages:
             mended[name] = [*mended.get(name, []), *damages]
 
 
-def _finish(job_file: str, store: Path, progress: Progress) -> None:
+def _finish(job_file: str, store: Place, progress: Progress) -> None:
     """Carry out the job of this store."""
     job = read_job_file(job_file)
-    if Path(job.job.store).resolve() != store.resolve():
+    if not _is_same(place_of(job.job.store), store):
         raise InputError(
             f"{job_file} has the store {job.job.store}, not {store}: give the job that made this "
             "store"
@@ -42,7 +41,14 @@ def _finish(job_file: str, store: Path, progress: Progress) -> None:
         raise error
 
 
-def refuse_damage(store: Path, found: Damages, mended: Damages | None, *, has_job: bool) -> None:
+def _is_same(one: Place, other: Place) -> bool:
+    """Whether two places are one, whatever links lead to it."""
+    if is_bucket(one) or is_bucket(other):
+        return one == other
+    return one.resolve() == other.resolve()
+
+
+def refuse_damage(store: Place, found: Damages, mended: Damages | None, *, has_job: bool) -> None:
     """Raise a `DamagedError` that says what is left to do.
 
     `mended` is None where no repair was asked for.

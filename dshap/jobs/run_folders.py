@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dshap.core.disk import sync
+from dshap.core.places import Place, is_bucket, on_disk
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
 from dshap.tables.snapshot import Snapshot
@@ -45,13 +46,13 @@ class RunAbout:
 class RunFolders:
     """The folders of one run in the store of a job."""
 
-    store: Path
+    store: Place
     run_id: str
 
     @property
     def parts(self) -> Path:
         """The folder of the rows that the run read."""
-        return self.store / "parts" / self.run_id
+        return on_disk(self.store) / "parts" / self.run_id
 
     @property
     def facts(self) -> Path:
@@ -61,10 +62,10 @@ class RunFolders:
     @property
     def keys(self) -> Path:
         """The folder of the digests of the rows, and of what was carried."""
-        return self.store / "keys" / self.run_id
+        return on_disk(self.store) / "keys" / self.run_id
 
     @property
-    def record(self) -> Path:
+    def record(self) -> Place:
         """The folder of what the run is about and what came of it."""
         return self.store / RUNS / self.run_id
 
@@ -99,10 +100,23 @@ class RunFolders:
 
     def drop_facts(self) -> None:
         """Remove the facts about the rows, which no part of the run asks for any more."""
-        shutil.rmtree(self.facts, ignore_errors=True)
+        if self.has_rows:
+            shutil.rmtree(self.facts, ignore_errors=True)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows that the run read lie in the store."""
+        return Folder(self.store).has_room(f"parts/{self.run_id}")
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether digests of the rows lie in the store."""
+        return Folder(self.store).has_room(f"keys/{self.run_id}")
 
     def drop_rows(self) -> None:
         """Remove the rows and digests of the run; its record stays."""
+        if is_bucket(self.store):
+            return
         for folder in (self.parts, self.keys):
             _unmark(folder)
         for folder in (self.keys, self.parts):
@@ -110,9 +124,17 @@ class RunFolders:
 
     def drop(self) -> None:
         """Remove all of the run, and the folders above that are empty then, the store too."""
+        if is_bucket(self.store):
+            Folder(self.record.parent).delete(self.run_id)
+            return
         self.drop_rows()
-        shutil.rmtree(self.record, ignore_errors=True)
-        for folder in (self.parts.parent, self.keys.parent, self.record.parent, self.store):
+        shutil.rmtree(on_disk(self.record), ignore_errors=True)
+        for folder in (
+            self.parts.parent,
+            self.keys.parent,
+            on_disk(self.record).parent,
+            self.store,
+        ):
             with contextlib.suppress(OSError):  # it is not there, or holds something else
                 folder.rmdir()
 
@@ -129,12 +151,12 @@ def _unmark(folder: Path) -> None:
         sync([folder])
 
 
-def runs_in_store(store: Path) -> list[RunFolders]:
+def runs_in_store(store: Place) -> list[RunFolders]:
     """The runs of a store, in the order of time."""
     return [RunFolders(store, name) for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
 
 
-def made_by(store: Path, explain: str, run_id: str) -> str:
+def made_by(store: Place, explain: str, run_id: str) -> str:
     """The run that made what stands in a cube that all runs share: this one, unless one is recorded."""
     room = Folder(store / RUNS)
     name = _maker_file(explain)
@@ -145,7 +167,7 @@ def made_by(store: Path, explain: str, run_id: str) -> str:
     return known.decode()
 
 
-def forget_maker(store: Path, explain: str) -> None:
+def forget_maker(store: Place, explain: str) -> None:
     """Let the next run that asks be the one that made a cube, before blocks are added to it.
 
     Sinks that have loaded the cube as it was then load it again.

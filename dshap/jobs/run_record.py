@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +29,7 @@ from dshap.core.errors import (
     InputError,
     SinkError,
 )
+from dshap.core.places import Place
 from dshap.cube.arrays import RUN_TIME
 from dshap.cube.folder import Folder
 from dshap.jobs.stages import StageUse
@@ -91,7 +91,7 @@ class ExplanationFacts(PartFacts):
     """The number of rows without attributions because the model, or a sum, failed for them."""
     stages: tuple[StageUse, ...] = ()
     """The stages of the run that it took, those that explanations share first."""
-    cube: Path | None = None
+    cube: Place | None = None
     """The cube that is read from now on; None where there is none."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The table: kind, snapshot, rows, freshness, schema_digest."""
@@ -239,7 +239,7 @@ def exit_status(facts: RunFacts) -> int:
     return error.exit_status
 
 
-def new_run_id(store: Path, now: datetime) -> str:
+def new_run_id(store: Place, now: datetime) -> str:
     """The time in UTC as an id, or the second after the store's newest run where that is later."""
     at = now.astimezone(UTC)
     ids = [name for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
@@ -253,7 +253,7 @@ def started_at(run_id: str) -> datetime:
     return datetime.strptime(run_id, ID_FORMAT).replace(tzinfo=UTC)
 
 
-def write_record(store: Path, facts: RunFacts) -> Path:
+def write_record(store: Place, facts: RunFacts) -> Place:
     """Write the record of a run, in one step, as its last file; gives its path.
 
     Raises
@@ -472,7 +472,7 @@ class RunRecord:
 class EarlierRuns:
     """The runs of a store before one, newest first, each read when it is asked for."""
 
-    store: Path
+    store: Place
     before: str = ""
     """The id of the run that they are before; empty for all runs."""
 
@@ -500,7 +500,7 @@ def _record_in(runs: Folder, run_id: str) -> Iterator[RunRecord]:
     yield RunRecord(run_id, document)
 
 
-def read_records(store: Path) -> tuple[RunRecord, ...]:
+def read_records(store: Place) -> tuple[RunRecord, ...]:
     """The runs of a store, oldest first, those that are not over too.
 
     A record that cannot be read is left out, with a warning that names it.
@@ -508,12 +508,12 @@ def read_records(store: Path) -> tuple[RunRecord, ...]:
     return tuple(reversed(list(EarlierRuns(store))))
 
 
-def last_run(store: Path) -> str | None:
+def last_run(store: Place) -> str | None:
     """The id of the newest run of a store that is over; None where there is none."""
     return next((each.run_id for each in EarlierRuns(store) if each.is_over), None)
 
 
-def source_types_before(store: Path) -> Mapping[str, str] | None:
+def source_types_before(store: Place) -> Mapping[str, str] | None:
     """Column -> type of the source in the newest run whose record tells; None where none does."""
     for run in EarlierRuns(store):
         for each in run.named("explanation"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dshap.attributors.choice import reads_data
@@ -17,11 +16,12 @@ from dshap.core.errors import (
     StoreMismatchError,
 )
 from dshap.core.html import table_html
+from dshap.core.places import Place, place_of, places_above
 from dshap.core.records import Record, digest_of
 from dshap.core.types import RowReader
 from dshap.cube import (
     FINISH,
-    Workspace,
+    Rooms,
     alone,
     beside_others,
     check_place,
@@ -173,7 +173,7 @@ class ExplanationResult:
     """The outcome of one explanation."""
 
     name: str
-    path: Path
+    path: Place
     was_complete: bool
     """Whether nothing was left to do when the job started."""
     failure: FailedBlocksError | None = None
@@ -192,7 +192,7 @@ class ExplanationResult:
 class JobResult:
     """The outcome of a job."""
 
-    store: Path
+    store: Place
     explanations: tuple[ExplanationResult, ...]
     report: FitReport | None
     """The report of the fit; None where the job fits no model."""
@@ -229,7 +229,7 @@ class JobResult:
         return all(result.was_complete for result in self.explanations)
 
     @property
-    def paths(self) -> dict[str, Path]:
+    def paths(self) -> dict[str, Place]:
         """Name -> path of the cube of each explanation."""
         return {result.name: result.path for result in self.explanations}
 
@@ -274,7 +274,7 @@ def plan_job(job: Job) -> JobPlan:
 
 def plan_rows(job: Job) -> JobPlan:
     """Plan a job; errors about columns are in the words of the table."""
-    refuse_place(Path(job.job.store))
+    refuse_place(place_of(job.job.store))
     try:
         table = JobRows(job)
     except EmptyTableError:
@@ -358,7 +358,7 @@ def run_job(
     InputError, DoesNotFitError, StoreMismatchError, LockedError
         They are raised before anything is fitted or written.
     """
-    store = Path(job.job.store)
+    store = place_of(job.job.store)
     refuse_place(store)
     with in_words_of(job), locked(job, store, progress, wait_s) as (session, recorder):
         return explain_all(job, store, session, recorder, trusts_files)
@@ -366,7 +366,7 @@ def run_job(
 
 @contextlib.contextmanager
 def locked(
-    job: Job, store: Path, progress: Progress, wait_s: float | None, part: RunPart = WHOLE
+    job: Job, store: Place, progress: Progress, wait_s: float | None, part: RunPart = WHOLE
 ) -> Iterator[tuple[Session, StageRecorder]]:
     """Hold the store, alone or beside others; gives the session of the run, and its stages."""
     with (
@@ -380,8 +380,8 @@ def locked(
 
 
 def _workspace(
-    store: Path, part: RunPart, say: Callable[[str], None]
-) -> contextlib.AbstractContextManager[Workspace]:
+    store: Place, part: RunPart, say: Callable[[str], None]
+) -> contextlib.AbstractContextManager[Rooms]:
     """Room beside the store: locked for who may learn, and shared by shards and their finish."""
     if part.learns:
         return alone(store, str(part), say)
@@ -390,7 +390,7 @@ def _workspace(
 
 def explain_all(
     job: Job,
-    store: Path,
+    store: Place,
     session: Session,
     recorder: StageRecorder,
     trusts_files: bool,
@@ -450,7 +450,7 @@ class JobRun:
     job: Job
     plan: JobPlan
     table: JobRows
-    store: Path
+    store: Place
     session: Session
     progress: StageRecorder
     """The progress of the session, which records the stages."""
@@ -679,7 +679,7 @@ def job_description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_other_job(
-    store: Path, fingerprint: dict[str, Any], reader: RowReader, session: Session
+    store: Place, fingerprint: dict[str, Any], reader: RowReader, session: Session
 ) -> None:
     refuse_altered(store)
     stored = read_job(store)
@@ -691,7 +691,7 @@ def _refuse_other_job(
         refuse_place(store)
 
 
-def refuse_other_layout(store: Path, *, is_incremental: bool) -> None:
+def refuse_other_layout(store: Place, *, is_incremental: bool) -> None:
     """Raise where a store holds one cube of each explanation and the job writes one a night, or not."""
     stored = read_job(store)
     if stored is None or (stored.get("fingerprint") == NIGHTS) == is_incremental:
@@ -707,10 +707,10 @@ def refuse_other_layout(store: Path, *, is_incremental: bool) -> None:
     )
 
 
-def refuse_place(store: Path) -> None:
+def refuse_place(store: Place) -> None:
     """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
     check_place(store)
-    for above in store.parents:
+    for above in places_above(store):
         if read_job(above) is not None or read_run(above) is not None:
             raise StoreMismatchError(
                 f"{above} is a store, and {store} would lie inside it: choose another [job] store"
@@ -722,7 +722,7 @@ def refuse_place(store: Path) -> None:
         )
 
 
-def fit_report(store: Path) -> FitReport | None:
+def fit_report(store: Place) -> FitReport | None:
     """The report of the fit in a job's store; None where the store has none."""
     states = states_of(store)
     for name in states.names():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
+from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import read_job
 from dshap.jobs.run_record import (
@@ -27,7 +27,7 @@ WIDTH = 120
 HEADS = ("run", "exit", "seconds", "rows", "new", "changed", "deleted", "failed", "what was done")
 
 
-def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
+def runs_summary(store: Place) -> tuple[list[str], dict[str, Any]]:
     """A table of the runs of a job's store, newest last, and the same for JSON.
 
     Raises
@@ -44,7 +44,7 @@ def runs_summary(store: Path) -> tuple[list[str], dict[str, Any]]:
     return lines, {"runs": [_content(record) for record in records]}
 
 
-def about_run(store: Path, run_id: str = "") -> dict[str, str]:
+def about_run(store: Place, run_id: str = "") -> dict[str, str]:
     """Facts about a run of a job's store for its report, heading -> text: the last one, or this.
 
     It is empty where no run is recorded.
@@ -142,7 +142,7 @@ def _content(record: RunRecord) -> dict[str, Any]:
     return {"run_id": record.run_id, "is_over": True, "keys": keys, **record.content}
 
 
-def run_content(facts: RunFacts, record: Path | None) -> dict[str, Any]:
+def run_content(facts: RunFacts, record: Place | None) -> dict[str, Any]:
     """The facts of a run that is over, in a few keys, for JSON."""
     return {
         "run_id": facts.run_id,
@@ -155,11 +155,11 @@ def run_content(facts: RunFacts, record: Path | None) -> dict[str, Any]:
         "keys": {each.name: asdict(each.keys) for each in facts.explanations},
         "checks": {each.name: each.status for each in facts.checks},
         "sinks": {each.name: each.status for each in facts.sinks},
-        "record": record,
+        "record": None if record is None else str(record),
     }
 
 
-def closing_lines(facts: RunFacts, store: Path) -> list[str]:
+def closing_lines(facts: RunFacts, store: Place) -> list[str]:
     """A line for each explanation, sink and check of a run that is over.
 
     Those of explanations name the columns whose place in the ranking moved most since the run

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
+from dshap.core.places import BucketPath, place_of
 from dshap.jobs.columns import feature_columns
 from dshap.jobs.schema import SOURCES, Job
 from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
@@ -24,6 +25,15 @@ from dshap.tables.spooler import (
 
 _ROLES = ("key", "target", "features", "missing")
 """Keys of [source] that stay when its rows are read from parts."""
+
+
+def refuse_in_bucket(job: Job) -> None:
+    """Raise where rows that are read once, and nights, would be kept in a bucket."""
+    if isinstance(place_of(job.job.store), BucketPath) and (is_spooled(job) or job.is_incremental):
+        raise InputError(
+            f"[job] store {job.job.store} is in a bucket, and rows that are read once are kept as "
+            "files of a folder: give a folder, or a source of Parquet files without [incremental]"
+        )
 
 
 def is_spooled(job: Job) -> bool:

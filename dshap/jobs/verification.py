@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dshap.core.errors import DshapError
+from dshap.core.places import Place, on_disk
 from dshap.cube import (
     Damage,
     alone,
@@ -37,7 +38,7 @@ Damages = dict[str, list[Damage]]
 """Part of a store -> its damage."""
 
 
-def verify_job_store(store: Path) -> Damages:
+def verify_job_store(store: Place) -> Damages:
     """Part of a store -> its damage: cubes and states, then the runs of a job in "runs"."""
     found = verify_store(store)
     if damages := list(_damage_of_runs(store)):
@@ -45,7 +46,7 @@ def verify_job_store(store: Path) -> Damages:
     return found
 
 
-def repair_job_store(store: Path) -> Damages:
+def repair_job_store(store: Place) -> Damages:
     """Repair the parts of a store and its runs, and return the damage found in each."""
     found = repair_store(store)
     with alone(store, "a repair"):
@@ -59,7 +60,7 @@ def repair_job_store(store: Path) -> Damages:
     return found
 
 
-def _damage_of_runs(store: Path) -> Iterator[Damage]:
+def _damage_of_runs(store: Place) -> Iterator[Damage]:
     if not is_job_store(store):
         return
     for run in runs_in_store(store):
@@ -70,12 +71,12 @@ def _damage_of_runs(store: Path) -> Iterator[Damage]:
     yield from _damage_of_learned(store)
 
 
-def _explanations(store: Path) -> list[str]:
+def _explanations(store: Place) -> list[str]:
     """The explanations of a store that have a cube for each run."""
     return [name for name in Folder(store).list() if has_nights(store / name)]
 
 
-def _lost_pointers(store: Path) -> Iterator[tuple[str, str]]:
+def _lost_pointers(store: Place) -> Iterator[tuple[str, str]]:
     """(explanation, its newest finished cube) where no pointer names a cube, and no run will."""
     over = {run.run_id for run in runs_in_store(store) if run.is_over}
     for name in _explanations(store):
@@ -85,7 +86,7 @@ def _lost_pointers(store: Path) -> Iterator[tuple[str, str]]:
             yield name, finished[-1]
 
 
-def _damage_of_learned(store: Path) -> Iterator[Damage]:
+def _damage_of_learned(store: Place) -> Iterator[Damage]:
     """Check that keys and method of the cube that is read are kept, and the rows it learned from."""
     room = store / ROOM
     for name in _explanations(store):
@@ -106,16 +107,16 @@ def _damage_of_learned(store: Path) -> Iterator[Damage]:
         if not Folder(room).has_room(about.method):
             yield Damage(file, f"names the method {about.method}, which is not there", (file,))
         rows = room / "rows" / about.run_id
-        yield from _damage_of_rows(rows, f"{ROOM}/rows/{about.run_id}")
+        yield from _damage_of_rows(on_disk(rows), f"{ROOM}/rows/{about.run_id}")
 
 
 def _damage_of_run(run: RunFolders) -> Iterator[Damage]:
     """Hold the files of one run against each other."""
     yield from _damage_of_record(run)
     yield from _damage_of_about(run)
-    if run.parts.is_dir() and (run.is_over or Snapshot.read(run.parts)):
+    if run.has_rows and (run.is_over or Snapshot.read(run.parts)):
         yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
-    if run.keys.is_dir() and run.is_over:
+    if run.has_keys and run.is_over:
         yield from _damage_of_keys(run)
 
 
@@ -173,7 +174,7 @@ def _damage_of_keys(run: RunFolders) -> Iterator[Damage]:
             yield Damage(f"{room}/{name}.json", fault, (room,))
 
 
-def _cube_of(run: RunFolders, explain: str) -> Path | None:
+def _cube_of(run: RunFolders, explain: str) -> Place | None:
     """The finished cube that a run wrote; None where there is none any more."""
     path = run.store / explain / run.run_id
     if read_run(path) is not None and is_finished(path):

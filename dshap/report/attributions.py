@@ -18,6 +18,7 @@ import numpy as np
 
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
+from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.rules import as_path
 from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
@@ -76,7 +77,7 @@ class Ranking:
         return self.has_errors and len(self.magnitude) > MANY_FEATURES
 
 
-def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
+def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
     """Rank the features of each explanation (name -> cube) and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.
@@ -86,7 +87,7 @@ def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
     ]
 
 
-def _of_cube(name: str, path: Path) -> list[Ranking]:
+def _of_cube(name: str, path: Place) -> list[Ranking]:
     table = feature_ranking(path)
     outputs = [str(output) for output in table["output"].values]
     return [
@@ -368,7 +369,7 @@ class Breakdown:
         return asdict(self)
 
 
-def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = None) -> Breakdown:
+def breakdown(cubes: Mapping[str, Place], instance: Sequence[str | int] | None = None) -> Breakdown:
     """Break down one row, by its key, in every cube (name -> path); None: the first row.
 
     It reads one chunk of each cube.
@@ -390,7 +391,7 @@ def _status_of(parts: Sequence[RowExplanation], name: str) -> str:
     )
 
 
-def _parts(name: str, path: Path, position: int) -> list[RowExplanation]:
+def _parts(name: str, path: Place, position: int) -> list[RowExplanation]:
     row = open_cube(path).isel(instance=position).load()
     outputs = [str(output) for output in row["output"].values]
     features = row_features(row)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.places import Place
 from dshap.core.printing import label
-from dshap.core.rules import as_path
+from dshap.core.rules import as_place
 from dshap.cube import named_cubes, open_cube, read_run, runs_of
 from dshap.cube.current import has_nights
 from dshap.cube.datasets import as_cube, origin_of
@@ -52,7 +52,7 @@ def sides_of(
     return cube_at_path(before), cube_at_path(now)
 
 
-def _run_before(cube: Path) -> str:
+def _run_before(cube: Place) -> str:
     """The run before that of a night's cube."""
     if not has_nights(cube.parent):
         raise InputError(
@@ -79,14 +79,14 @@ def _side(which: str, given: Any, explain: str, run_id: str) -> OpenedCube:
     return OpenedCube(name, cube)
 
 
-def cube_at_path(path: Path) -> OpenedCube:
+def cube_at_path(path: Place) -> OpenedCube:
     """The cube at a path."""
     return OpenedCube(str(path), open_cube(path))
 
 
-def _cube_path(which: str, given: Any, explain: str, run_id: str) -> Path:
+def _cube_path(which: str, given: Any, explain: str, run_id: str) -> Place:
     """The cube that is read at a path."""
-    store = as_path(which, given)
+    store = as_place(which, given)
     if run_id and not any(has_nights(path.parent) for path in named_cubes(store).values()):
         raise InputError(f"{store} has no cube for each run: leave {which}_run out")
     cubes = named_cubes(store, run_id)

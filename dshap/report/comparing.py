@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from dshap.core.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.core.histograms import population_stability, wasserstein
+from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.records import FloatArray, Moments
 from dshap.core.rules import Whole, of_kind
@@ -101,7 +101,7 @@ class Shift:
     value: float
 
 
-def largest_shift(old: Path, new: Path, metric: str) -> Shift:
+def largest_shift(old: Place, new: Place, metric: str) -> Shift:
     """The feature and output whose attributions differ most between two stored cubes.
 
     `metric` is "psi" or "wasserstein", as in `diff`.

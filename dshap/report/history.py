@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.places import Place
 from dshap.core.records import FloatArray
-from dshap.core.rules import as_path
+from dshap.core.rules import as_place
 from dshap.cube import feature_ranking, is_finished, named_cubes, open_cube, runs_of
 from dshap.cube.current import has_nights
 from dshap.report.attributions import Ranking, output_ranking
@@ -92,7 +93,7 @@ def importance_history(
     InputError
         As `over_runs`.
     """
-    name, folder = _nights_of(as_path("store", store), explain)
+    name, folder = _nights_of(as_place("store", store), explain)
     runs = [run for run in runs_of(folder) if is_finished(folder / run)]
     left = [run for run in runs_of(folder) if run not in runs]
     if not runs:
@@ -122,7 +123,7 @@ def importance_history(
     )
 
 
-def _nights_of(store: Path, explain: str) -> tuple[str, Path]:
+def _nights_of(store: Place, explain: str) -> tuple[str, Place]:
     """The name and the folder of the explanation with a cube for each run."""
     cubes = named_cubes(store)
     nights = {name: path.parent for name, path in cubes.items() if has_nights(path.parent)}

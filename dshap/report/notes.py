@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dshap.core.places import Place
 from dshap.cube import largest_residual, read_notes
 from dshap.engine import format_bytes
 from dshap.run.quality import note_text
@@ -15,7 +15,7 @@ from dshap.run.quality import note_text
 ABSENT = "-"
 
 
-def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
     """Explanation -> `residual` of each output over finished blocks, `mse_v`, `pilot`, `carried`.
 
     The last three are there where the run noted them.

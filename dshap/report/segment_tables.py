@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.cube import open_cube
 from dshap.report.attributions import decimals_of, number
@@ -81,7 +81,7 @@ class SegmentTable:
         }
 
 
-def segment_tables(cubes: Mapping[str, Path], segment: str) -> list[SegmentTable]:
+def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTable]:
     """The table of each explanation (name -> cube) and output by the segments of a column.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from dshap.core.errors import InputError
 from dshap.core.histograms import histogram_of
 from dshap.core.printing import label
 from dshap.core.records import FloatArray, Moments, Record, TreeSum
+from dshap.core.rules import as_place
 from dshap.cube import named_cubes
 from dshap.cube.datasets import row_slices
 from dshap.report.attributions import Ranking, features_of
@@ -120,7 +120,7 @@ def _two_of(cubes: Any) -> Mapping[str, Any]:
             '{"interventional": one, "observational": other}, or the path of a store of both'
         )
     if not has_member(cubes, "items"):
-        named = named_cubes(Path(cubes))
+        named = named_cubes(as_place("cubes", cubes))
     if len(named) != 2:
         raise InputError(
             f"cubes are {len(named)} ({', '.join(map(str, named))}): give two as a mapping name -> "

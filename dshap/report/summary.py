@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from dshap.core.places import Place
 from dshap.cube import (
     CubeStatus,
     Damage,
@@ -30,7 +30,7 @@ class Summary(NamedTuple):
 
 
 def progress_summary(
-    cubes: Mapping[str, Path], is_running: bool, holders: Sequence[Holder] = ()
+    cubes: Mapping[str, Place], is_running: bool, holders: Sequence[Holder] = ()
 ) -> Summary:
     """The rows and blocks of each cube that are done, failed and left, and what is going on.
 
@@ -54,7 +54,9 @@ def _place_of(holder: Holder) -> dict[str, Any]:
     return {"host": holder.host, "process": holder.pid, "last_sign_of_life": holder.seen}
 
 
-def importance_summary(store: Path, cubes: Mapping[str, Path], fitted: FitReport | None) -> Summary:
+def importance_summary(
+    store: Place, cubes: Mapping[str, Place], fitted: FitReport | None
+) -> Summary:
     """The importance of each feature over the finished rows, with fit, accuracy and progress."""
     units = (read_job(store) or {}).get("units", "")
     ranked = rankings(cubes)
@@ -102,7 +104,7 @@ def _progress_line(status: CubeStatus) -> str:
 
 
 def damage_summary(
-    store: Path,
+    store: Place,
     found: Mapping[str, Sequence[Damage]],
     mended: Mapping[str, Sequence[Damage]] | None,
 ) -> Summary:
@@ -128,7 +130,7 @@ def _as_texts(damages: Mapping[str, Sequence[Damage]]) -> dict[str, list[str]]:
     return {name: [str(damage) for damage in each] for name, each in damages.items()}
 
 
-def _whole_lines(name: str, path: Path) -> list[str]:
+def _whole_lines(name: str, path: Place) -> list[str]:
     """The line about a cube without damage; none about the other parts of a store."""
     if read_run(path) is None:
         return []

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.places import Place
 from dshap.core.rows import spans
 from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
 from dshap.cube.carrying import EXPLAINED
@@ -32,7 +33,7 @@ OF_TONIGHT = frozenset(("carried", "probe", "rows"))
 class Carried:
     """Rows to copy from an earlier cube: those that have not changed since it was written."""
 
-    path: Path
+    path: Place
     """The path of the earlier cube."""
     positions: Path
     """The path of a .npy file (n,) of int64, with an entry for each row to explain: the row of the

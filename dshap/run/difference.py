@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Set
-from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import StoreMismatchError
+from dshap.core.places import Place
 from dshap.core.records import digest_of
-from dshap.cube import holds_run, read_run, refuse_altered
+from dshap.cube import holds_run, is_free, read_run, refuse_altered
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.tables import Inputs
@@ -38,14 +38,14 @@ FOLLOWING: Mapping[str, tuple[str, ...]] = {
 OTHER_ROWS = "as before, with other values or in another order"
 
 
-def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session: Session) -> None:
+def refuse_other_run(path: Place, run: Mapping[str, Any], inputs: Inputs, session: Session) -> None:
     """Raise a `StoreMismatchError` where the store at `path` holds another run, or no cube."""
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
         if holds_run(path, digest_of(run)):  # its metadata are lost and will be rebuilt
             return
-        if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+        if not is_free(path):
             raise StoreMismatchError(
                 f"{path} exists and is no attribution cube: choose another store"
             )
@@ -60,7 +60,7 @@ def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session
 
 
 def refuse_difference(
-    path: Path, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore
+    path: Place, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore
 ) -> None:
     """Raise a `StoreMismatchError` that names the differences of two fingerprints, if any."""
     was = _flat(stored)

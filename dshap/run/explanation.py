@@ -10,7 +10,6 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from dshap.core.errors import (
     InterruptedRunError,
     NotLearnedError,
 )
+from dshap.core.places import Place
 from dshap.core.threads import process_threads
 from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
@@ -79,7 +79,7 @@ IDLE_WORKER_BYTES = 320 << 20
 class Explanation:
     """One explanation, checked and planned: `create` its store, or `run` it."""
 
-    path: Path
+    path: Place
     layout: CubeLayout
     work: Run
     carried: Carried | None = None
@@ -95,7 +95,7 @@ class Explanation:
         cls,
         value: Explained,
         rows: Any,
-        path: Path,
+        path: Place,
         session: Session,
         *,
         design: Design | Callable[[int], Design] | str = "auto",
@@ -379,7 +379,7 @@ def _run(
     inputs: Inputs,
     settled: Settled,
     plan: Plan,
-    path: Path,
+    path: Place,
     layout: CubeLayout,
     prepared: Prepared | None,
     carried: Carried | None,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,18 @@ from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.options import RunOptions
+from dshap.core.places import Place
 from dshap.core.records import Record, digest_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import is_left, mark_prepared, may_prepare, read_prepared, repair, states_of
+from dshap.cube import (
+    is_left,
+    is_there,
+    mark_prepared,
+    may_prepare,
+    read_prepared,
+    repair,
+    states_of,
+)
 from dshap.engine import Plan, make_plan
 from dshap.engine.planner import tiling_of
 from dshap.run.determinism import PROBE_TOLERANCE
@@ -90,7 +98,7 @@ class Wanted:
 def fixed_method(
     value: Explained,
     session: Session,
-    folder: Path,
+    folder: Place,
     *,
     design: Design | Callable[[int], Design] | str = "auto",
     seed: int = 0,
@@ -173,7 +181,7 @@ def _data_of(wanted: Wanted) -> DataToLearn:
 
 
 def _planned(
-    wanted: Wanted, folder: Path, n_rows: int, data: DataToLearn
+    wanted: Wanted, folder: Place, n_rows: int, data: DataToLearn
 ) -> tuple[Plan | None, Prepared]:
     """The plan of learning, if there is data to learn from, and the method with its identity."""
     method, options = wanted.method(n_rows)
@@ -243,9 +251,9 @@ def _learned(
     return _with_choices(fixed)
 
 
-def _is_whole(wanted: Wanted, path: Path) -> bool:
+def _is_whole(wanted: Wanted, path: Place) -> bool:
     """Whether everything is there; what is damaged is removed, and said."""
-    if not path.exists():
+    if not is_there(path):
         return False
     damaged = repair(path)
     for damage in damaged:
@@ -288,7 +296,7 @@ def _with_choices(fixed: Prepared) -> Prepared:
     return replace(fixed, chosen=method)
 
 
-def _opened(wanted: Wanted, path: Path) -> Prepared:
+def _opened(wanted: Wanted, path: Place) -> Prepared:
     """Open the method that an earlier night has fixed."""
     content = read_prepared(path)
     if content is None or "identity" not in content:
@@ -323,7 +331,7 @@ def _opened(wanted: Wanted, path: Path) -> Prepared:
     return _with_choices(fixed)
 
 
-def _refuse_other_method(path: Path, was: dict[str, Any], now: dict[str, Any]) -> None:
+def _refuse_other_method(path: Place, was: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise unless two identities are the same, the predictions of a black box excepted."""
     pairs = {name: (was.get(name), now[name]) for name in now if name != "value"}
     pairs |= {

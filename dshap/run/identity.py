@@ -7,7 +7,6 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
 from dshap.core.errors import StoreMismatchError
 from dshap.core.options import RunOptions
+from dshap.core.places import Place
 from dshap.core.records import BoolArray, Record, digest_of
 from dshap.core.types import Design, Explained, RowReader, replaced
 from dshap.cube import TEXT, CubeLayout, read_plan
@@ -287,7 +287,7 @@ def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
 
 
-def stored_plan(path: Path) -> Plan | None:
+def stored_plan(path: Place) -> Plan | None:
     """The plan that a store was created with; None where it, or its copy, is missing."""
     content = read_plan(path)
     if content is None:
@@ -359,7 +359,7 @@ def method_identity(
 
 def _kept_options(options: RunOptions) -> dict[str, Any]:
     """The options that change a number: without limits, display, and those of the rows."""
-    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
+    shown = ("memory_limit", "wait", "scratch", "max_coalitions", "missing", "units")
     return {
         name: given
         for name, given in asdict(options).items()

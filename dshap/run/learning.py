@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from dshap.attributors.method import Facts, Method
 from dshap.attributors.states import States
 from dshap.core.capabilities import needs_predictions, sample_size
 from dshap.core.errors import DshapError, NotLearnedError
+from dshap.core.places import Place
 from dshap.core.records import Moments, Record
 from dshap.core.rows import sample_positions, spans_with
 from dshap.core.types import Attributor, RowReader
@@ -111,7 +111,7 @@ class NothingLearned:
     """
 
     executor: Executor
-    place: Path
+    place: Place
 
     def run(self, *_: Any) -> None:
         raise NotLearnedError(f"{self.place} lacks a state that its rows are explained by")
@@ -129,7 +129,7 @@ class NothingLearned:
         return self.executor.is_local
 
 
-def opened_attributor(session: Session, run: Run, place: Path) -> Attributor:
+def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
     """Open the attributor of a run that has learned all; nothing is computed or written.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from dshap.attributors.choice import learns
 from dshap.core.errors import InputError, shown
 from dshap.core.options import RunOptions
+from dshap.core.places import Place
 from dshap.core.types import RowReader
 from dshap.cube import mark_finished, states_of
 from dshap.engine import make_plan
@@ -63,7 +63,7 @@ def measure(
     return note
 
 
-def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
+def measured_quality(prepared: Prepared, rows: Any, path: Place, session: Session) -> Quality:
     """Measure MSE_v of a prepared value function on these rows."""
     method = prepared.method.measurable()
     options = replace(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,10 @@ import numpy as np
 from dshap.attributors.choice import check_kinds, choose, refuse_to_prepare
 from dshap.attributors.states import States
 from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.types import Design, Explained, RecordStore, RowReader
-from dshap.cube import is_left, may_prepare, read_prepared, repair
+from dshap.cube import is_left, is_there, may_prepare, read_prepared, remove_prepared, repair
 from dshap.engine import Plan, make_plan
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import NUMERICS_VERSION, states_follow_from
@@ -32,7 +31,7 @@ from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_ce
 
 
 def prepare_value(
-    value: Explained, rows: Any, design: Design | str, path: Path, session: Session
+    value: Explained, rows: Any, design: Design | str, path: Place, session: Session
 ) -> Prepared:
     """Learn the states of a value function in an open session, as `dshap.prepare` does."""
     check_kinds(value, design)
@@ -77,14 +76,14 @@ def prepare_value(
         session.progress.say(f"{damage}; it is computed again")
     if not is_left(damaged) and read_prepared(path):
         return refuse_other(open_prepared(path, value), prepared)
-    is_new = not path.exists()
+    is_new = not is_there(path)
     try:
         work = work_of_states(prepared, plan, data, data, prepared.states, session)
         learn_states(session, work)
     # a bad option that only the run could detect: leave no store behind
     except InputError:
         if is_new:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_prepared(path)
         raise
     save_prepared(prepared, work.tile_names, probe_of(value, data))
     return prepared

@@ -20,14 +20,15 @@ from dshap.core.capabilities import Work
 from dshap.core.errors import InputError, StoreMismatchError, shown
 from dshap.core.html import table_html
 from dshap.core.options import RunOptions
+from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import spans
-from dshap.core.rules import as_path
+from dshap.core.rules import as_place
 from dshap.core.threads import process_threads
 from dshap.core.tiling import Tiling
 from dshap.core.types import Attributor, Explained, RowReader
-from dshap.cube import StateFolder, Workspace, mark_prepared, read_prepared, states_of
+from dshap.cube import Rooms, StateFolder, mark_prepared, read_prepared, states_of
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import PILOT_ROWS
@@ -71,7 +72,7 @@ class Prepared:
 
     method: Method
     """The value function, and the design or closed form of the states."""
-    path: Path
+    path: Place
     follows_from: Mapping[str, Any]
     """Plain values that decide the states, the coalitions excepted."""
     data: DataSummary
@@ -127,7 +128,7 @@ class Prepared:
         is_active = np.ones(len(self.value.players), dtype=bool)
         states = States(self.states, self.follows_from, is_active, loaded={})
         method = self.method.without_data().with_landmarks(states)
-        session = Session(LoopExecutor(), Workspace(self.path), self.tiled(RunOptions()))
+        session = Session(LoopExecutor(), Rooms(Path()), self.tiled(RunOptions()))
         settled = PreparedAttributor(
             method.with_threads(process_threads()), states, method.work(), self.data.n_rows, session
         )
@@ -269,7 +270,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     mark_prepared(prepared.path, content)
 
 
-def open_prepared(store: str | Path, value: Explained) -> Prepared:
+def open_prepared(store: str | Place, value: Explained) -> Prepared:
     """Open the states that `dshap.prepare` left in `store`, for the same value function.
 
     Parameters
@@ -286,7 +287,7 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
     DamagedError
         A file is not what was written: call `prepare` again.
     """
-    path = as_path("store", store)
+    path = as_place("store", store)
     content = read_prepared(path)
     if content is None:
         raise InputError(

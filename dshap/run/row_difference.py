@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import RowBlock
 from dshap.core.disk import whole_file
 from dshap.core.errors import PredictError
+from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
@@ -44,7 +45,7 @@ Marks = NDArray[Any]
 class RowsOfStore:
     """The rows of a table and the store whose rows they are compared with."""
 
-    path: Path
+    path: Place
     """A cube, or the store of a job."""
     reader: RowReader
     site: Site
@@ -85,7 +86,7 @@ class RowsOfStore:
             return _joined(old, new, content.kind, path, self.reader)
         return None
 
-    def _content_of(self, path: Path) -> Content:
+    def _content_of(self, path: Place) -> Content:
         """Choose how contents are compared: by stored columns, by predictions, or not at all."""
         first = next(finished_blocks(path), None)
         if first is not None and first.columns.keys() == set(self.reader.feature_names):
@@ -289,7 +290,7 @@ def _listed(first: str, count: int) -> str:
     return f"first {first}"
 
 
-def _joined(old: Side, new: Side, content: str, path: Path, reader: RowReader) -> KeyDifference:
+def _joined(old: Side, new: Side, content: str, path: Place, reader: RowReader) -> KeyDifference:
     """Join the keys of both sides, part by part."""
     n_parts = -(-(old.n_rows + new.n_rows) // JOINED_ROWS)
     found = {kind: Some() for kind in ("new", "gone", "changed")}

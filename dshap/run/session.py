@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.options import RunOptions
-from dshap.core.rules import Flag, as_path
+from dshap.core.places import Place
+from dshap.core.rules import Flag, as_place
 from dshap.core.types import Pass, RowReader
-from dshap.cube import Workspace
+from dshap.cube import Rooms, holding
 from dshap.engine import (
     DaskExecutor,
     Executor,
@@ -39,7 +40,7 @@ class Session:
     """
 
     executor: Executor
-    workspace: Workspace
+    workspace: Rooms
     options: RunOptions = field(default_factory=RunOptions)
     progress: Progress = field(default_factory=SilentProgress)
 
@@ -86,8 +87,8 @@ class Session:
 
 @contextlib.contextmanager
 def open_session(
-    store: str | Path | None, client: Any, progress: bool | None, options: Mapping[str, Any]
-) -> Iterator[tuple[Path, Session]]:
+    store: str | Place | None, client: Any, progress: bool | None, options: Mapping[str, Any]
+) -> Iterator[tuple[Place, Session]]:
     """Open the session of one call; gives the absolute path of the store, and the session.
 
     Without a store, a temporary folder is used, and removed at the end.
@@ -100,7 +101,10 @@ def open_session(
     record = RunOptions.of(options)
     executor = _executor_for(client, progress, record.wait)
     shown = _progress_for(progress)
-    with _temporary_store(store) as path, Workspace(path) as workspace:
+    with (
+        _temporary_store(store) as path,
+        holding(path, "a call of dshap", shown.say, record.scratch or "") as workspace,
+    ):
         try:
             yield path, Session(executor, workspace, record, shown)
         except KeyboardInterrupt:
@@ -108,7 +112,7 @@ def open_session(
             raise
 
 
-def _kept(store: str | Path | None) -> str:
+def _kept(store: str | Place | None) -> str:
     """The work that is kept of a call that was interrupted, in words."""
     if store is None:
         return "nothing is kept without store="
@@ -145,10 +149,10 @@ def _progress_for(given: bool | None) -> Progress:
 
 
 @contextlib.contextmanager
-def _temporary_store(store: str | Path | None) -> Iterator[Path]:
+def _temporary_store(store: str | Place | None) -> Iterator[Place]:
     """The absolute path of the store; without one, a temporary folder, removed afterwards."""
     if store is not None:
-        yield as_path("store", store)
+        yield as_place("store", store)
         return
     folder = Path(tempfile.mkdtemp(prefix="dshap-"))
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
+from dshap.core.places import Place, place_of
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_sink, table_of
 from dshap.sinks.loading import check_target, load_table
@@ -28,7 +28,7 @@ __all__ = [
 
 def load_sink(
     sink: Sink,
-    cube_path: str | Path,
+    cube_path: str | Place,
     history: RowHistory,
     job_name: str,
     say: Callable[[str], None] = lambda line: None,
@@ -55,7 +55,7 @@ def load_sink(
         The database failed, or refused; nothing of the load is in it.
     """
     started = time.perf_counter()
-    cube = CubeArrays(Path(cube_path))
+    cube = CubeArrays(place_of(cube_path))
     check_sink(sink, CubeFacts.of_cube(cube))
     if sink.database is not None:
         result = load_table(sink, sink.database, cube, history, job_name, say)

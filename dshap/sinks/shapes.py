@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
+from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
 from dshap.sinks.records import CubeFacts, RowHistory, Shape, Sink
@@ -99,7 +99,7 @@ def has_output_column(facts: CubeFacts) -> bool:
 
 
 def batches_of(
-    sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None = None
+    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the cube at `path` as batches of the sink's columns, in their order.
 
@@ -118,7 +118,7 @@ def batches_of(
 
 
 def key_batches_of(
-    sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None = None
+    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the keys of the rows that `batches_of` yields, as `key_schema` names them, once a row.
 
@@ -135,14 +135,14 @@ def key_batches_of(
 
 
 def _chosen_lines(
-    sink: Sink, path: Path, history: RowHistory, chosen: BoolArray | None
+    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
     for block, wanted in _chosen_blocks(path, chosen):
         yield Lines.of_block(block, history, wanted, sink.shape)
 
 
-def _chosen_blocks(path: Path, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
+def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
     """Yield each block that has chosen rows, and where they stand in it."""
     stop = 0
     for block in finished_blocks(path):
@@ -164,7 +164,7 @@ def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
             yield item
 
 
-def _refuse_gap(path: Path, stop: int, start: int) -> None:
+def _refuse_gap(path: Place, stop: int, start: int) -> None:
     if start != stop:
         raise InputError(
             f"{path}: rows {stop} to {start - 1} are not finished, so that no sink is loaded: run "

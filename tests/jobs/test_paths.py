@@ -94,7 +94,12 @@ def test_every_path_of_the_schema_is_known():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("job.store", "s3://bucket/a.zarr"), "stores on s3 are not built yet: give a folder"),
+        (("job.store", "ftp://host/a.zarr"), "stores on ftp are not built yet: give a folder"),
+        (
+            ("job.store", "hdfs://bucket/a.zarr"),
+            "stores on hdfs are not built yet: give a folder, or",
+        ),
+        (("job.store", "s3://id:SECRET@bucket/a.zarr"), "leave credentials and options out"),
         (
             ("job.store", "postgresql://user:SECRET@host/db"),
             r"store = \"postgresql://user:\*\*\*@host/db\": stores on p",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from dshap import __version__
+from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import feature_ranking, open_cube, read_job
 from dshap.report.attributions import Ranking, output_ranking, units_in_brackets
@@ -72,8 +72,8 @@ class PageContent:
 
 
 def content_of(
-    store: Path,
-    cubes: Mapping[str, Path],
+    store: Place,
+    cubes: Mapping[str, Place],
     table: RowTable,
     others: Sequence[str],
     n_page_rows: int,
@@ -119,7 +119,7 @@ def content_of(
     )
 
 
-def _rankings(name: str, path: Path) -> dict[str, Ranking]:
+def _rankings(name: str, path: Place) -> dict[str, Ranking]:
     """Output -> its ranking, named after the explanation."""
     found = feature_ranking(path)
     return {
@@ -171,7 +171,7 @@ def _subtitle(explanations: Sequence[ExplanationWords], about: Mapping[str, str]
 
 def _further(
     table: RowTable,
-    cubes: Mapping[str, Path],
+    cubes: Mapping[str, Place],
     ranked: Mapping[str, Mapping[str, Ranking]],
     outputs: Sequence[str],
     segments: Sequence[str],

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import CubeStatus, cube_status, finished_blocks, read_notes, read_run
 from dshap.cube.blocks import CubeArrays
@@ -36,7 +36,7 @@ class ExplanationWords:
 
 
 def explained(
-    name: str, path: Path, rankings: Sequence[Ranking], unreadable: Sequence[slice]
+    name: str, path: Place, rankings: Sequence[Ranking], unreadable: Sequence[slice]
 ) -> ExplanationWords:
     """Describe one explanation, whose rankings these are, one an output."""
     arrays = CubeArrays(path)
@@ -49,7 +49,7 @@ def explained(
     )
 
 
-def _facts(path: Path, arrays: CubeArrays, status: CubeStatus) -> dict[str, str]:
+def _facts(path: Place, arrays: CubeArrays, status: CubeStatus) -> dict[str, str]:
     """The facts of an explanation: value function, method, rows, features, outputs, when, by which version."""
     run = read_run(path) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
@@ -87,7 +87,7 @@ def _time(moment: datetime | None) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _missing(path: Path, status: CubeStatus, unreadable: Sequence[slice]) -> Iterator[str]:
+def _missing(path: Place, status: CubeStatus, unreadable: Sequence[slice]) -> Iterator[str]:
     """Sentences about rows without attributions, and what to do about them."""
     done = [(block.start, block.stop) for block in finished_blocks(path)]
     gaps = _gaps(done, status.n_rows)
@@ -127,7 +127,7 @@ def _spans(spans: Sequence[tuple[int, int]]) -> str:
     return ", ".join(shown)
 
 
-def _sureness(name: str, path: Path, rankings: Sequence[Ranking]) -> Iterator[str]:
+def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[str]:
     """Sentences about additivity, sampling, learning, MSE_v and nodes."""
     notes = read_notes(path)
     residual = accuracy({name: path})[name]["residual"]

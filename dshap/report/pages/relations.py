@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from dshap.core.agreement import ndcg, spearman
 from dshap.core.errors import InputError
+from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import open_cube, runs_of
 from dshap.cube.current import has_nights
@@ -202,7 +202,7 @@ def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray) -> str:
     )
 
 
-def drift_of(name: str, path: Path) -> ToldFigure | None:
+def drift_of(name: str, path: Place) -> ToldFigure | None:
     """The difference of a cube from that of the run before; None where there is none."""
     before = _run_before(path)
     if before is None:
@@ -223,7 +223,7 @@ def drift_of(name: str, path: Path) -> ToldFigure | None:
     return ToldFigure(label(name), tuple(sentences), tuple(each for each in tables if each.lines))
 
 
-def _run_before(path: Path) -> Path | None:
+def _run_before(path: Place) -> Place | None:
     """The cube of the run before, in a folder with a cube for each run."""
     if not has_nights(path.parent):
         return None

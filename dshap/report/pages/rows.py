@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
 from dshap.core.errors import DamagedError
+from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.cube.blocks import CubeArrays
@@ -213,7 +213,7 @@ class RowTable:
             known.append(rows)
 
 
-def tables_of(cubes: Mapping[str, Path]) -> tuple[RowTable, list[str]]:
+def tables_of(cubes: Mapping[str, Place]) -> tuple[RowTable, list[str]]:
     """The cubes that explain the rows of the first, and the names of those that explain others."""
     opened = {name: CubeArrays(path) for name, path in cubes.items()}
     first = next(iter(opened.values()))

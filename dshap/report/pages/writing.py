@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dshap.core.disk import whole_file
-from dshap.core.rules import as_path, checked
+from dshap.core.places import Place
+from dshap.core.rules import as_path, as_place, checked
 from dshap.cube import named_cubes
 from dshap.report.pages.content import PageContent, content_of
 from dshap.report.pages.relations import refuse_unknown_segments
@@ -26,7 +27,7 @@ ROWS = "rows"
 
 
 def page(
-    store: str | Path,
+    store: str | Place,
     path: str | Path = "report.html",
     *,
     run: str = "",
@@ -68,14 +69,14 @@ def page(
     require_jinja()
     (all_rows,) = checked(all_rows=all_rows)
     target = as_path("path", path, "page")
-    cubes = named_cubes(as_path("store", store), run)
+    cubes = named_cubes(as_place("store", store), run)
     table, others = tables_of(cubes)
     with writing_page(target):
         make_place(target)
     refuse_unknown_segments(table, segments)
     rows = page_rows(table)
     content = content_of(
-        as_path("store", store), cubes, table, others, len(rows), about or {}, segments
+        as_place("store", store), cubes, table, others, len(rows), about or {}, segments
     )
     with writing_page(target):
         files = None

@@ -1,0 +1,185 @@
+"""Files of a store in a folder of a file system: synced, then named, whoever dies when."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from dshap.core.disk import make_folder, sync
+
+ORPHAN = re.compile(
+    r"\.([\w-]+\.(npz|json)|\d+|current)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial"
+)
+"""The names of unfinished files: those of `DiskFiles.put_new`, and Zarr's of a chunk or document."""
+
+
+class DiskFiles:
+    """The files of a store, or of one of its rooms, in a folder of this file system.
+
+    Parameters
+    ----------
+    path : path of the folder, which need not exist
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def put_new(self, name: str, *data: bytes | memoryview) -> bool:
+        """Create a file in one step; return False, changing nothing, if the name is taken.
+
+        A file or a link in the place of the folder is removed.
+        """
+        path = self.path / name
+        _make_way_for_folder(self.path)
+        with _private_file(path, *data) as private:
+            try:
+                os.link(private, path)
+            except FileExistsError:
+                return False
+        sync([path.parent])
+        return True
+
+    def clear_way(self, name: str) -> None:
+        """Remove what stands under a name, and any file where a room above it should be."""
+        path = self.path / name
+        for parent in reversed(path.parents):
+            if parent.is_relative_to(self.path):
+                _make_way_for_folder(parent)
+        _remove(path)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put this content under a name in one step, whatever stood there or above it."""
+        if not self.has_file(name):
+            self.clear_way(name)
+        path = self.path / name
+        with _private_file(path, content) as private:
+            os.replace(private, path)
+        sync([path.parent])
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none, or a folder or broken link in its place."""
+        try:
+            return (self.path / name).read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+
+    def open(self, name: str) -> BinaryIO:
+        """A file opened to be read in pieces."""
+        return open(self.path / name, "rb")
+
+    def delete(self, name: str) -> None:
+        """Remove what stands under a name: the file, a link, or a folder in its place."""
+        _remove(self.path / name)
+
+    def has(self, name: str) -> bool:
+        """Whether anything stands under this name, even a link that leads nowhere."""
+        return os.path.lexists(self.path / name)
+
+    def has_file(self, name: str) -> bool:
+        """Whether a file can be read under this name."""
+        return (self.path / name).is_file()
+
+    def has_room(self, name: str = "") -> bool:
+        """Whether a room of this name is there; without a name, whether this folder is."""
+        return (self.path / name).is_dir()
+
+    def size(self, name: str) -> int:
+        """The bytes of a file; 0 if there is no regular file."""
+        try:
+            found = os.stat(os.path.join(self.path, name))
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size
+        return 0
+
+    def version(self, name: str) -> str | None:
+        """A text that changes whenever a file is written; None if there is none."""
+        try:
+            return str(os.stat(os.path.join(self.path, name)).st_mtime_ns)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def newest(self) -> float | None:
+        """The time at which the newest file of this room was written; None if it is empty."""
+        times = [os.stat(self.path / name).st_mtime for name in self.list()]
+        return max(times, default=None)
+
+    def list(self) -> list[str]:
+        """The sorted names of the files and rooms right here; unfinished and hidden ones are left out."""
+        if not self.has_room():
+            return []
+        return sorted(name for name in os.listdir(self.path) if not name.startswith("."))
+
+    def tree(self) -> Iterator[str]:
+        """The sorted names of all files, in rooms too."""
+        for file in sorted(self.path.rglob("*")):
+            if file.is_file():
+                yield str(file.relative_to(self.path))
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Return once these files, and the names of the rooms above them, are on disk."""
+        files = [self.path / name for name in names]
+        rooms = [room for file in files for room in file.parents if self.path in room.parents]
+        sync([*files, *rooms])
+
+    def unfinished(self, older_s: float = 0.0) -> Iterator[str]:
+        """The names of unfinished files of this user, in rooms too; links are not followed.
+
+        Files that were written less than `older_s` ago are left out.
+        """
+        newest = time.time() - older_s
+        for room, _, files in os.walk(self.path):
+            for name in filter(ORPHAN.fullmatch, files):
+                file = Path(room, name)
+                found = file.lstat()
+                is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+                if is_own and (not older_s or found.st_mtime < newest):
+                    yield str(file.relative_to(self.path))
+
+
+@contextlib.contextmanager
+def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
+    """A synced file with this content beside `path`, under a random name; removed afterwards."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    make_folder(path.parent)
+    try:
+        with open(private, "xb") as file:
+            for part in data:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        yield private
+    finally:
+        private.unlink(missing_ok=True)
+
+
+def _make_way_for_folder(path: Path) -> None:
+    """Remove a file or link that stands where a folder should be.
+
+    A folder is left, whoever makes it meanwhile: it may hold the files of another thread.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        try:
+            path.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):
+            if not path.is_dir():
+                raise
+
+
+def _remove(path: Path) -> None:
+    """Remove what stands under the name of a file: the file, a link, or a folder in its place."""
+    try:
+        path.unlink(missing_ok=True)
+    except (IsADirectoryError, PermissionError):
+        if not path.is_dir() or path.is_symlink():
+            raise
+        shutil.rmtree(path)

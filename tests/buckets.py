@@ -1,0 +1,121 @@
+"""Object stores for tests: S3 by moto in this process, with errors and delays on request."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import pytest
+
+BUCKET = "attributions"
+SECRET = "s3cretOfTheTests"
+"""The secret key of the tests, which stands in no message."""
+
+
+@dataclass
+class Service:
+    """A running service that speaks S3, and what it does wrong."""
+
+    url: str = ""
+    rate: float = 0.0
+    """The share of requests that are answered by an error, or late."""
+    is_conditional: bool = True
+    """Whether it obeys If-None-Match."""
+    delay_s: float = 0.2
+    n_requests: int = 0
+    n_faults: int = 0
+    _random: random.Random = field(default_factory=lambda: random.Random(0))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which a process reaches it."""
+        return {
+            "AWS_ACCESS_KEY_ID": "tests",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def fault(self) -> str:
+        """What goes wrong with the next request: "", "late", "before" or "after" it is done."""
+        with self._lock:
+            self.n_requests += 1
+            if self._random.random() >= self.rate:
+                return ""
+            self.n_faults += 1
+            return self._random.choice(["late", "before", "before", "after"])
+
+
+@contextlib.contextmanager
+def running_s3() -> Iterator[Service]:
+    """A service on loopback with an empty bucket, ended with the block."""
+    pytest.importorskip("obstore")
+    server = pytest.importorskip("moto.server")
+    serving = pytest.importorskip("werkzeug.serving")
+    import boto3
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    service = Service()
+    app = server.DomainDispatcherApplication(server.create_backend_app)
+    httpd = serving.make_server("127.0.0.1", 0, _faulty(app, service), threaded=True)
+    service.url = f"http://127.0.0.1:{httpd.port}"
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    try:
+        with mock.patch.dict(os.environ, service.environment):
+            boto3.client("s3", endpoint_url=service.url).create_bucket(Bucket=BUCKET)
+        yield service
+    finally:
+        httpd.shutdown()
+        thread.join(10)
+
+
+def _faulty(app: Any, service: Service) -> Callable[..., Iterable[bytes]]:
+    """The application with the faults of a service."""
+
+    def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        if not service.is_conditional:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        fault = service.fault()
+        if fault == "late":
+            time.sleep(service.delay_s)
+        if fault == "before":
+            return _broken(start)
+        if fault == "after":
+            with contextlib.closing(_Kept(app, environ)):
+                return _broken(start)
+        found: Iterable[bytes] = app(environ, start)
+        return found
+
+    return answer
+
+
+class _Kept:
+    """A request that is carried out, and whose answer is thrown away."""
+
+    def __init__(self, app: Any, environ: dict[str, Any]) -> None:
+        self._body = app(environ, lambda *_: None)
+        for _ in self._body:
+            pass
+
+    def close(self) -> None:
+        if hasattr(self._body, "close"):
+            self._body.close()
+
+
+def _broken(start: Any) -> list[bytes]:
+    start("503 Slow Down", [("Content-Type", "application/xml")])
+    return [
+        b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+    ]

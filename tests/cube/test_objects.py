@@ -1,0 +1,196 @@
+"""Stores in a bucket: the same bytes as on a disk, one winner of a name, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap.core.errors import InputError, LockedError, UnreachableError
+from dshap.cube import is_running, open_cube
+from dshap.cube.folder import Folder, is_free
+from dshap.cube.lease import Lease
+from dshap.cube.verify import repair_store, verify_store
+from tests.buckets import BUCKET, SECRET
+
+ROWS = np.random.default_rng(0).normal(size=(600, 4))
+
+
+def predict(x):
+    return x[:, 0] * x[:, 1] + np.sin(x[:, 2]) + x[:, 3]
+
+
+VALUE = dshap.values.Marginal(predict, ROWS[:20])
+
+
+def place(name: str) -> str:
+    return f"s3://{BUCKET}/{name}"
+
+
+def explain(store, **options):
+    return dshap.explain(VALUE, ROWS, store=store, instance_tile=200, progress=False, **options)
+
+
+def bytes_in(store) -> dict[str, bytes | None]:
+    folder = Folder(store)
+    return {name: folder.get(name) for name in folder.tree()}
+
+
+def test_a_cube_in_a_bucket_is_the_one_on_a_disk_byte_for_byte(s3, tmp_path):
+    here = explain(tmp_path / "cube.zarr", keep_rows=True)
+    there = explain(place("same/cube.zarr"), keep_rows=True)
+    assert bytes_in(place("same/cube.zarr")) == bytes_in(tmp_path / "cube.zarr")
+    np.testing.assert_array_equal(there["attribution"].values, here["attribution"].values)
+    assert Folder(place("same")).list() == ["cube.zarr"]  # neither lock nor probe is left
+    np.testing.assert_array_equal(
+        there.dshap.to_frame(shape="wide").to_numpy(),
+        here.dshap.to_frame(shape="wide").to_numpy(),
+    )
+    opened = open_cube(place("same/cube.zarr"))
+    assert opened.encoding["source"] == place("same/cube.zarr")
+    again = pickle.dumps(opened)
+    assert SECRET.encode() not in again
+    np.testing.assert_array_equal(pickle.loads(again)["attribution"].values, here["attribution"])
+
+
+def test_xarray_alone_reads_it(s3):
+    import obstore
+    import xarray as xr
+    from zarr.storage import ObjectStore
+
+    cube = explain(place("plain.zarr"))
+    store = ObjectStore(obstore.store.from_url(place("plain.zarr")))
+    read = xr.open_zarr(store, consolidated=False)
+    np.testing.assert_array_equal(read["attribution"].values, cube["attribution"].values)
+
+
+def test_a_name_has_one_winner(s3):
+    folder = Folder(place("names"))
+    with ThreadPoolExecutor(16) as pool:
+        for turn in range(5):
+            won = list(pool.map(lambda i, n=turn: folder.put_new(f"{n}", b"%d" % i), range(16)))
+            assert won.count(True) == 1
+            assert folder.get(f"{turn}") == b"%d" % won.index(True)
+    assert folder.list() == [*"01234"] and folder.has_room() and not folder.has("5")
+    folder.replace("0", b"other")
+    assert folder.get("0") == b"other" and folder.size("0") == 5 and folder.get("5") is None
+    folder.delete("0")
+    folder.delete("0")
+    assert folder.list() == [*"1234"]
+    Folder(place("")).delete("names")
+    assert is_free(folder.path)
+
+
+def test_damage_is_found_and_repaired(s3):
+    store = place("damaged.zarr")
+    cube = explain(store)
+    folder = Folder(store)
+    folder.replace("attribution/c/1/0/0", b"nonsense")
+    folder.delete("feature/zarr.json")
+    found = {damage.place for damage in verify_store(folder.path)["damaged.zarr"]}
+    assert "feature/zarr.json" in found
+    repaired = repair_store(folder.path)["damaged.zarr"]
+    assert any("block 1" in damage.place for damage in repaired)
+    np.testing.assert_array_equal(explain(store)["attribution"].values, cube["attribution"].values)
+    assert not any(verify_store(folder.path).values())
+
+
+def test_a_store_is_locked_by_a_lease(s3):
+    store = Folder(place("locked.zarr")).path
+    leases = Folder(store.with_name(".locked.zarr.running"))
+    with Lease(leases, "run", "another run"):
+        assert is_running(store)
+        with pytest.raises(LockedError, match=r"locked\.zarr is locked by another run"):
+            explain(str(store))
+    assert not is_running(store)
+    explain(str(store))
+    assert leases.list() == []
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_lose_nothing(s3, tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys, time
+            sys.path.insert(0, {os.getcwd()!r})
+            from tests.cube.test_objects import ROWS, predict
+            import dshap
+
+            def slow(x):
+                time.sleep(0.01)
+                return predict(x)
+
+            print("begun", flush=True)
+            value = dshap.values.Marginal(slow, ROWS[:20])
+            dshap.explain(value, ROWS, store=sys.argv[1], instance_tile=20, progress=False)
+            """
+        )
+    )
+    store = place("killed.zarr")
+    for turn in range(4):
+        run = subprocess.Popen([sys.executable, script, store], stdout=subprocess.PIPE)
+        assert run.stdout is not None
+        run.stdout.readline()
+        time.sleep(0.3 * (turn + 1))
+        run.send_signal(signal.SIGKILL)
+        run.wait(60)
+    subprocess.run([sys.executable, script, store], check=True, timeout=300)
+    found = open_cube(store)
+    whole = dshap.explain(VALUE, ROWS, instance_tile=20, progress=False)
+    np.testing.assert_array_equal(found["attribution"].values, whole["attribution"].values)
+    assert not any(verify_store(Folder(store).path).values())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("s3://no-such-bucket/a.zarr", "there is no bucket 'no-such-bucket': make it"),
+        (f"s3://id:{SECRET}@bucket/a.zarr", r"store 's3://\*\*\*@bucket/a.zarr': .*environment"),
+        (f"s3://{BUCKET}/a.zarr?AWS_SECRET_ACCESS_KEY={SECRET}", "leave credentials"),
+        (f"s3://{BUCKET}", "it names no store in a bucket: give s3://BUCKET/NAME"),
+        ("hdfs://bucket/a.zarr", "stores on hdfs are not built yet: give a folder, or an address"),
+        (f"s3://{BUCKET}/state", "belong to the store: choose another name"),
+    ],
+)
+def test_addresses_that_are_refused(s3, given, said):
+    with pytest.raises(InputError, match=said) as caught:
+        explain(given)
+    assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_service_without_conditional_puts_is_refused(s3):
+    s3.is_conditional = False
+    with pytest.raises(InputError, match=r"no conditional puts \(If-None-Match\)"):
+        explain(place("a.zarr"))
+    assert Folder(place("a.zarr")).list() == []
+
+
+@pytest.mark.slow
+def test_a_service_that_never_answers(s3, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(UnreachableError, match="cannot be reached") as caught:
+        explain(place("a.zarr"))
+    assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_errors_and_delays_change_nothing(s3, tmp_path):
+    here = explain(tmp_path / "cube.zarr")
+    s3.rate = 0.1
+    s3.n_faults = 0
+    there = explain(place("faulty.zarr"))
+    np.testing.assert_array_equal(there["attribution"].values, here["attribution"].values)
+    s3.rate = 0.0
+    assert s3.n_faults >= 20
+    assert bytes_in(place("faulty.zarr")) == bytes_in(tmp_path / "cube.zarr")
