@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dshap.attributors.choice import reads_data
@@ -16,7 +17,7 @@ from dshap.core.errors import (
     StoreMismatchError,
 )
 from dshap.core.html import table_html
-from dshap.core.places import Place, place_of, places_above
+from dshap.core.places import Place, is_bucket, place_of, places_above
 from dshap.core.records import Record, digest_of
 from dshap.core.types import RowReader
 from dshap.cube import (
@@ -370,7 +371,7 @@ def locked(
 ) -> Iterator[tuple[Session, StageRecorder]]:
     """Hold the store, alone or beside others; gives the session of the run, and its stages."""
     with (
-        _workspace(store, part, progress.say) as workspace,
+        _workspace(store, part, progress.say, job.options().scratch or "") as workspace,
         contextlib.closing(
             executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path))
         ) as executor,
@@ -380,12 +381,12 @@ def locked(
 
 
 def _workspace(
-    store: Place, part: RunPart, say: Callable[[str], None]
+    store: Place, part: RunPart, say: Callable[[str], None], scratch: str
 ) -> contextlib.AbstractContextManager[Rooms]:
     """Room beside the store: locked for who may learn, and shared by shards and their finish."""
     if part.learns:
-        return alone(store, str(part), say)
-    return beside_others(store, str(part), FINISH if part.finishes else "", say)
+        return alone(store, str(part), say, scratch)
+    return beside_others(store, str(part), FINISH if part.finishes else "", say, scratch)
 
 
 def explain_all(
@@ -408,13 +409,16 @@ def explain_all(
     return JobRun(job, plan, table, store, session, recorder, part).carry_out()
 
 
-def _seen_by_all(job: Job, store: Path, workspace: Path) -> dict[str, Path]:
+def _seen_by_all(job: Job, store: Place, workspace: Path) -> dict[str, Path]:
     """Noun -> path of what every worker of a cluster must see; what has no path is left out.
 
-    The workspace stands beside the store before that is made.
+    The workspace stands beside the store before that is made; that of a store in a bucket lies in
+    the folder for temporary files.
     """
     seen = {}
-    if workspace.parent == store.resolve().parent:
+    if is_bucket(store):
+        seen["folder of [run] scratch"] = workspace
+    elif workspace.parent == store.resolve().parent:
         seen["folder of the store"] = workspace
     table = Path(_place_of(job))
     if table.is_absolute() and table.exists():
