@@ -8,6 +8,8 @@ row groups or blocks.  `missing_values` looks at few rows only, for a printed pl
 from __future__ import annotations
 
 import hashlib
+import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +34,10 @@ SHOWN_COLUMNS = 8
 """Largest number of columns that a message names."""
 SHOWN_ROWS = 5
 """Largest number of repeated rows whose positions are reported."""
+KEYS_TOGETHER = 1 << 22
+"""Number of keys that are compared at once, in 64 MiB."""
+N_HASHES = 1 << 64
+"""The number of different hashes."""
 LOOKS = 4
 """Number of batches that are looked at before a plan, evenly spread; they take some 10 ms."""
 
@@ -123,7 +129,7 @@ class CensusPass:
                 whole_file(self.keys / f"{block.start:015d}.npy") as private,
                 private.open("wb") as file,
             ):
-                np.save(file, hash_keys(block.keys))
+                np.save(file, _sorted_hashes(block))
         n_bad = len(block.x) - np.count_nonzero(is_finite, axis=0)  # (columns,)
         census = Census(
             n_rows=len(block.x),
@@ -241,17 +247,53 @@ def _hashable(values: NDArray[Any]) -> NDArray[Any]:
     return np.where(np.isnan(numbers), np.nan, numbers)
 
 
-def repeated_keys(folder: Path) -> tuple[int, list[int]]:
-    """The number of rows that repeat the key of an earlier row, and the first such positions.
+def _sorted_hashes(block: RowBlock) -> NDArray[np.uint64]:
+    """(2, n): the hashes of the keys of a block in order, and the position of the row of each."""
+    hashes = hash_keys(block.keys)
+    order = np.argsort(hashes, kind="stable")
+    return np.stack([hashes[order], (block.start + order).astype(np.uint64)])
 
-    Uses the hashes that `CensusPass` left in the folder: two arrays of 8 bytes for each row.
+
+def repeated_keys(folder: Path, together: int = KEYS_TOGETHER) -> tuple[int, list[int]]:
+    """The number of rows that repeat the key of an earlier row, and a few of their positions.
+
+    Uses the hashes that `CensusPass` left in the folder, some `together` at a time: a range of
+    hashes from all files.  The positions are the first in the first range that has any.
     """
-    hashes = np.concatenate([np.load(path) for path in sorted(folder.glob("*.npy"))])  # (n,)
-    in_order = np.sort(hashes)
-    n_repeated = int(np.count_nonzero(in_order[1:] == in_order[:-1]))
-    if not n_repeated:
-        return 0, []
-    return n_repeated, np.flatnonzero(pd.Series(hashes).duplicated())[:SHOWN_ROWS].tolist()
+    files = sorted(folder.glob("*.npy"))
+    n_rows = sum(np.load(file, mmap_mode="r").shape[1] for file in files)
+    n_ranges = max(1, math.ceil(n_rows / together))
+    edges = [N_HASHES * edge // n_ranges for edge in range(n_ranges + 1)]
+    n_repeated = 0
+    positions: list[int] = []
+    for low, high in itertools.pairwise(edges):
+        hashes = np.concatenate([_in_range(file, low, high, 1)[0] for file in files])
+        hashes.sort()
+        n_here = int(np.count_nonzero(hashes[1:] == hashes[:-1]))
+        n_repeated += n_here
+        if n_here and not positions:
+            positions = _repeating(files, low, high)
+    return n_repeated, positions
+
+
+def _in_range(file: Path, low: int, high: int, n_arrays: int = 2) -> NDArray[np.uint64]:
+    """(2, m): the hashes of a file from `low` to below `high`, and the positions of their rows.
+
+    With `n_arrays=1` the hashes alone, (1, m).
+    """
+    found = np.load(file, mmap_mode="r")
+    start = np.searchsorted(found[0], np.uint64(low))
+    # the largest hash lies in the last range
+    stop = np.searchsorted(found[0], np.uint64(high - 1), side="right")
+    return np.array(found[:n_arrays, start:stop])
+
+
+def _repeating(files: Sequence[Path], low: int, high: int) -> list[int]:
+    """The first positions of rows whose hash, in this range, an earlier row has."""
+    hashes, rows = np.concatenate([_in_range(file, low, high) for file in files], axis=1)
+    order = np.lexsort((rows, hashes))
+    is_repeated = hashes[order][1:] == hashes[order][:-1]
+    return np.sort(rows[order][1:][is_repeated])[:SHOWN_ROWS].tolist()
 
 
 def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:

@@ -222,6 +222,19 @@ def test_repeated_keys_against_pandas(tmp_path):
     take(reader, tmp_path)
     again = np.flatnonzero(pd.Series(ids).duplicated())
     assert repeated_keys(tmp_path) == (len(again), again[:5].tolist())
+    for together in (1_000, 30_000, 99_999):
+        n_repeated, positions = repeated_keys(tmp_path, together)
+        assert n_repeated == len(again) and set(positions) <= set(again) and len(positions) == 5
+
+
+def test_the_ends_of_the_hashes_are_compared_too(tmp_path):
+    """A hash that is the least, or the largest, that there is."""
+    ends = np.array([0, 2**64 - 1, 5, 0, 2**64 - 1], np.uint64)
+    order = np.argsort(ends, kind="stable").astype(np.uint64)
+    np.save(tmp_path / "0.npy", np.stack([ends[order.astype(int)], order]))
+    for together in (1, 2, 3, 10):
+        n_repeated, positions = repeated_keys(tmp_path, together)
+        assert n_repeated == 2 and positions and set(positions) <= {3, 4}
 
 
 def test_hashes_are_the_same_in_another_process():
