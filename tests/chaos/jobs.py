@@ -1,0 +1,269 @@
+"""Eight kinds of job, each a folder of files and the commands that finish it."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dshap.blocks import finished_blocks
+from dshap.cube import store_parts
+
+N_ROWS, D = 1_500, 7
+NAMES = [f"x{i}" for i in range(D)]
+SLOW = """
+import time
+import numpy as np
+
+def predict(x):
+    time.sleep({pause})
+    return x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1)
+
+def of_tokens(ids):
+    time.sleep({pause})
+    return np.sin(ids).sum(axis=1)
+"""
+TABLE = """
+[source]
+kind = "parquet"
+path = "table.parquet"
+key = ["id"]
+{target}
+features = ["x0", "x1", "x2", "x3", "x4", "x5", "x6"]
+"""
+RIDGE = """
+[model]
+kind = "kernel_ridge"
+landmarks = 100
+lengthscale = "median"
+penalty = "validate"
+"""
+IMPORTED = """
+[model]
+kind = "import"
+function = "slow:predict"
+"""
+TWO_EXPLANATIONS = """
+[[explain]]
+name = "interventional"
+value = "kernel_interventional"
+background = "all"
+[[explain]]
+name = "regression"
+value = "conditional_regression"
+landmarks = 64
+penalty = "validate"
+"""
+TILES = """
+[run]
+instance_tile = 64
+coalition_tile = 8
+row_span = 256
+"""
+LOCAL = """
+[cluster]
+kind = "local"
+workers = 2
+memory_limit = "1GiB"
+"""
+HERE = """
+[cluster]
+kind = "none"
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job."""
+
+    text: str
+    """The job file, without [job]."""
+    pause: float = 0.0
+    """Seconds that the model takes for a call."""
+    prepare: Callable[[Path], None] = lambda folder: None
+    """Makes files of this kind alone."""
+
+    @property
+    def has_workers(self) -> bool:
+        return 'kind = "local"' in self.text
+
+    def make(self, folder: Path) -> None:
+        """Make the job's files in a folder."""
+        folder.mkdir(parents=True)
+        x = np.random.default_rng(5).normal(size=(N_ROWS, D))
+        frame = pd.DataFrame(x, columns=NAMES)
+        frame["y"] = np.sin(x[:, 0]) * x[:, 1] + x[:, 2]
+        frame["id"] = [f"row {i}" for i in range(N_ROWS)]
+        frame.to_parquet(folder / "table.parquet")
+        (folder / "slow.py").write_text(SLOW.format(pause=self.pause))
+        self.prepare(folder)
+        head = '[job]\nname = "chaos"\nstore = "place/store"\n'
+        (folder / "job.toml").write_text(head + self.text)
+        (folder / "place").mkdir()
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "dshap", "run", "job.toml"]
+
+
+def _boosted(folder: Path) -> None:
+    import xgboost
+
+    frame = pd.read_parquet(folder / "table.parquet")
+    model = xgboost.XGBRegressor(n_estimators=200, max_depth=8, n_jobs=1, random_state=0)
+    model.fit(frame[NAMES], frame["y"]).save_model(folder / "model.json")
+
+
+def _shop(folder: Path) -> None:
+    import duckdb
+
+    _boosted(folder)
+    with duckdb.connect(str(folder / "shop.duckdb")) as shop:
+        shop.execute(f"create table rows as select * from '{folder / 'table.parquet'}'")
+
+
+def _texts(folder: Path) -> None:
+    draws = np.random.default_rng(0)
+    texts = [draws.integers(1, 50, draws.integers(1, 12)).tolist() for _ in range(400)]
+    pd.DataFrame({"id": range(400), "tokens": texts}).to_parquet(folder / "texts.parquet")
+
+
+TARGET = 'target = "y"'
+KINDS = {
+    "two kernel explanations": Kind(
+        TABLE.format(target=TARGET)
+        + RIDGE
+        + TWO_EXPLANATIONS
+        + '[design]\nkind = "exact"\n'
+        + LOCAL
+        + TILES
+    ),
+    "two kernel explanations, one process": Kind(
+        TABLE.format(target=TARGET)
+        + RIDGE
+        + TWO_EXPLANATIONS
+        + '[design]\nkind = "exact"\n'
+        + HERE
+        + TILES
+    ),
+    "a slow black box": Kind(
+        TABLE.format(target="")
+        + IMPORTED
+        + '[[explain]]\nname = "marginal"\nvalue = "marginal"\nbackground = 20\n'
+        + LOCAL
+        + "[run]\ninstance_tile = 64\nkeep_rows = true\n",
+        pause=0.1,
+    ),
+    "rows until they are exact": Kind(
+        TABLE.format(target="")
+        + IMPORTED
+        + '[[explain]]\nname = "marginal"\nvalue = "marginal"\nbackground = 20\n'
+        + '[design]\nkind = "kriging"\nn_coalitions = 126\ntol = 0.05\n'
+        + HERE
+        + "[run]\ninstance_tile = 64\n",
+        pause=0.02,
+    ),
+    "few rows, many coalitions": Kind(
+        TABLE.format(target="").replace("table.parquet", "few.parquet")
+        + IMPORTED
+        + '[[explain]]\nname = "marginal"\nvalue = "marginal"\nbackground = 50\n'
+        + '[design]\nkind = "exact"\n'
+        + LOCAL
+        + "[run]\ncoalition_tile = 4\n",
+        pause=0.1,
+        prepare=lambda folder: (
+            pd.read_parquet(folder / "table.parquet").head(40).to_parquet(folder / "few.parquet")
+        ),
+    ),
+    "trees of a night, to a table": Kind(
+        """
+[source]
+kind = "sql"
+uri = "duckdb:///shop.duckdb"
+table = "rows"
+key = ["id"]
+features = ["x0", "x1", "x2", "x3", "x4", "x5", "x6"]
+[model]
+kind = "xgboost"
+path = "model.json"
+[[explain]]
+name = "reasons"
+value = "trees"
+[incremental]
+strategy = "digest"
+[[sink]]
+uri = "duckdb:///shop.duckdb"
+table = "reasons"
+shape = "long"
+"""
+        + HERE
+        + "[run]\ninstance_tile = 64\n",
+        prepare=_shop,
+    ),
+    "texts": Kind(
+        """
+[source]
+kind = "texts"
+path = "texts.parquet"
+column = "tokens"
+key = ["id"]
+[model]
+kind = "import"
+function = "slow:of_tokens"
+[[explain]]
+name = "tokens"
+value = "tokens"
+vocabulary = 50
+longest = 12
+"""
+        + LOCAL
+        + "[run]\ninstance_tile = 32\n",
+        pause=0.03,
+        prepare=_texts,
+    ),
+    "quadrature": Kind(
+        TABLE.format(target=TARGET)
+        + RIDGE
+        + '[[explain]]\nname = "interventional"\nvalue = "kernel_interventional"\n'
+        + 'background = "all"\n[design]\nkind = "quadrature"\n'
+        + LOCAL
+        + "[run]\ninstance_tile = 64\nrow_span = 256\n"
+    ),
+}
+
+
+def digests(folder: Path) -> dict[str, set[str]]:
+    """What a finished job holds: digests of the values of its cubes, and of the lines of its sink."""
+    found: dict[str, set[str]] = {}
+    for name, path in store_parts(folder / "place" / "store").items():
+        if not (path / "state" / "receipts").is_dir():
+            continue
+        digest = hashlib.blake2b(digest_size=10)
+        for block in finished_blocks(path):
+            for variable in ("attribution", "prediction", "status"):
+                digest.update(np.ascontiguousarray(block.read(variable)).tobytes())
+        explain = name.partition("/")[0]  # of nights all, which are alike here
+        found.setdefault(explain, set()).add(digest.hexdigest())
+    if (folder / "shop.duckdb").exists():
+        import duckdb
+
+        with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as shop:
+            lines = shop.execute(
+                "select * exclude (_dshap_run_id) from reasons order by id, feature"
+            ).fetchall()
+        found["lines of the sink"] = {hashlib.blake2b(repr(lines).encode()).hexdigest()}
+    return found
+
+
+def pieces(folder: Path) -> dict[str, tuple[int, int]]:
+    """Name -> inode and time of every finished piece: one that is made again would have others."""
+    store = folder / "place" / "store"
+    found = {}
+    for pattern in ("**/state/receipts/*.json", "**/state/m*-*.npz", "**/state/base-*.npz"):
+        for path in store.glob(pattern):
+            found[str(path.relative_to(store))] = (path.stat().st_ino, path.stat().st_mtime_ns)
+    return found
