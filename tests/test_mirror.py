@@ -11,7 +11,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "dshap"
-BESIDE = {"benchmarks", "golden", "oracles"}
+BESIDE = {"benchmarks", "chaos", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, stored numbers, and a second
 program."""
 ELSEWHERE = {

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-LONGEST_S = 240
+LONGEST_S = 600
 """Seconds after which a command that has not ended hangs."""
 
 
@@ -139,11 +139,15 @@ def interrupt(job: Running) -> set[int]:
 
 def terminate(job: Running) -> set[int]:
     """The notice that a machine will be gone, and its end soon after."""
+    left = job.below()
     job.process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         job.process.wait(job.draws.uniform(0.5, 30.0))
     if not job.is_over():
         job.kill_all()
+    for each in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
     return {0, 130, 143, -signal.SIGTERM, *KILLED}
 
 

@@ -1,4 +1,4 @@
-"""Eight kinds of job, each a folder of files and the commands that finish it."""
+"""Kinds of job, each a folder of files and the command that finishes it."""
 
 from __future__ import annotations
 
@@ -71,6 +71,9 @@ kind = "local"
 workers = 2
 memory_limit = "1GiB"
 """
+ARRAY = """
+{run} --only learn && {{ for i in 1 2 3; do {run} --shard $i/3 & done; wait; {run} --only finish; }}
+"""
 HERE = """
 [cluster]
 kind = "none"
@@ -85,12 +88,10 @@ class Kind:
     """The job file, without [job]."""
     pause: float = 0.0
     """Seconds that the model takes for a call."""
+    is_array: bool = False
+    """Whether it is learned, explained by three shards at once, and finished, each by a process."""
     prepare: Callable[[Path], None] = lambda folder: None
     """Makes files of this kind alone."""
-
-    @property
-    def has_workers(self) -> bool:
-        return 'kind = "local"' in self.text
 
     def make(self, folder: Path) -> None:
         """Make the job's files in a folder."""
@@ -107,6 +108,8 @@ class Kind:
         (folder / "place").mkdir()
 
     def command(self) -> list[str]:
+        if self.is_array:
+            return ["bash", "-c", ARRAY.format(run=f"{sys.executable} -m dshap run job.toml")]
         return [sys.executable, "-m", "dshap", "run", "job.toml"]
 
 
@@ -149,6 +152,15 @@ KINDS = {
         + '[design]\nkind = "exact"\n'
         + HERE
         + TILES
+    ),
+    "an array of shards": Kind(
+        TABLE.format(target=TARGET)
+        + RIDGE
+        + TWO_EXPLANATIONS
+        + '[design]\nkind = "exact"\n'
+        + HERE
+        + TILES,
+        is_array=True,
     ),
     "a slow black box": Kind(
         TABLE.format(target="")
