@@ -29,6 +29,8 @@ class Service:
     """The share of requests that are answered by an error, or late."""
     is_conditional: bool = True
     """Whether it obeys If-None-Match."""
+    is_closed: bool = False
+    """Whether it refuses all credentials, and shows them."""
     delay_s: float = 0.2
     n_requests: int = 0
     n_faults: int = 0
@@ -87,6 +89,9 @@ def _faulty(app: Any, service: Service) -> Callable[..., Iterable[bytes]]:
     def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         if not service.is_conditional:
             environ.pop("HTTP_IF_NONE_MATCH", None)
+        if service.is_closed:
+            start("403 Forbidden", [("Content-Type", "application/xml")])
+            return [f"<Error><Code>InvalidAccessKeyId</Code><Key>{SECRET}</Key></Error>".encode()]
         fault = service.fault()
         if fault == "late":
             time.sleep(service.delay_s)

@@ -111,4 +111,5 @@ def s3(s3_service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
         monkeypatch.setenv(name, given)
     s3_service.rate = 0.0
     s3_service.is_conditional = True
+    s3_service.is_closed = False
     return s3_service

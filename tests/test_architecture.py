@@ -37,7 +37,7 @@ OWNERS = {
     "distributed": {"engine"},
     "zarr": {"cube"},
     "xarray": {"cube"},
-    "obstore": {"cube"},
+    "obstore": {"core", "cube"},
     "pyarrow": {"tables", "sinks"},
     "adbc_driver_manager": {"tables"},
 }

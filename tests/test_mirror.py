@@ -26,6 +26,7 @@ ELSEWHERE = {
     "blocks.py": "core/test_types.py",
     "errors.py": "test_mistakes.py",
     "core/blocks.py": "core/test_types.py",
+    "core/buckets.py": "cube/test_objects.py",
     "core/duck_typing.py": "predictors/test_frames.py",
     "core/errors.py": "test_mistakes.py",
     "core/options.py": "engine/test_tiles.py",

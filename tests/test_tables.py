@@ -127,8 +127,8 @@ def test_whole_numbers_with_na_are_numbers(frame):
     ("rows", "message"),
     [
         (
-            "s3://bucket/key.parquet",
-            r"^path 's3://bucket/key.parquet': tables on s3 are not built yet: copy it",
+            "hdfs://bucket/key.parquet",
+            r"^path 'hdfs://bucket/key.parquet': tables on hdfs are not built yet",
         ),
         (
             "postgresql://u:secret@host/db",
@@ -138,7 +138,7 @@ def test_whole_numbers_with_na_are_numbers(frame):
             "https://host/table.parquet",
             r"tables on https are not built yet: copy it to a file system",
         ),
-        (["s3://bucket/key.parquet"], r"^path 's3://bucket/key.parquet': tables on s3"),
+        (["ftp://h/key.parquet"], r"^path 'ftp://h/key.parquet': tables on ftp"),
         (
             "table.csv",
             r"table\.csv is not a Parquet file: read it first, rows=pandas\.read_csv\(path\)",

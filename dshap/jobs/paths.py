@@ -18,7 +18,7 @@ from dshap.core.places import place_of
 from dshap.core.rules import as_path
 from dshap.tables.databases import IN_FILES, Database, file_of, secrets_of
 
-IN_BUCKETS = ("store",)
+IN_BUCKETS = ("store", "table")
 """The kinds of things that may lie in a bucket."""
 
 

@@ -20,7 +20,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from dshap.core.errors import InputError
-from dshap.core.rules import as_path
+from dshap.core.places import is_bucket, is_in_bucket
+from dshap.core.rules import as_place
+from dshap.tables.bucket_files import common_folder, find_objects, head_of_object
 from dshap.tables.columns import repeats
 
 Paths = str | Path | Sequence[str | Path]
@@ -56,9 +58,16 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
         found = [
             os.path.join(root, name) for root, names in map(find_files, path) for name in names
         ]
-        root = os.path.commonpath([os.path.dirname(each) for each in found])
+        folders = [os.path.dirname(each) for each in found]
+        if any(map(is_in_bucket, folders)):
+            root = common_folder(folders)
+            return root, tuple(each[len(root) + 1 :] for each in found)
+        root = os.path.commonpath(folders)
         return root, tuple(os.path.relpath(each, root) for each in found)
-    text = os.path.normpath(as_path("path", path, "table"))
+    place = as_place("path", path, "table")
+    if is_bucket(place):
+        return find_objects(place)
+    text = os.path.normpath(place)
     if os.path.isfile(text):
         return os.path.dirname(text), (os.path.basename(text),)
     if os.path.isdir(text):
@@ -108,6 +117,8 @@ def stamp_file(root: str, name: str) -> FileStamp:
     and leaves the same footer.
     """
     path = os.path.join(root, name)
+    if is_in_bucket(path):
+        return _stamp_object(path)
     told = os.stat(path)
     with open(path, "rb") as file:
         file.seek(-min(FOOTER_END, told.st_size), os.SEEK_END)
@@ -121,6 +132,22 @@ def stamp_file(root: str, name: str) -> FileStamp:
     return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
 
 
+def _stamp_object(path: str) -> FileStamp:
+    """The stamp of an object: another content has another ETag, so that no clock is needed."""
+    told = head_of_object(path)
+    return FileStamp(path, told["size"], told["written_ns"], 0, 0, told["e_tag"])
+
+
+def _check_same_object(stamp: FileStamp) -> None:
+    """Raise an `InputError` if the object is not the one that was stamped."""
+    try:
+        now = _stamp_object(stamp.path)
+    except FileNotFoundError:
+        raise InputError(f"{stamp.path} was removed while the run goes: {_PUT_BACK}") from None
+    if (now.size, now.footer) != (stamp.size, stamp.footer):
+        raise InputError(f"{stamp.path} changed while the run goes (its ETag): {_PUT_BACK}")
+
+
 def check_same_file(stamp: FileStamp, host: str) -> None:
     """Raise if a file is not the one that was stamped on `host`, by size, content time and inode.
 
@@ -132,6 +159,9 @@ def check_same_file(stamp: FileStamp, host: str) -> None:
     InputError
         States which file, what differs, and what to do.
     """
+    if is_in_bucket(stamp.path):
+        _check_same_object(stamp)
+        return
     try:
         told = os.stat(stamp.path)
     except FileNotFoundError:

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.errors import EmptyTableError, InputError
+from dshap.core.places import is_in_bucket
+from dshap.tables.bucket_files import open_object
 from dshap.tables.columns import Layout, Names, Times, is_listed, layout_of, said_left_out
 from dshap.tables.files import (
     Partitions,
@@ -269,7 +271,8 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
     """Open a file and read its footer; its columns are streamed."""
     path = os.path.join(root, name)
     try:
-        return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
+        opened = open_object(path) if is_in_bucket(path) else path
+        return pq.ParquetFile(opened, buffer_size=STREAM_BYTES, pre_buffer=False)
     except pa.ArrowInvalid as error:
         suffix = os.path.splitext(path)[1].lower()
         advice = AS_PARQUET.get(

@@ -169,6 +169,36 @@ def test_addresses_that_are_refused(s3, given, said):
     assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_credentials_that_are_refused_or_missing_are_named_and_not_shown(s3, monkeypatch):
+    s3.is_closed = True
+    with pytest.raises(InputError, match="refuses the credentials of the environment") as refused:
+        explain(place("a.zarr"))
+    s3.is_closed = False
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(InputError, match="no credentials were found: set AWS_ACCESS") as missing:
+        explain(place("a.zarr"))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(InputError, match="set AZURE_STORAGE_ACCOUNT_NAME"):
+        explain("az://container/a.zarr")
+    for caught in (refused, missing):
+        assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_extra_that_is_not_installed_is_named(s3, monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")  # another environment, another connection
+    with pytest.raises(InputError, match=r"pip install 'dshap\[cloud\]'"):
+        explain(place("a.zarr"))
+
+
+def test_where_only_a_path_is_taken_an_address_is_refused(s3, tmp_path):
+    explain(place("paths.zarr"))
+    with pytest.raises(InputError, match="give a path of a file system"):
+        dshap.report.page(place("paths.zarr"), place("page.html"))
+    page = dshap.report.page(place("paths.zarr"), tmp_path / "page.html")
+    assert "600 rows" in page.read_text()
+
+
 def test_a_service_without_conditional_puts_is_refused(s3):
     s3.is_conditional = False
     with pytest.raises(InputError, match=r"no conditional puts \(If-None-Match\)"):
