@@ -260,7 +260,7 @@ class CubeWriter:
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """Store a small record in place of an old one; `open_cube` shows it as an attribute."""
         notes = notes_of(self.path)
-        if not notes.put(name, content):
+        if not notes.put(name, content) and not notes.holds(name, content):
             notes.remove(name)
             notes.put(name, content)
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from dshap.core.errors import (
+    CheckFailedError,
     DamagedError,
     DshapError,
     InputError,
@@ -56,6 +57,7 @@ from dshap.jobs.run_record import (
     EarlierRuns,
     ExplanationFacts,
     RunFacts,
+    RunRecord,
     SinkFacts,
     last_run,
     new_run_id,
@@ -421,7 +423,27 @@ class Pipeline:
         facts = replace(facts, ended=datetime.now(UTC))
         if read_job(self.store) is None and facts.failure is None:
             return RecordedRun(result, facts, None)
+        over = self._run_before(facts)
+        if over is not None:
+            return self._still_over(over, facts, result)
         return RecordedRun(result, facts, write_record(self.store, facts))
+
+    def _run_before(self, facts: RunFacts) -> RunRecord | None:
+        """The last run, where a finish found nothing to do after it; None where this is a run."""
+        if (
+            self.part.name != "finish"
+            or facts.has_work
+            or RunFolders(self.store, facts.run_id).about
+        ):
+            return None
+        return next((each for each in EarlierRuns(self.store) if each.is_over), None)
+
+    def _still_over(self, over: RunRecord, facts: RunFacts, result: JobResult) -> RecordedRun:
+        """The outcome of a finish that came after the end of a run, whose failed check stays failed."""
+        if over.about.get("exit_status") == CheckFailedError.exit_status:
+            raise CheckFailedError(f"run {over.run_id} is over: {over.about.get('message')}")
+        facts = replace(facts, run_id=over.run_id, checks=())
+        return RecordedRun(replace(result, part=self.part, over=over.run_id), facts, None)
 
     def _night(self, run: RunFolders) -> Night:
         trusts = not self.command.reread

@@ -578,7 +578,10 @@ class JobRun:
         """Run one explanation; failed blocks are kept for the end."""
         name = explain.name
         learns = explanation.work.method.learns
-        result = ExplanationResult(name, explanation.path, explanation.is_complete)
+        was_complete = explanation.is_complete
+        if self.part.name == "finish":
+            was_complete = was_complete and explanation.has_current_notes
+        result = ExplanationResult(name, explanation.path, was_complete)
         if self.part.shard is not None:
             result = replace(result, shard=self._share(self.part.shard, explanation))
         if result.was_complete or (result.shard is not None and result.shard.is_done):

@@ -110,7 +110,7 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
         "seconds": result.seconds,
     }
     if result.over:
-        said = f"nothing to do: run {result.over} is over, and nothing is learned after it"
+        said = f"nothing to do: run {result.over} is over"
         return JobSummary([said], content)
     if result.part.learns:
         lines = [

@@ -224,7 +224,7 @@ class Explanation:
         InterruptedRunError
             Blocks are missing; the message names them.
         """
-        if self.is_complete:
+        if self.is_complete and self.has_current_notes:
             return self
         attributor = self._attributor(session)
         clear_orphans(self.path, UNFINISHED_S)
@@ -235,6 +235,18 @@ class Explanation:
         facts = facts_of(session, self.work, attributor)
         remove_parts(self.work.evaluation(attributor))
         return self._ended(facts, failures_in(endings.values()))
+
+    @property
+    def has_current_notes(self) -> bool:
+        """Whether the notes are of the blocks that are there: shards may have added to a cube."""
+        notes = read_notes(self.path)
+        noted = notes.get("closed_form", {})
+        stated = self.work.cube.stated()
+        is_stated = all(np.all(np.less_equal(stated[name], noted.get(name))) for name in stated)
+        residual = notes.get("additivity", {}).get("residual")
+        return is_stated and np.array_equal(
+            np.asarray(residual, np.float64), largest_residual(self.path), equal_nan=True
+        )
 
     @property
     def is_learned(self) -> bool:

@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import (
+    ReceiptFolder,
     alone,
     beside_others,
     cube_paths,
@@ -237,7 +238,9 @@ def test_each_part_twice_does_nothing_twice(folder):
         assert bytes_of(Path("out.zarr/observational")) == before, options
     assert "blocks 0 to 2 of 7 (rows 0 to 299), 3 of them done before" in shown.stdout
     assert len(read_records(Path("out.zarr"))) == 1
-    ran("--only", "finish")
+    (over,) = read_records(Path("out.zarr"))
+    assert f"nothing to do: run {over.run_id} is over" in ran("--only", "finish").stdout
+    assert len(read_records(Path("out.zarr"))) == 1
     assert bytes_of(Path("out.zarr/observational")) == before
     assert ran("-q").stdout == "" and store_files("out.zarr") == expected
 
@@ -452,6 +455,37 @@ def test_failed_rows(folder, monkeypatch):
     retried = store_files("out.zarr")
     shutil.rmtree("out.zarr")
     assert whole_run(BLACK_BOX) == retried
+
+
+def test_rows_that_failed_are_explained_after_the_end(folder, monkeypatch):
+    """A killed shard had added them: the finish writes the notes of the blocks that are there."""
+    table = small_table(N_ROWS)
+    table.loc[250, "hr"] = 6.5
+    table.to_parquet("table.parquet")
+    expected = whole_run(BLACK_BOX)
+    ran("--only", "learn", "-q")
+    monkeypatch.setenv("HOT", "1")
+    assert run("--shard", "1/1", "-q").exit_code == 5
+    assert run("--only", "finish", "-q").exit_code == 5
+    monkeypatch.delenv("HOT")
+    note = Path("out.zarr/reasons/state/notes/additivity.json")
+    Path("kept.json").write_bytes(note.read_bytes())
+    ReceiptFolder(note.parent).remove("additivity")
+    ReceiptFolder(note.parent).put("additivity", {"residual": [7.0]})
+    ran("--shard", "1/1", "-q")
+    assert store_files("out.zarr") == expected
+    assert note.read_bytes() == Path("kept.json").read_bytes()
+
+
+def test_a_check_that_failed_stays_failed(folder):
+    """The finish after the end says so again, and judges nothing against the run itself."""
+    job = changed(("check", [{"kind": "row_count", "error": N_ROWS + 1}]), job=BLACK_BOX)
+    written(job)
+    ran("--only", "learn", "-q")
+    assert run("--shard", "1/1", "-q").exit_code == 8
+    again = run("--only", "finish", "-q")
+    assert again.exit_code == 8 and "is over: check row_count" in last_error(again)
+    assert len(read_records(Path("out.zarr"))) == 1
 
 
 def test_blocks_are_missing(folder):
