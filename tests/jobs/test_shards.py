@@ -27,7 +27,7 @@ from dshap.cube import (
     finishing,
     states_of,
 )
-from dshap.cube.folder import ORPHAN
+from dshap.cube.disk_files import ORPHAN
 from dshap.jobs import RunPart
 from dshap.jobs.run_record import read_records
 from dshap.jobs.shards import FIRST, Shard
