@@ -78,10 +78,14 @@ class Certificates:
 
     def configuration(self) -> dict[str, object]:
         """Give the same settings as Dask's configuration has them, for processes that read it."""
-        pair = {"cert": str(self.certificate), "key": str(self.key)}
-        roles = dict.fromkeys(("client", "scheduler", "worker"), pair)
-        tls = {"ca-file": str(self.authority), **roles}
-        return {"distributed": {"comm": {"require-encryption": True, "tls": tls}}}
+        tls = "distributed.comm.tls"
+        files = {
+            f"{tls}.{role}.{part}": str(path)
+            for role in ("client", "scheduler", "worker")
+            for part, path in (("cert", self.certificate), ("key", self.key))
+        }
+        required = {"distributed.comm.require-encryption": True}
+        return {**required, f"{tls}.ca-file": str(self.authority), **files}
 
 
 def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificates:

@@ -11,10 +11,13 @@ from dshap.core.options import WAIT_S
 from dshap.engine.clusters.installed import is_installed
 from dshap.engine.clusters.jobqueue import CLASSES as QUEUES
 from dshap.engine.clusters.jobqueue import check_queue_options
+from dshap.engine.clusters.ssh import check_connect_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
 from dshap.jobs.fields import Count, Memory, NotEmpty, options_of
 from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table
 from dshap.jobs.paths import Address, FilePath, FolderPath, ProfilePath
+
+HostNames = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 
 
 def _walltime(text: str) -> str:
@@ -109,6 +112,25 @@ class QueueTable(TlsTable):
         return self
 
 
+class SshTable(ClusterTable):
+    """The table [cluster] of kind "ssh"."""
+
+    hosts: HostNames
+    """The hosts, like "node1" or "user@node1:2222", one worker each."""
+    certificates: FolderPath
+    """The folder of ca.pem, cert.pem and key.pem, under the same path on all hosts."""
+    host: NotEmpty | None = None
+    """The address at which the hosts see this machine, where that is not the one of its name."""
+    connect: dict[str, Any] | None = None
+    """The table [cluster.connect]: options of asyncssh by its own names, such as client_keys."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SshTable:
+        if is_installed(self.kind):
+            check_connect_options(self.connect or {})
+        return self
+
+
 class SchedulerTable(TlsTable):
     """The table [cluster] of kind "scheduler"."""
 
@@ -124,6 +146,7 @@ CLUSTERS = Kinds(
         "python": f"{_ROOM}.python_file:client_of_file",
         "scheduler": f"{_ROOM}.scheduler:at_scheduler",
         **dict.fromkeys(QUEUES, f"{_ROOM}.jobqueue:queue_client"),
+        "ssh": f"{_ROOM}.ssh:ssh_client",
         "none": NoCluster,
     },
     ClusterTable,
@@ -133,6 +156,7 @@ CLUSTERS = Kinds(
         "python": PythonTable,
         "scheduler": SchedulerTable,
         **dict.fromkeys(QUEUES, QueueTable),
+        "ssh": SshTable,
     },
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ QUIET_PAGES = {
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
 }
 """Environment that leaves Dask's HTTP servers, which ask for no certificate, without pages."""
+OF_INSTRUCTIONS = ("OPENBLAS_CORETYPE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_NAME")
+"""Variables that choose the processor instructions of numeric libraries, and with them the last
+bits of their results: workers get those of the client."""
 
 
 def seconds_of_walltime(text: str) -> int:
@@ -105,7 +109,8 @@ class WorkerOptions:
     @property
     def variables(self) -> dict[str, str]:
         """The environment of a worker, with the settings that all workers have."""
-        return {**QUIET_PAGES, **(self.environment or {})}
+        chosen = {name: os.environ[name] for name in OF_INSTRUCTIONS if name in os.environ}
+        return {**QUIET_PAGES, **chosen, **(self.environment or {})}
 
 
 def clock(seconds: float, form: str = HOURS) -> str:

@@ -40,6 +40,11 @@ def test_a_worker_ends_itself_before_its_walltime():
         WorkerOptions(walltime="00:09:59")
 
 
-def test_the_environment():
+def test_the_environment(monkeypatch):
+    """Variables that decide the last bits are those of the client."""
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert WorkerOptions().variables["OPENBLAS_CORETYPE"] == "Haswell"
+    own = WorkerOptions(environment={"OPENBLAS_CORETYPE": "Zen"})
+    assert own.variables["OPENBLAS_CORETYPE"] == "Zen"
     variables = WorkerOptions(environment={"A": "b"}).variables
     assert variables["A"] == "b" and variables["DASK_DISTRIBUTED__WORKER__HTTP__ROUTES"] == "[]"
