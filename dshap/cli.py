@@ -870,3 +870,33 @@ def check(
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()
+
+
+@partial(command, group=of_clusters)
+@click.argument("profile", metavar="PROFILE")
+@click.argument("job_file", metavar="JOB.toml")
+@click.option(
+    "--certificates",
+    metavar="FOLDER",
+    help="Put these certificates into a secret of the manifest, which is then one itself.",
+)
+def manifest(
+    profile: str, job_file: str, certificates: str | None, as_json: bool, quiet: bool
+) -> None:
+    """Show the objects of Kubernetes that run JOB on the pods of PROFILE, for `kubectl apply -f -`.
+
+    A Job of the run with the scheduler beside it, an Indexed Job of workers, a service and a config
+    map with both files.
+    """
+    from dshap.core.rules import as_path
+    from dshap.engine.clusters.kubernetes import as_yaml
+    from dshap.jobs import manifests_of
+
+    folder = None
+    if certificates is not None:
+        folder = as_path("--certificates", certificates, "folder")
+    objects = manifests_of(profile, job_file, folder)
+    if as_json:
+        _print([], {"apiVersion": "v1", "kind": "List", "items": objects}, as_json)
+    else:
+        click.echo(as_yaml(objects), nl=False)

@@ -1,6 +1,7 @@
 """Job files: their schema, planning them and running them."""
 
 from dshap.jobs.cluster_check import check_cluster
+from dshap.jobs.manifests import manifests_of
 from dshap.jobs.pipeline import Command, RecordedRun, run_recorded
 from dshap.jobs.planning import plan_from_source
 from dshap.jobs.reading import parse_job
@@ -31,6 +32,7 @@ __all__ = [
     "fit_report",
     "job_summary",
     "load_job",
+    "manifests_of",
     "parse_job",
     "plan_from_source",
     "plan_job",

@@ -11,12 +11,19 @@ from dshap.core.options import WAIT_S
 from dshap.engine.clusters.installed import is_installed
 from dshap.engine.clusters.jobqueue import CLASSES as QUEUES
 from dshap.engine.clusters.jobqueue import check_queue_options
+from dshap.engine.clusters.kubernetes import TLS_FOLDER, Pods, service_address
 from dshap.engine.clusters.ssh import check_connect_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
-from dshap.jobs.fields import Count, Memory, NotEmpty, options_of
+from dshap.jobs.fields import Count, Memory, NotEmpty, options_of, or_say
 from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table
 from dshap.jobs.paths import Address, FilePath, FolderPath, ProfilePath
 
+PodName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$"),
+    or_say("give a name of small letters, digits and '-', of at most 50"),
+]
+"""The type of the name of an object of Kubernetes."""
 HostNames = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 
 
@@ -131,6 +138,36 @@ class SshTable(ClusterTable):
         return self
 
 
+class PodsTable(ClusterTable):
+    """The table [cluster] of kind "kubernetes"."""
+
+    image: NotEmpty
+    """The container image with dshap, the model and what that needs."""
+    workers: Count = 2
+    """The number of pods, one worker each."""
+    name: PodName = "dshap"
+    """The beginning of the names of all objects."""
+    namespace: PodName = "default"
+    secret: PodName = "dshap-tls"
+    """The secret with ca.pem, cert.pem and key.pem."""
+    certificates: FolderPath = TLS_FOLDER
+    """The folder in which a pod sees the files of the secret."""
+    address: Address | None = None
+    """The address of the scheduler, where that is not the one of its service."""
+    volumes: dict[str, PodName] = Field(default={})
+    """Path in a pod -> persistent volume claim, as in { "/data" = "shared" }."""
+
+    def pods(self, worker: WorkerOptions) -> Pods:
+        """The pods of a run."""
+        address = self.address or service_address(self.name, self.namespace)
+        given = {name: getattr(self, name) for name in _OF_PODS}
+        return Pods(**given, address=address, worker=worker)
+
+
+_OF_PODS = ("image", "name", "namespace", "workers", "secret", "certificates", "volumes")
+"""The keys that `Pods` has as they are."""
+
+
 class SchedulerTable(TlsTable):
     """The table [cluster] of kind "scheduler"."""
 
@@ -147,6 +184,7 @@ CLUSTERS = Kinds(
         "scheduler": f"{_ROOM}.scheduler:at_scheduler",
         **dict.fromkeys(QUEUES, f"{_ROOM}.jobqueue:queue_client"),
         "ssh": f"{_ROOM}.ssh:ssh_client",
+        "kubernetes": f"{_ROOM}.kubernetes:at_pods",
         "none": NoCluster,
     },
     ClusterTable,
@@ -157,6 +195,7 @@ CLUSTERS = Kinds(
         "scheduler": SchedulerTable,
         **dict.fromkeys(QUEUES, QueueTable),
         "ssh": SshTable,
+        "kubernetes": PodsTable,
     },
 )
 

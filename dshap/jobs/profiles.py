@@ -90,6 +90,14 @@ def with_profile(tables: Mapping[str, Any], beside: Path | None = None) -> dict[
     return merged
 
 
+def profile_file(name: str) -> Path:
+    """The file of a profile; an InputError where there is none."""
+    file = _file_of(name, None)
+    if file is None:
+        raise InputError(f"profile {name} has no file")
+    return file
+
+
 def _file_of(name: str, beside: Path | None) -> Path | None:
     """The file of a profile; None for one that needs none."""
     if name.endswith(".toml"):

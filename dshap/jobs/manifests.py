@@ -1,0 +1,59 @@
+"""The manifest of a run on Kubernetes: `dshap cluster manifest`."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from dshap.core.addresses import scheme_of
+from dshap.core.errors import InputError
+from dshap.engine.clusters.kubernetes import Pods
+from dshap.engine.clusters.worker import WorkerOptions
+from dshap.jobs.profiles import profile_file
+from dshap.jobs.reading import read_cluster, read_job_file
+
+PATHS = (("job", "store"), ("source", "path"), ("model", "path"))
+"""Keys whose paths pods must see."""
+
+
+def manifests_of(
+    profile: str, job_file: str, certificates: Path | None = None
+) -> list[dict[str, Any]]:
+    """The objects of Kubernetes that run a job on the pods of a profile.
+
+    Parameters
+    ----------
+    profile : the name of a profile of kind "kubernetes", or the path of its file
+    job_file : the path of the job
+    certificates : the folder of certificates to put into a secret; None: the secret is there
+
+    Raises
+    ------
+    InputError
+        Another kind of profile, a job that is not allowed, or paths in it that no pod sees.
+    """
+    cluster, worker = read_cluster(profile)
+    if cluster.kind != "kubernetes":
+        raise InputError(
+            f'profile {profile}: kind = "{cluster.kind}" has no manifest: it is of "kubernetes"'
+        )
+    read_job_file(job_file, cluster=profile)
+    pods: Pods = cluster.pods(WorkerOptions(**dict(worker)))
+    _refuse_paths(Path(job_file), pods)
+    return pods.manifests(profile_file(profile), Path(job_file), certificates)
+
+
+def _refuse_paths(job_file: Path, pods: Pods) -> None:
+    """Raise where a path of the job is on no volume of the pods."""
+    written = tomllib.loads(job_file.read_text(encoding="utf-8"))
+    for table, key in PATHS:
+        path = written.get(table, {}).get(key)
+        if path is None or (scheme_of(path) and scheme_of(path) != "file"):
+            continue
+        if not any(Path(path).is_relative_to(volume) for volume in pods.volumes):
+            given = ", ".join(pods.volumes) or "none"
+            raise InputError(
+                f'job file {job_file}: [{table}] {key} = "{path}" is on no volume of the pods: '
+                f"give a path on one of [cluster] volumes (now {given})"
+            )
