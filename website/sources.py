@@ -126,9 +126,17 @@ def commands_page() -> str:
     """What each command of `dshap` prints with --help."""
     lead = "Every command of ``dshap``, as ``--help`` prints it; :doc:`docs/job_files` shows them at work."
     parts = [titled("Commands"), lead, literal(help_of(cli, "dshap"))]
-    for name, command in sorted(cli.commands.items()):
-        parts.append(titled(f"dshap {name}", "-") + literal(help_of(command, f"dshap {name}")))
+    for name, command in each_command(cli, "dshap"):
+        parts.append(titled(name, "-") + literal(help_of(command, name)))
     return "\n\n".join(parts)
+
+
+def each_command(group: click.Group, above: str) -> Iterator[tuple[str, click.Command]]:
+    """(name, command) of a group, by name, each group before its own commands."""
+    for name, command in sorted(group.commands.items()):
+        yield f"{above} {name}", command
+        if isinstance(command, click.Group):
+            yield from each_command(command, f"{above} {name}")
 
 
 def help_of(command: click.Command, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
 
@@ -164,6 +164,22 @@ class PodsTable(ClusterTable):
         return Pods(**given, address=address, worker=worker)
 
 
+class GatewayTable(ClusterTable):
+    """The table [cluster] of kind "gateway"; what is left out stands in dask-gateway's own
+    configuration."""
+
+    workers: Count = 1
+    """The number of workers."""
+    address: Address | None = None
+    """The address of the gateway, like "https://gateway.example"."""
+    auth: Literal["basic", "kerberos", "jupyterhub"] | None = None
+    """The way in; passwords and tokens stand in the environment, as dask-gateway reads them."""
+    cluster: NotEmpty | None = None
+    """The name of a cluster that runs already, and stays after the run."""
+    gateway: dict[str, Any] | None = None
+    """The table [cluster.gateway]: the options that the gateway offers for a new cluster."""
+
+
 _OF_PODS = ("image", "name", "namespace", "workers", "secret", "certificates", "volumes")
 """The keys that `Pods` has as they are."""
 
@@ -185,6 +201,7 @@ CLUSTERS = Kinds(
         **dict.fromkeys(QUEUES, f"{_ROOM}.jobqueue:queue_client"),
         "ssh": f"{_ROOM}.ssh:ssh_client",
         "kubernetes": f"{_ROOM}.kubernetes:at_pods",
+        "gateway": f"{_ROOM}.gateway:gateway_client",
         "none": NoCluster,
     },
     ClusterTable,
@@ -196,6 +213,7 @@ CLUSTERS = Kinds(
         **dict.fromkeys(QUEUES, QueueTable),
         "ssh": SshTable,
         "kubernetes": PodsTable,
+        "gateway": GatewayTable,
     },
 )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import tomllib
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +12,10 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.engine.clusters.installed import EXTRAS, PACKAGE_OF
+from dshap.engine.clusters.kubernetes import USER_ID
 from dshap.jobs import parse_job
+from dshap.jobs.clusters import CLUSTERS
+from dshap.jobs.reading import read_cluster
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.pages import ROOT
 
@@ -40,16 +45,21 @@ def test_what_a_queue_refuses(changes, said):
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["slurm"])
-def test_a_package_that_is_not_installed(tmp_path, monkeypatch, kind):
+SSH = {"kind": "ssh", "hosts": ["node1"], "certificates": "tls"}
+
+
+@pytest.mark.parametrize(
+    "cluster", [SLURM, SSH, {"kind": "gateway"}], ids=lambda table: table["kind"]
+)
+def test_a_package_that_is_not_installed(tmp_path, monkeypatch, cluster):
     """Its extra is named before the run does anything; a plan needs none."""
     find = importlib.util.find_spec
-    gone = PACKAGE_OF[kind]
+    gone = PACKAGE_OF[cluster["kind"]]
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda name, *more: None if name == gone else find(name, *more)
     )
     small_table().to_parquet(tmp_path / "table.parquet")
-    job = write_job(tmp_path, changed(("cluster", SLURM), ("worker", WORKER)))
+    job = write_job(tmp_path, changed(("cluster", cluster), ("worker", WORKER)))
     assert CliRunner().invoke(cli, ["plan", str(job)]).exit_code == 0
     done = CliRunner().invoke(cli, ["run", str(job)])
     assert done.exit_code == 2 and not (tmp_path / "out.zarr").exists()
@@ -60,3 +70,30 @@ def test_the_extras_are_those_of_the_project():
     project = (ROOT / "pyproject.toml").read_text()
     for package, extra in EXTRAS.items():
         assert f'\n{extra} = ["{package.replace("_", "-")}>=' in project
+
+
+PROFILES = sorted((ROOT / "cluster").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_the_profiles_of_the_project_are_taken(path):
+    cluster, worker = read_cluster(str(path))
+    assert cluster.kind in CLUSTERS.known and worker.cores >= 1
+
+
+def test_there_is_a_profile_of_each_kind_that_needs_keys():
+    """PBS stands for SGE and LSF."""
+    kinds = {read_cluster(str(path))[0].kind for path in PROFILES}
+    assert CLUSTERS.known.keys() - kinds == {"none", "local", "python", "sge", "lsf"}
+
+
+def test_the_container_file_names_what_is_there():
+    """Its copied files, its extras, and the user that pods run as."""
+    text = (ROOT / "cluster" / "Containerfile").read_text()
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE)
+    for name in " ".join(copied).split():
+        assert (ROOT / name).exists(), name
+    (extras,) = re.findall(r"dshap\[([\w,]+)\]", text)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    assert f"--uid {USER_ID} " in text and f"USER {USER_ID}\n" in text

@@ -1,0 +1,41 @@
+"""A cluster of a Dask Gateway, which starts it where its administrator has said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from distributed import Client
+
+from dshap.core.errors import InputError
+from dshap.engine.clusters.installed import package_of
+
+
+def gateway_client(
+    workers: int = 1,
+    address: str | None = None,
+    auth: str | None = None,
+    cluster: str | None = None,
+    gateway: Mapping[str, Any] | None = None,
+) -> Client:
+    """Start a cluster with so many workers, or reach the one of a name, which then stays.
+
+    Where `address` and `auth` are left out, the configuration of dask-gateway says them.  `gateway`
+    are the options that it offers; its connections are encrypted by itself.
+    """
+    gateway_class: Any = package_of("gateway").Gateway
+    given = {"address": address, "auth": auth}
+    try:
+        reached = gateway_class(**{name: each for name, each in given.items() if each is not None})
+        if cluster is None:
+            started = reached.new_cluster(shutdown_on_close=True, **(gateway or {}))
+            started.scale(workers)
+        else:
+            started = reached.connect(cluster, shutdown_on_close=False)
+        client: Client = started.get_client()
+        return client
+    except Exception as error:
+        place = address or "of the configuration of dask-gateway"
+        raise InputError(
+            f"no cluster of the gateway {place}: {type(error).__name__}: {error}"
+        ) from error
