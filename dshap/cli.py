@@ -822,6 +822,28 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     refuse_damage(root, found, mended, has_job=job_file is not None)
 
 
+@command
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
+    """Copy a store to another place, a folder or a bucket, and check all that the copy holds.
+
+    Each file is read back and compared.  A copy that was stopped is gone on with by the same
+    command.
+    """
+    from dshap.core.rules import as_place
+    from dshap.cube import copy_store
+    from dshap.jobs import refuse_damage, verify_job_store
+
+    to = as_place("TO", target)
+    done = copy_store(as_place("FROM", source), to, _progress(quiet).say)
+    found = verify_job_store(to)
+    said = f"{done.n_files:,} files, {done.n_bytes:,} bytes at {to}, {done.n_copied:,} copied now"
+    content = {"to": str(to), "files": done.n_files, "bytes": done.n_bytes, "copied": done.n_copied}
+    _print([f"{said}: each reads back as it was"], content, as_json)
+    refuse_damage(to, found, None, has_job=False)
+
+
 @partial(command, group=of_clusters)
 @click.argument("folder", metavar="FOLDER")
 @click.option(

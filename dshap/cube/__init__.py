@@ -11,6 +11,7 @@ from dshap.cube.arrays import (
 )
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.carrying import CarriedRows
+from dshap.cube.copying import StoreCopy, copy_store
 from dshap.cube.current import cube_at, current_of, remove_run, runs_of, set_current
 from dshap.cube.disk import remove_prepared, remove_store, true_path, true_place
 from dshap.cube.files import ReceiptFolder, StateFolder
@@ -84,6 +85,7 @@ __all__ = [
     "Holder",
     "Rooms",
     "SharedWorkspace",
+    "StoreCopy",
     "StateFolder",
     "Workspace",
     "alone",
@@ -91,6 +93,7 @@ __all__ = [
     "beside_others",
     "check_place",
     "clear_orphans",
+    "copy_store",
     "create_cube",
     "create_store",
     "cube_at",
