@@ -15,7 +15,7 @@ from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import Choice, Flag, checked
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import empty_cube, is_running, open_cube, read_job
-from dshap.cube.columns import with_columns
+from dshap.cube.columns import category_orders, with_columns
 from dshap.cube.methods import offer, summary_line
 from dshap.engine import format_bytes
 from dshap.models import KernelModel
@@ -193,7 +193,7 @@ def explain(
         if store is None:
             cube = cube.load()
         if keeps_columns:
-            cube = with_columns(cube, read_columns(explanation.work.rows))
+            cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
         return cube

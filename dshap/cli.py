@@ -631,6 +631,9 @@ class _Limit(click.ParamType[tuple[str, float]]):
     "(1 - correlation), changed (the share of the rows in both whose attributions changed); may be "
     "given several times.",
 )
+@click.option(
+    "--force", is_flag=True, help="Replace a file at -o that is there and that dshap has not made."
+)
 def difference(
     old: str,
     new: str | None,
@@ -641,6 +644,7 @@ def difference(
     n_rows: int,
     page: str | None,
     limits: tuple[tuple[str, float], ...],
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -665,7 +669,7 @@ def difference(
     )
     beyond = found.above(dict(limits))
     if page is not None:
-        difference_page(found, page)
+        difference_page(found, page, force=force)
     if as_json or not quiet:
         _print(str(found).splitlines(), {**found.to_dict(), "above": beyond}, as_json)
     if beyond:
@@ -764,22 +768,31 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     help="A column by whose values mean |attribution| is told, like plan or age:5; may be given "
     "several times.",
 )
+@click.option(
+    "--force", is_flag=True, help="Replace a file that is there and that dshap has not made."
+)
 def report(
     store: str,
     run_id: str,
     output: str,
     all_rows: bool,
     segments: tuple[str, ...],
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write one HTML page about a store: what was explained, how sure it is, figures, any row."""
+    """Write one HTML page about a store: what was explained, how sure it is, figures, any row.
+
+    A page that dshap has made is renewed; another file is left alone.
+    """
     from dshap.jobs import about_run
     from dshap.report import page
 
     path = _store(store)
     about = about_run(path, run_id)
-    written = page(path, output, run=run_id, all_rows=all_rows, segments=segments, about=about)
+    written = page(
+        path, output, run=run_id, all_rows=all_rows, segments=segments, about=about, force=force
+    )
     if as_json or not quiet:
         _print([f"report: {written}"], {"report": written}, as_json)
 

@@ -20,9 +20,12 @@
 # The model is a kernel ridge of the bikes that are hired in an hour; all 17,379 hours are explained.
 
 # %%
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pandas as pd
+import xgboost
 
 import dshap
 
@@ -89,6 +92,42 @@ axes = dshap.report.heatmap(cube, "hour:12")
 observational = dshap.values.KernelObservational(model, X, dshap.kernels.Nystrom(100))
 by_data = dshap.explain(observational, X, units="bikes an hour")
 axes = dshap.report.compare({"interventional": cube, "observational": by_data})
+
+# %% [markdown]
+# ## The nights of a job: `over_runs`
+#
+# A job explains the hours so far, trees of XGBoost this time; as winter turns to summer and winter again, other
+# features matter.
+
+# %%
+folder = Path(tempfile.mkdtemp())
+xgboost.XGBRegressor(n_estimators=50).fit(X, hours["count"]).save_model(folder / "bikes.json")
+(folder / "bikes.toml").write_text(
+    """
+    [job]
+    name = "bikes"
+    store = "store"
+    [source]
+    kind = "parquet"
+    path = "hours.parquet"
+    key = "hour number"
+    [model]
+    kind = "xgboost"
+    path = "bikes.json"
+    [[explain]]
+    name = "trees"
+    value = "trees"
+    [incremental]
+    strategy = "digest"
+    [run]
+    units = "bikes an hour"
+    """
+)
+numbered = X.assign(**{"hour number": range(len(X))})
+for n_hours in (1_500, 4_500, 7_500, 12_000, 17_379):
+    numbered[:n_hours].to_parquet(folder / "hours.parquet")
+    subprocess.run(["dshap", "run", folder / "bikes.toml", "-q"], check=True)
+axes = dshap.report.over_runs(folder / "store")
 
 # %% [markdown]
 # ## Pairs of features: `interactions`

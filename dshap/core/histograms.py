@@ -23,6 +23,8 @@ SIGN_BINS = 1 << 14
 """Number of bins of one sign."""
 STABILITY_BINS = 10
 """Number of bins of a population stability index, where attributions are spread: as is usual."""
+ONE_NUMBER = 0.01
+"""The largest distance of attributions that are one number, as a part of it."""
 MAX_VALUE_BINS = 64
 """The most bins of the values of a column, that of missing ones left aside."""
 CELLS = 8_192
@@ -69,16 +71,20 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     return Record({"edges": np.where(middle > lower, middle, upper)})
 
 
-def category_bins(sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS) -> Record:
+def category_bins(
+    sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
+) -> Record:
     """A bin for each frequent category of a sample, and one for all others; None is missing.
 
-    Gives `categories (bins,)`, the frequent ones by name and `OTHERS`.
+    Gives `categories (bins,)`, the frequent ones in their `order`, else by name, and `OTHERS`.
     """
     names, counts = np.unique(
         [value for value in sample.tolist() if value is not None], return_counts=True
     )
     frequent = names[np.argsort(-counts, kind="stable")[: n_bins - 1]]
-    return Record({"categories": np.array([*sorted(map(str, frequent)), OTHERS])})
+    places = {name: place for place, name in enumerate(order)}
+    ordered = sorted(map(str, frequent), key=lambda name: (places.get(name, len(places)), name))
+    return Record({"categories": np.array([*ordered, OTHERS])})
 
 
 def number_of_bins(bins: Record) -> int:
@@ -247,11 +253,23 @@ def population_stability(old: Moments, new: Moments) -> float:
     PSI = Σ_b (q_b − p_b) ln(q_b / p_b) over the bins of `stability_counts`, p of the old rows and q
     of the new ones, with half a row added to each bin of both: p_b = (c_b + 1/2) / (n + B/2).  It is
     0 where both are the same.  Of two samples of n and m rows of one population it is
-    (B − 1)(1/n + 1/m) on average.
+    (B − 1)(1/n + 1/m) on average.  It is 0 too where all rows lie in two bins, beside the number
+    between these, nearer than a hundredth of it: one number, to within rounding or noise.
     """
+    if _is_one_number(old, new):
+        return 0.0
     counts = stability_counts(old, new) + 0.5
     shares = counts / counts.sum(axis=0)
     return float(np.sum((shares[:, 1] - shares[:, 0]) * np.log(shares[:, 1] / shares[:, 0])))
+
+
+def _is_one_number(old: Moments, new: Moments) -> bool:
+    """Whether all attributions lie beside one end of a bin, and are about the same in both."""
+    codes, _ = _on_same_codes(old, new)
+    if len(codes) != 2 or codes[1] - codes[0] != 1:
+        return False
+    end = bin_ends(codes)[0][1]
+    return wasserstein(old, new)[0] <= ONE_NUMBER * abs(end)
 
 
 def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
@@ -259,8 +277,9 @@ def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
 
     W = ∫ |F_old(x) − F_new(x)| dx in units of the attributions: how far a row's attribution moves on
     average, at least.  It is exact for rows that are spread evenly over their bins, and no less than
-    the difference of the means, which are exact.  Rows elsewhere in their bins change it by at most
-    half the mean width of the bins of both.  It is NaN where one of them has no row.
+    the difference of the means, which are exact, nor more than this and both standard deviations.
+    Rows elsewhere in their bins change it by at most half the mean width of the bins of both.  It is
+    NaN where one of them has no row.
     """
     codes, counts = _on_same_codes(old, new)
     if not counts.any(axis=0).all():
@@ -276,8 +295,20 @@ def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
     width = upper - lower
     gaps = np.abs(after[:-1]) * (lower[1:] - upper[:-1])
     means = [float(each["sums"].sum() / each["counts"].sum()) for each in (old, new)]
-    distance = max(float(inside @ width + gaps.sum()), abs(means[1] - means[0]))
+    shift = abs(means[1] - means[0])
+    most = shift + _deviation(old) + _deviation(new)
+    distance = max(min(float(inside @ width + gaps.sum()), most), shift)
     return distance, float(shares.sum(axis=1) @ width) / 2
+
+
+def _deviation(histogram: Moments) -> float:
+    """The standard deviation of attributions; infinity where their squares are not known."""
+    n_rows = histogram["counts"].sum()
+    square = float(histogram["squares"].sum() / n_rows)
+    if not np.isfinite(square) or 0.0 < square < np.finfo(np.float64).tiny:
+        return np.inf
+    mean = float(histogram["sums"].sum() / n_rows)
+    return float(np.sqrt(max(square - mean**2, 0.0)))
 
 
 def _on_same_codes(old: Moments, new: Moments) -> tuple[CodeArray, CodeArray]:

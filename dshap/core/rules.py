@@ -416,6 +416,7 @@ RULES: Mapping[str, Rule] = {
     "lengthscale": PerColumn(POSITIVE, ("median", "validate")),
     "longest": Whole(1),
     "all_rows": Flag(),
+    "force": Flag(),
     "index": Flag(),
     "max_iter": Whole(1),
     "max_replicates": Whole(0),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,14 @@ from dshap.core.duck_typing import has_member, shape_of
 from dshap.core.errors import InputError, shown
 from dshap.core.places import Place
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.datasets import origin_of, same_rows
+from dshap.cube.datasets import origin_of, rows_of, same_rows, stored_arrays
 from dshap.cube.layout import variable_names
+from dshap.cube.reader import ROW_PREFIX
 
 ReadColumn = Callable[[slice], NDArray[Any]]
 """The function that gives the values of a column in a slice of the cube's rows."""
 TIMES = frozenset({"date", "datetime", "datetime64"})
 """The kinds of objects, as pandas tells them, that stand for times."""
-ROW_PREFIX = "row_"
-"""The beginning of a Dataset's variables that are explained columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +33,8 @@ class Columns(Mapping[str, ReadColumn]):
     readers: Mapping[str, ReadColumn]
     store: Place | None = None
     """The path of the cube that they were stored with; None for those of a Dataset, or given."""
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Column -> its categories in their order, where they have one."""
 
     def __getitem__(self, name: str) -> ReadColumn:
         return self.readers[name]
@@ -45,18 +46,45 @@ class Columns(Mapping[str, ReadColumn]):
         return len(self.readers)
 
 
-def with_columns(cube: xr.Dataset, columns: Mapping[str, NDArray[Any]]) -> xr.Dataset:
+def with_columns(
+    cube: xr.Dataset,
+    columns: Mapping[str, NDArray[Any]],
+    orders: Mapping[str, Sequence[str]] | None = None,
+) -> xr.Dataset:
     """A Dataset with the values (n,) of its explained columns beside it, as `row_COLUMN`.
 
-    Texts are str, NaN where they are missing; `long_name` is the column's name as it was.
+    Texts are str, NaN where they are missing; `long_name` is the column's name as it was, `order`
+    its categories in their order.
     """
     names = variable_names(columns)
+    told = {column: {"order": list(order)} for column, order in (orders or {}).items()}
     return cube.assign(
         {
-            f"{ROW_PREFIX}{names[column]}": ("instance", _with_str(values), {"long_name": column})
+            f"{ROW_PREFIX}{names[column]}": (
+                "instance",
+                _with_str(values),
+                {"long_name": column, **told.get(column, {})},
+            )
             for column, values in columns.items()
         }
     )
+
+
+def category_orders(rows: Any) -> dict[str, list[str]]:
+    """Column -> its categories in their order, of a data frame with ordered categories."""
+    if not has_member(rows, "columns") or has_member(rows, "column_names"):
+        return {}
+    return _orders({str(name): rows[name] for name in rows.columns})
+
+
+def _orders(columns: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Column -> its categories in their order, of columns of ordered categories."""
+    types = {name: getattr(values, "dtype", None) for name, values in columns.items()}
+    return {
+        name: [str(each) for each in dtype.categories]
+        for name, dtype in types.items()
+        if dtype is not None and getattr(dtype, "ordered", False)
+    }
 
 
 def _with_str(values: NDArray[Any]) -> NDArray[Any]:
@@ -87,14 +115,7 @@ def columns_of(cube: Any, rows: Any = None) -> Columns:
         return _given(cube, rows)
     held = [str(name) for name in cube.data_vars if str(name).startswith(ROW_PREFIX)]
     if held:
-        return Columns(
-            {
-                str(cube[name].attrs.get("long_name", name.removeprefix(ROW_PREFIX))): partial(
-                    _of_variable, cube[name]
-                )
-                for name in held
-            }
-        )
+        return _held(cube, held)
     path = origin_of(cube)
     if path is None:
         return Columns({})
@@ -107,8 +128,25 @@ def columns_of(cube: Any, rows: Any = None) -> Columns:
     return Columns({name: partial(_of_store, arrays, name) for name in arrays.columns}, path)
 
 
-def _of_variable(variable: Any, rows: slice) -> NDArray[Any]:
-    return np.asarray(variable.isel(instance=rows).values)
+def _held(cube: Any, names: Sequence[str]) -> Columns:
+    """The columns that are variables of a Dataset, from their store where they are its own."""
+    stores = {getattr(stored_arrays(cube, name), "path", None) for name in names}
+    store = None
+    if len(stores) == 1:
+        (store,) = stores
+    columns = {
+        str(cube[name].attrs.get("long_name", name.removeprefix(ROW_PREFIX))): name
+        for name in names
+    }
+    return Columns(
+        {column: partial(rows_of, cube, name) for column, name in columns.items()},
+        store,
+        {
+            column: cube[name].attrs["order"]
+            for column, name in columns.items()
+            if "order" in cube[name].attrs
+        },
+    )
 
 
 def _of_store(arrays: CubeArrays, name: str, rows: slice) -> NDArray[Any]:
@@ -144,7 +182,10 @@ def _given(cube: Any, rows: Any) -> Columns:
             f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give those of the cube, in "
             "its order"
         )
-    return Columns({name: array.__getitem__ for name, array in zip(names, arrays, strict=True)})
+    return Columns(
+        {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)},
+        orders=_orders(dict(zip(names, values, strict=True))),
+    )
 
 
 def _as_array(values: Any) -> NDArray[Any]:

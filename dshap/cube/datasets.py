@@ -20,6 +20,7 @@ from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import Folder
 from dshap.cube.reader import (
+    ROW_PREFIX,
     feature_ranking,
     importance_table,
     key_texts,
@@ -92,7 +93,7 @@ def attribution_of(cube: xr.Dataset, rows: slice, output: int) -> FloatArray:
 
 def variable_of(cube: xr.Dataset, name: str, rows: slice, output: int) -> FloatArray:
     """The values (n, d, …) of a variable along instance, feature and output, for one output."""
-    arrays = _arrays_of(cube, name)
+    arrays = stored_arrays(cube, name)
     if arrays is not None:
         return np.asarray(arrays.read_rows(name, rows)[..., output], np.float64)
     values = cube[name].isel(instance=rows, output=output)
@@ -106,7 +107,9 @@ def status_of(cube: xr.Dataset, rows: slice) -> NDArray[np.int8]:
 
 def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:
     """The values of a variable in these rows, its axes in the order of the cube."""
-    arrays = _arrays_of(cube, name)
+    arrays = stored_arrays(cube, name)
+    if arrays is not None and name.startswith(ROW_PREFIX):
+        return arrays.read_rows(f"rows/{name.removeprefix(ROW_PREFIX)}", rows)
     if arrays is not None:
         return arrays.read_rows(name, rows)
     axes = [axis for axis in ("instance", "feature", "output") if axis in cube[name].dims]
@@ -150,13 +153,13 @@ def origin_of(cube: xr.Dataset) -> Place | None:
 
 def store_of(cube: xr.Dataset) -> Place | None:
     """The store whose attributions a Dataset has as they are; None where they may be others."""
-    arrays = _arrays_of(cube, "attribution")
+    arrays = stored_arrays(cube, "attribution")
     if arrays is None:
         return None
     return arrays.path
 
 
-def _arrays_of(cube: xr.Dataset, name: str) -> CubeArrays | None:
+def stored_arrays(cube: xr.Dataset, name: str) -> CubeArrays | None:
     """The arrays of the store whose variable `name` a Dataset has as it is; None without any."""
     source = cube.encoding.get("source")
     if not source or not cube[name].chunks:
@@ -204,8 +207,8 @@ def global_means(cube: xr.Dataset) -> xr.Dataset:
 
 def _sums_of(cube: xr.Dataset, rows: slice) -> Moments:
     """The sums of a block's summary, over the rows of a Dataset that have attributions."""
-    part = cube.isel(instance=rows)
     dims = ("instance", "feature", "output")
+    part = cube[[name for name in ("attribution", "std_error") if name in cube]].isel(instance=rows)
     phi = np.asarray(part["attribution"].transpose(*dims).values, np.float64)
     is_good = ~np.isnan(phi).all(axis=(1, 2))
     errors = None

@@ -54,6 +54,8 @@ ORDER = (
     "token",
 )
 """The order of the variables of an opened cube; other variables follow."""
+ROW_PREFIX = "row_"
+"""The beginning of a Dataset's variables that are explained columns."""
 
 
 def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
@@ -84,9 +86,9 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, and
-        the key as a coordinate without an index, named after its column (`key_status` and the like
-        where the cube has that name).
+        dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, the
+        explained columns that the store keeps, as `row_COLUMN`, and the key as a coordinate without
+        an index, named after its column (`key_status` and the like where the cube has that name).
 
     Raises
     ------
@@ -118,7 +120,7 @@ def _opened(path: Place) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
         cube = stored_dataset(path, {"instance": tile[0] if tile else -1})
-    cube = cube.drop_vars(CONTAINER)
+    cube = _beside_columns(cube.drop_vars(CONTAINER), path)
     keys = key_names(path)
     # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
@@ -132,6 +134,19 @@ def _opened(path: Place) -> xr.Dataset:
         cube["base_value"] = cube["base_value"].load()
     return cube.assign_attrs(
         {name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()}
+    )
+
+
+def _beside_columns(cube: xr.Dataset, path: Place) -> xr.Dataset:
+    """A cube with the explained columns that its store keeps, as lazy variables `row_COLUMN`."""
+    kept = kept_arrays(path)
+    if not kept:
+        return cube
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
+        rows = stored_dataset(path / "rows", {"instance": cube.chunksizes["instance"][0]})
+    return cube.assign(
+        {f"{ROW_PREFIX}{array.basename}": rows[array.basename] for array in kept.values()}
     )
 
 

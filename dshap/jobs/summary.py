@@ -168,7 +168,13 @@ def _page(job: Job, result: JobResult) -> Path | None:
         return None
     path = Path(job.report.page)
     if not (result.was_complete and path.exists()):
-        report.page(result.store, path, segments=job.report.segments, about=about_run(result.store))
+        report.page(
+            result.store,
+            path,
+            segments=job.report.segments,
+            about=about_run(result.store),
+            force=True,
+        )
     return path
 
 

@@ -124,11 +124,13 @@ def bins_of_column(
     return bins_of_sample(sample_of_column(cube, read), n_bins)
 
 
-def bins_of_sample(sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS) -> Record:
-    """Bins of a column, learned from a sample of its values."""
+def bins_of_sample(
+    sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
+) -> Record:
+    """Bins of a column, learned from a sample of its values; categories stand in their `order`."""
     if has_order(sample):
         return number_bins(as_numbers(sample), n_bins)
-    return category_bins(as_texts(sample), n_bins)
+    return category_bins(as_texts(sample), n_bins, order)
 
 
 def sample_of_column(cube: Any, read: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:

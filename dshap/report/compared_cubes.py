@@ -15,6 +15,7 @@ from dshap.cube import named_cubes, open_cube, read_run, runs_of
 from dshap.cube.current import has_nights
 from dshap.cube.datasets import as_cube, origin_of
 from dshap.report.row_pairs import CubeRows
+from dshap.report.view import refuse_infinities
 
 SHOWN_NAMES = 8
 """The most names of features that a message lists."""
@@ -76,6 +77,7 @@ def _side(which: str, given: Any, explain: str, run_id: str) -> OpenedCube:
     cube = as_cube(given)
     if missing := {"prediction", "base_value"} - set(map(str, cube.data_vars)):
         raise InputError(f"{which} is a Dataset without {' and '.join(sorted(missing))}")
+    refuse_infinities(which, cube)
     return OpenedCube(name, cube)
 
 

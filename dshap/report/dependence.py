@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.errors import InputError
 from dshap.core.histograms import number_of_bins
 from dshap.core.printing import label
 from dshap.core.records import Record
@@ -37,6 +38,7 @@ def dependence(
     rows: Any = None,
     output: str | int | None = None,
     ax: Any = None,
+    color: str | None = None,
 ) -> Any:
     """Draw the attribution of a feature against its column, with the mean and the quartiles.
 
@@ -56,6 +58,7 @@ def dependence(
     cube, rows, output, ax : as in `beeswarm`
     feature : name of the feature, which must be a column
     colour : name of the second column; None: chosen; "": none
+    color : is refused, with the name `colour`
 
     Returns
     -------
@@ -66,6 +69,8 @@ def dependence(
     InputError
         As `beeswarm`, an unknown feature, or a column whose values were not kept.
     """
+    if color is not None:
+        raise InputError(f"unknown option 'color': give colour={color!r}")
     shown = dependence_of(cube, feature, colour, rows, output)
     axes = new_axes(ax, 7.0, 4.6)
     if shown.points is None:

@@ -206,7 +206,9 @@ def dependences_of(
     samples = samples_of(view.cube, columns, needed)
     if without:
         partners |= strongest_partners(view, without, samples)
-    wanted = {name: _tally(view, samples, name, partners[name]) for name in features}
+    wanted = {
+        name: _tally(view, samples, columns.orders, name, partners[name]) for name in features
+    }
     found = tallied(view, columns, wanted)
     return [
         _dependence(view, columns, samples[name], wanted[name], found[name]) for name in features
@@ -229,7 +231,8 @@ def dependences_together(
     views = [view_of(cube, output) for cube in cubes]
     columns = [columns_of(view.cube) for view in views]
     samples = samples_of(views[0].cube, columns[0], features)
-    wanted = {name: _tally(views[0], samples, name, "") for name in features}
+    orders = columns[0].orders
+    wanted = {name: _tally(views[0], samples, orders, name, "") for name in features}
     return [
         [
             _dependence(view, columns[0], samples[name], wanted[name], found[name])
@@ -239,23 +242,31 @@ def dependences_together(
     ]
 
 
-def _tally(view: View, samples: Samples, feature: str, partner: str) -> Tally:
+def _tally(
+    view: View,
+    samples: Samples,
+    orders: Mapping[str, Sequence[str]],
+    feature: str,
+    partner: str,
+) -> Tally:
     """The histogram that is wanted: by the feature's column, then by the partner's."""
-    own = _named_bins(samples[feature], min(MAX_VALUE_BINS, 4 + view.rows // ROWS_PER_BIN))
+    most = min(MAX_VALUE_BINS, 4 + view.rows // ROWS_PER_BIN)
+    own = _named_bins(samples[feature], most, orders.get(feature, ()))
     by = [BinnedColumn(feature, own)]
     if partner:
         n_bins = COLOUR_BINS
         if view.rows < FEW_ROWS:
             n_bins = MAX_VALUE_BINS  # points have finer places than densities
-        by.append(BinnedColumn(partner, _named_bins(samples[partner], n_bins)))
+        bins = _named_bins(samples[partner], n_bins, orders.get(partner, ()))
+        by.append(BinnedColumn(partner, bins))
     return Tally(view.position(feature), tuple(by))
 
 
-def _named_bins(sample: NDArray[Any], n_bins: int) -> Record:
+def _named_bins(sample: NDArray[Any], n_bins: int, order: Sequence[str]) -> Record:
     """Bins of a column, in which False and True are categories with names."""
     if is_flag(sample):
         return category_bins(as_texts(sample), n_bins)
-    return bins_of_sample(sample, n_bins)
+    return bins_of_sample(sample, n_bins, order)
 
 
 def _dependence(

@@ -94,7 +94,8 @@ def _one_each(view: View, columns: Columns, name: str) -> tuple[BinnedColumn, li
         is_time = sample.dtype.kind == "M"
         bins = number_bins(numbers, MAX_SEGMENTS)
         return BinnedColumn(name, bins), value_names(numbers.tolist(), is_time) or ["none"]
-    bins = category_bins(np.array([*values], object), MAX_SEGMENTS + 1)
+    order = columns.orders.get(name, ())
+    bins = category_bins(np.array([*values], object), MAX_SEGMENTS + 1, order)
     return BinnedColumn(name, bins), bins["categories"].tolist()
 
 

@@ -13,11 +13,12 @@ from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.histograms import histogram_of
 from dshap.core.printing import label
-from dshap.core.records import FloatArray, Moments, Record, TreeSum
+from dshap.core.records import FloatArray, Moments, Record, TreeSum, tree_sum
 from dshap.core.rules import as_place
 from dshap.cube import named_cubes
-from dshap.cube.datasets import row_slices
+from dshap.cube.datasets import row_slices, rows_of
 from dshap.report.attributions import Ranking, features_of
+from dshap.report.columns import Columns, as_numbers, as_texts, columns_of, has_order
 from dshap.report.panels import MAX_SHOWN
 from dshap.report.shades import DEPTH, grid_of, limits_of
 from dshap.report.swarms import Swarm
@@ -26,6 +27,10 @@ from dshap.report.view import View, view_of
 
 ROUNDING = 1e-20
 """The variance, beside the square of the mean, up to which attributions are constant."""
+SAME_PREDICTION = 1e-6
+"""The largest difference of two predictions that are the same, as a part of them."""
+SAME_TOTALS = 1e-9
+"""The largest difference of sums of the same numbers in two orders, as a part of them."""
 LISTED = 4
 """The most names of features that a message lists."""
 
@@ -137,8 +142,10 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
         *_differing("output", [repr(view.output_name) for view in views]),
         *_differing("key columns", [", ".join(_key_columns(view)) or "none" for view in views]),
     ]
-    if not differing:
+    if not differing and _key_columns(views[0]):
         differing = list(_other_key(*views))
+    elif not differing:
+        differing = list(_other_rows(*views))
     if differing:
         first, second = names
         raise InputError(
@@ -190,6 +197,70 @@ def _other_key(first: View, second: View) -> Iterator[str]:
                     f"{label(other[place])}"
                 )
                 return
+
+
+def _other_rows(first: View, second: View) -> Iterator[str]:
+    """The first sign that rows without a key are not the same, or in another order, in words."""
+    both = [view.cube for view in (first, second)]
+    if all("prediction" in cube for cube in both):
+        sums = tree_sum(_predictions_of(first, second, rows) for rows in row_slices(first.cube))
+        if not sums["n_other"]:
+            return
+        totals = sums["totals"]  # (2, statistics)
+        if np.allclose(totals[0], totals[1], rtol=SAME_TOTALS, atol=0.0):
+            yield "their predictions are the same numbers in another order: give both in one order"
+            return
+    columns = [_columns_or_none(view) for view in (first, second)]
+    for name in columns[0]:
+        if name not in columns[1]:
+            continue
+        for rows in row_slices(first.cube):
+            one, other = (each[name](rows) for each in columns)
+            place = _first_other(one, other)
+            if place is not None:
+                yield (
+                    f"row {rows.start + place:,} has the {label(name)} {label(one[place])} and "
+                    f"{label(other[place])}"
+                )
+                return
+
+
+def _predictions_of(first: View, second: View, rows: slice) -> Moments:
+    """The number of these rows whose predictions differ, and sums (2, statistics) of both."""
+    one, other = (
+        rows_of(view.cube, "prediction", rows)[:, view.output].astype(np.float64)
+        for view in (first, second)
+    )
+    differs = ~np.isclose(one, other, rtol=SAME_PREDICTION, atol=0.0, equal_nan=True)
+    totals = [
+        [np.nansum(each), np.nansum(np.abs(each)), np.nansum(np.square(each))]
+        for each in (one, other)
+    ]
+    return Moments({"n_other": np.array(np.count_nonzero(differs)), "totals": np.array(totals)})
+
+
+def _columns_or_none(view: View) -> Columns:
+    """The columns of the rows of a cube; none where these are not known."""
+    try:
+        return columns_of(view.cube)
+    except InputError:
+        return Columns({})
+
+
+def _first_other(one: NDArray[Any], other: NDArray[Any]) -> int | None:
+    """The place of the first of two columns' values that are not the same; None without one."""
+    if has_order(one) != has_order(other):
+        return None
+    if has_order(one):
+        numbers = as_numbers(one)
+        others = as_numbers(other)
+        differs = ~((numbers == others) | (np.isnan(numbers) & np.isnan(others)))
+    else:
+        differs = as_texts(one) != as_texts(other)
+    places = np.flatnonzero(differs)
+    if not len(places):
+        return None
+    return int(places[0])
 
 
 def _histograms(

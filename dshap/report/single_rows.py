@@ -95,6 +95,8 @@ def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None =
     phi = np.asarray(row["attribution"].values[: len(names)], np.float64)
     if np.isnan(phi).any():
         raise InputError(f"row {key} has no attribution: it was skipped, failed, or is pending")
+    if np.isinf(phi).any():
+        raise InputError(f"row {key} has an infinite attribution: give another row")
     columns = columns_of(cube, rows)
     where = slice(position, position + 1)
     values = {name: f" = {shown_value(columns[name](where)[0])}" for name in columns}

@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.printing import label
 from dshap.core.records import FloatArray
-from dshap.cube.datasets import as_cube, attribution_of, global_means, variable_of
+from dshap.cube.datasets import (
+    as_cube,
+    attribution_of,
+    global_means,
+    row_slices,
+    rows_of,
+    store_of,
+    variable_of,
+)
 from dshap.report.attributions import Ranking, features_of, output_ranking
 from dshap.report.panels import attribution_words, counted_rows, output_of
 
@@ -62,15 +72,34 @@ class View:
         return features_of([self.ranking()])
 
 
+def refuse_infinities(which: str, cube: xr.Dataset) -> None:
+    """Raise an `InputError` where a Dataset has infinite attributions, which no store has.
+
+    `which` is the name of the argument.
+    """
+    if store_of(cube) is not None:
+        return
+    is_infinite = np.zeros(cube.sizes["feature"], bool)
+    for rows in row_slices(cube):
+        is_infinite |= np.isinf(rows_of(cube, "attribution", rows)).any(axis=(0, 2))
+    if is_infinite.any():
+        name = label(cube["feature"].values[is_infinite.argmax()])
+        raise InputError(
+            f"{which} has infinite attributions, of {name} first: leave these rows out, "
+            'cube.isel(instance=~np.isinf(cube.attribution).any(["feature", "output"]).values)'
+        )
+
+
 def view_of(cube: Any, output: str | int | None = None) -> View:
     """The view of one output of a cube, which is given itself or by the path of its store.
 
     Raises
     ------
     InputError
-        It is no cube, no row is explained, or there is no such output.
+        It is no cube, no row is explained, an attribution is infinite, or there is no such output.
     """
     cube = as_cube(cube)
+    refuse_infinities("cube", cube)
     place = output_of(cube, output)
     features = tuple(str(name) for name in cube["feature"].values)
     return View(cube, place, features, counted_rows(cube))

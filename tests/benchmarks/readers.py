@@ -9,8 +9,8 @@ memory; a program that does not end is told with its reason.
 Peers can live in another environment, whose Python is given by `--peers`; programs that are not
 installed there are left out by name.  Processor seconds are those of the process and its children.
 
-Usage: python -m tests.benchmarks.readers [--rows 20000] [--programs NAME ...] [--peers PYTHON]
-       [--limit SECONDS] [--memory GIB] [--json OUT] [--tiny]
+Usage: python -m tests.benchmarks.readers [--rows 20000] [--trees 100] [--programs NAME ...]
+       [--peers PYTHON] [--limit SECONDS] [--memory GIB] [--json OUT] [--tiny]
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def table(n_rows: int) -> tuple[Any, Any]:
     return rows, target
 
 
-def fitted(folder: Path, n_rows: int) -> None:
+def fitted(folder: Path, n_rows: int, n_trees: int) -> None:
     """Fit the model and keep it with its rows, for every program the same."""
     import xgboost
 
     rows, target = table(n_rows)
-    model = xgboost.XGBRegressor(n_estimators=N_TREES, max_depth=6, n_jobs=1, random_state=0)
+    model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=6, n_jobs=1, random_state=0)
     model.fit(rows[:50_000], target[:50_000])
     model.save_model(folder / "model.json")
 
@@ -214,6 +214,7 @@ def main() -> None:
     """Measure the programs one after the other, and print a line each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--trees", type=int, default=N_TREES)
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS))
     parser.add_argument("--peers", default=sys.executable)
     parser.add_argument("--limit", type=float, default=900.0)
@@ -227,12 +228,13 @@ def main() -> None:
         given.rows = 2_500
         given.programs = ["dshap"]
     if given.fit:
-        return fitted(given.fit, given.rows)
+        return fitted(given.fit, given.rows, given.trees)
     if given.one:
         return one(given.one[0], Path(given.one[1]), given.rows)
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", __spec__.name, "--fit", folder, "--rows", str(given.rows)]
+        sizes = ["--rows", str(given.rows), "--trees", str(given.trees)]
+        command = [sys.executable, "-m", __spec__.name, "--fit", folder, *sizes]
         subprocess.run(command, check=True)
         model = Path(folder) / "model.json"
         for name in given.programs:

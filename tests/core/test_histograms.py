@@ -211,3 +211,17 @@ def test_the_distance_is_scipys_within_half_a_bin(seed, shift, scale):
 def test_a_shift_within_a_bin_is_seen_by_its_mean():
     old, new = (of_attributions(np.full(10, value)) for value in (5.0, 5.1))
     assert wasserstein(old, new)[0] == pytest.approx(0.1) and population_stability(old, new) == 0.0
+
+
+@pytest.mark.parametrize("edge", [0.5, -3.0, 2.0**-30])
+def test_a_number_at_the_end_of_a_bin_does_not_drift_by_rounding(edge):
+    """Its rows lie in two bins; a move beyond one of them, or by a tenth, is seen."""
+    sides = 1.0 + 1e-4 * np.r_[-np.ones(30), np.ones(70)]
+    old, new = of_attributions(edge * sides), of_attributions(edge * sides[::-1] * 0.9999)
+    other = of_attributions(edge * np.full(100, 0.9999))
+    assert len(old["codes"]) == 2 and len(other["codes"]) == 1
+    for one, two in ((old, new), (old, other), (other, old)):
+        assert population_stability(one, two) == 0.0
+        assert wasserstein(one, two)[0] <= 3e-4 * abs(edge)
+    for moved in (0.93, 0.7):
+        assert population_stability(old, of_attributions(edge * sides * moved)) > 0.25

@@ -58,7 +58,7 @@ def test_keys_are_coordinates_under_their_names(earlier):
     cube = open_cube(path)
     found = {name for name in cube.coords if cube[name].dims == ("instance",)}
     assert found == set(names.values())  # in the order of the folder, which is the file system's
-    assert set(cube.data_vars) == {"attribution", "prediction", "status", "base_value"}
+    assert [*cube.data_vars] == ["attribution", "prediction", "status", "base_value", "row_a"]
     assert cube[names["id"]].values.tolist() == KEYS["int64"](N_ROWS).tolist()
     plain = xr.open_zarr(path, consolidated=False)
     assert set(names.values()) <= set(plain.variables)

@@ -92,6 +92,15 @@ def test_what_cannot_be_compared_is_told():
     ):
         with pytest.raises(InputError, match=message):
             compare({"a": one, "b": changed})
+    turned = other.isel(instance=slice(None, None, -1))
+    with pytest.raises(InputError, match="predictions are the same numbers in another order"):
+        compare({"a": one, "b": turned})
+    rows = {"row_a": ("instance", [*"abcdefghijklmnopqrst"])}
+    again = one.assign({**rows, "prediction": 2 * one["prediction"]})
+    turned = other.assign(rows).isel(instance=slice(None, None, -1))
+    compare({"a": again, "b": other.assign(rows)})
+    with pytest.raises(InputError, match="row 0 has the a a and t"):
+        compare({"a": again, "b": turned})
     other["attribution"].attrs["units"] = "EUR"
     with pytest.raises(InputError, match="units: 'kW' and 'EUR'"):
         compare({"a": one, "b": other})

@@ -124,6 +124,29 @@ def test_three_lines_from_a_fitted_ensemble_and_a_frame():
     assert len(colours) == 300 and np.corrcoef(colours, X[texts_of(axes)[0]].rank())[0, 1] > 0.99
 
 
+@pytest.mark.parametrize("n", [300, 3_000])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_attributions_are_refused_with_the_rows_to_leave_out(n, value):
+    cube, frame = memory_cube(n)
+    whole = cube.copy(deep=True)
+    cube["attribution"][3, 1, 0] = value
+    for draw in (
+        lambda: beeswarm(cube, rows=frame),
+        lambda: dshap.report.dependence(cube, "x1", rows=frame),
+        lambda: dshap.report.bar(cube),
+        lambda: dshap.report.heatmap(cube, "x0:3", rows=frame),
+        lambda: dshap.report.compare({"a": whole, "b": cube}),
+    ):
+        with pytest.raises(InputError, match=r"cube has infinite attributions, of x1 first: leave"):
+            draw()
+    with pytest.raises(InputError, match=r"row 3 has an infinite attribution"):
+        dshap.report.waterfall(cube, 3)
+    with pytest.raises(InputError, match="new has infinite attributions, of x1 first"):
+        dshap.diff(whole, cube)
+    kept = cube.isel(instance=~np.isinf(cube.attribution).any(["feature", "output"]).values)
+    assert f"over {n - 1:,} rows" in beeswarm(kept).get_xlabel()
+
+
 def test_columns_come_with_the_rows_the_dataset_or_the_store(tmp_path):
     make_cube(tmp_path / "s", columns={"a": "float64"}, outputs=("y",))
     cube = dshap.open_cube(tmp_path / "s")
@@ -136,8 +159,12 @@ def test_columns_come_with_the_rows_the_dataset_or_the_store(tmp_path):
     n = cube.sizes["instance"]
     np.testing.assert_allclose(colours(cube), np.arange(n) / (n - 1))
     other = cube.isel(instance=slice(None, None, -1))
+    np.testing.assert_allclose(colours(other), np.arange(n)[::-1] / (n - 1))
+    cut = cube.isel(instance=cube["row_a"].values > 4)
+    assert len(colours(cut)) == n - 5 == cut.sizes["instance"]
+    np.testing.assert_allclose(colours(cube.sortby("row_a", ascending=False)), colours(other))
     with pytest.raises(InputError, match=r"other rows than .*: give rows="):
-        beeswarm(other)
+        beeswarm(other.drop_vars("row_a"))
     given = pd.DataFrame({"a": np.arange(n)})
     np.testing.assert_allclose(colours(other, given), np.arange(n) / (n - 1))
     held = other.load().assign(row_a=("instance", np.arange(n)))

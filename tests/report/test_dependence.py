@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dshap
 from dshap.core.errors import InputError
 from dshap.cube.datasets import row_slices
 from dshap.report import dependence
+from dshap.report.segments import segments_of
 from tests.report.test_densities import memory_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
@@ -81,3 +83,27 @@ def test_features_and_columns_that_are_not_there():
     with pytest.raises(InputError, match="unknown column 'nope'"):
         dependence(cube, "x0", "nope", rows=frame)
     assert len(list(row_slices(cube))) == 1
+
+
+def test_the_other_spelling_of_colour_is_told():
+    cube, frame = memory_cube(300)
+    with pytest.raises(InputError, match=r"unknown option 'color': give colour='x2'"):
+        dependence(cube, "x0", color="x2", rows=frame)
+    with pytest.raises(InputError, match=r"give colour=''"):
+        dependence(cube, "x0", color="")
+
+
+def test_ordered_categories_stand_in_their_order():
+    """Of rows that are given, and of those that `explain` puts into the Dataset."""
+    sizes = ["small", "medium", "large"]
+    cube, frame = memory_cube(600)
+    frame["x0"] = pd.Categorical.from_codes(np.arange(600) % 3, sizes, ordered=True)
+    wanted = {"by frame": dependence(cube, "x0", "", rows=frame)}
+    value = dshap.values.Marginal(lambda rows: rows["x0"].cat.codes + rows["x1"], frame[:20])
+    explained = dshap.explain(value, frame, progress=False)
+    wanted["by explain"] = dependence(explained, "x0", "")
+    for axes in wanted.values():
+        assert [text.get_text() for text in axes.get_xticklabels()] == sizes
+    assert segments_of(explained, "x0").names == tuple(sizes)
+    plain = frame.assign(x0=frame["x0"].astype(str))
+    assert segments_of(cube, "x0", plain).names == ("large", "medium", "small")

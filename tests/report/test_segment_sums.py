@@ -24,7 +24,6 @@ def test_sums_of_many_groups_in_one_pass_are_those_of_each_alone(has_errors):
     """To 1e-12 of `bounded_sums` of the rows of each group; a row without attributions is in none."""
     cube, frame = with_plan(700)
     cube["attribution"][7, 1] = np.nan
-    cube["attribution"][9, 2] = np.inf
     if has_errors:
         cube["std_error"] = xr.full_like(cube["attribution"], 0.2)
     other = cube.assign(attribution=-2.0 * cube["attribution"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from dshap import __version__
 from dshap.core.disk import whole_file
 from dshap.core.printing import label, printable
-from dshap.core.rules import as_path
+from dshap.core.rules import as_path, checked
 from dshap.report.difference import (
     Difference,
     OutputDifference,
@@ -41,7 +41,9 @@ class OutputSection:
     tables: tuple[ToldFigure, ...]
 
 
-def difference_page(found: Difference, path: str | Path = "difference.html") -> Path:
+def difference_page(
+    found: Difference, path: str | Path = "difference.html", *, force: bool = False
+) -> Path:
     """Write a difference of two cubes as one HTML page, which loads and runs nothing.
 
     It shows all that `str` shows of it: rankings, PSI as bars, features and rows as tables.
@@ -50,6 +52,7 @@ def difference_page(found: Difference, path: str | Path = "difference.html") -> 
     ----------
     found : the difference, from `dshap.diff`
     path : the HTML file to write; its folder is made if it does not exist
+    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
 
     Returns
     -------
@@ -59,12 +62,13 @@ def difference_page(found: Difference, path: str | Path = "difference.html") -> 
     Raises
     ------
     InputError
-        jinja2 is not installed, or the page cannot be written.
+        jinja2 is not installed, another file is there, or the page cannot be written.
     """
     require_jinja()
+    (force,) = checked(force=force)
     target = as_path("path", path, "page")
     with writing_page(target):
-        make_place(target)
+        make_place(target, force)
         with whole_file(target) as private:
             private.write_text(_html(found), encoding="utf-8")
     return target

@@ -97,7 +97,13 @@ def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
     """Raise an `InputError` where the column of a segment was not kept."""
     for segment in segments:
         columns = columns_of(open_cube(table.first.path))
-        require_column(columns, column_of_segment(segment, columns))
+        column = column_of_segment(segment, columns)
+        if not columns:
+            raise InputError(
+                f"segment {segment!r}: the cube has no values of the column {column!r}: keep them "
+                "with explain(..., keep_rows=True) or [run] keep_rows = true"
+            )
+        require_column(columns, column)
 
 
 def _segment_words(found: Segments) -> str:

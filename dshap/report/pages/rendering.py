@@ -15,6 +15,11 @@ from typing import Any
 
 from dshap.core.errors import InputError
 
+GENERATOR = b'<meta name="generator" content="dshap '
+"""The mark of pages that dshap has made: a report is renewed, another file is not replaced."""
+HEAD_BYTES = 2_048
+"""The bytes at the beginning of a page that hold the mark."""
+
 
 def require_jinja() -> None:
     """Raise an `InputError` where jinja2 is not installed; imports nothing.
@@ -37,19 +42,34 @@ def writing_page(target: Path) -> Iterator[None]:
         ) from error
 
 
-def make_place(target: Path) -> None:
-    """Make the folder of a file, before work is done for it.
+def make_place(target: Path, force: bool) -> None:
+    """Make the folder of a page, before work is done for it; a page of dshap may be there already.
+
+    `force` replaces any other file too.
 
     Raises
     ------
     OSError
         The folder cannot be made, may not be written to, or the file is a folder.
+    InputError
+        Another file is there.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if not force and target.exists() and not _is_page(target):
+        raise InputError(
+            f"report {target}: another file is there, which dshap has not made: give another path, "
+            "or force=True (--force)"
+        )
+
+
+def _is_page(file: Path) -> bool:
+    """Whether a file is a page that dshap has made."""
+    with file.open("rb") as opened:
+        return GENERATOR in opened.read(HEAD_BYTES)
 
 
 def rendered(template: str, **values: Any) -> str:

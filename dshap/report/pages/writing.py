@@ -34,6 +34,7 @@ def page(
     all_rows: bool = False,
     segments: Sequence[str] = (),
     about: Mapping[str, str] | None = None,
+    force: bool = False,
 ) -> Path:
     """Write the report of a store as one HTML page, which loads nothing from anywhere.
 
@@ -52,6 +53,7 @@ def page(
     segments : columns with at most 200 values, or "age:5" for bins of about equally many rows, by
         whose values mean |attribution| is told
     about : further facts about the run, heading -> text
+    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
 
     Returns
     -------
@@ -62,17 +64,17 @@ def page(
     ------
     InputError
         jinja2 is not installed, there is no store, no cube of this run, no such column of a
-        segment, or the page cannot be written.
+        segment, another file is there, or the page cannot be written.
     DamagedError
         Names or metadata of a cube are not what was written.
     """
     require_jinja()
-    (all_rows,) = checked(all_rows=all_rows)
+    all_rows, force = checked(all_rows=all_rows, force=force)
     target = as_path("path", path, "page")
     cubes = named_cubes(as_place("store", store), run)
     table, others = tables_of(cubes)
     with writing_page(target):
-        make_place(target)
+        make_place(target, force)
     refuse_unknown_segments(table, segments)
     rows = page_rows(table)
     content = content_of(

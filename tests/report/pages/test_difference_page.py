@@ -40,6 +40,12 @@ def test_a_page_of_several_outputs_and_of_no_difference(tmp_path):
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert found.exit_code == 0 and "The attributions of y" in found.stdout + text
     assert "new: 5 pending, the first is row 16" in text and "The attributions of z" in text
+    (tmp_path / "p.html").write_text("notes")
+    given = ["diff", str(tmp_path / "old"), str(tmp_path / "new"), "-o", str(tmp_path / "p.html")]
+    refused = CliRunner().invoke(cli, given)
+    assert refused.exit_code == 2 and "another file is there" in refused.stderr
+    assert (tmp_path / "p.html").read_text() == "notes"
+    assert CliRunner().invoke(cli, [*given, "--force"]).exit_code == 0
     same = diff(tmp_path / "old", tmp_path / "old")
     text = difference_page(same, tmp_path / "same.html").read_text(encoding="utf-8")
     assert "<rect" not in text and "the attributions of no feature moved" in text

@@ -141,6 +141,20 @@ def test_names_are_texts(tmp_path):
     assert json.loads(found.raw["rows"])["features"][1] == HOSTILE[1]
 
 
+def test_numbers_of_an_axis_stand_beside_its_lines(written):
+    """Those of the upright axis above and below the picture of a card, which no line leaves."""
+    picture, numbers = [], []
+    for tag, given in Parsed(written).tags:
+        if tag == "svg" and given.get("height") == "160":
+            picture = [float(given["y"]), float(given["y"]) + 160.0]
+        elif tag == "svg" and given.get("height") != "160":
+            picture = []
+        if tag == "text" and picture:
+            numbers.append((float(given["y"]), picture))
+    assert len(numbers) > 6
+    assert all(y <= top or y - 11 >= bottom for y, (top, bottom) in numbers)
+
+
 def test_missing_rows_are_told_on_top(tmp_path):
     make_cube(tmp_path / "s", tiles=[0, 2], skipped=(1,))
     found = Parsed(page(tmp_path / "s", tmp_path / "report.html"))
@@ -179,10 +193,19 @@ def test_the_command(store, tmp_path, monkeypatch):
         ((tmp_path / "none",), "does not exist"),
         ((store, "--run", "R1"), "holds no cube of the run 'R1'"),
         ((store, "--segment", "ages:5"), "unknown column 'ages'"),
+        ((store, "-o", tmp_path / "file"), "another file is there, which dshap has not made"),
     ):
         refused = run(*given)
         assert refused.exit_code == 2, refused.output
         assert said in refused.stderr and refused.stderr.count("\n") == 1
+    assert (tmp_path / "file").read_text() == ""
+    for given in (["a/report.html"], ["file", "--force"], ["file"]):  # a page of dshap is renewed
+        assert run(store, "-o", tmp_path / given[0], *given[1:]).exit_code == 0
+        assert (tmp_path / given[0]).stat().st_size > 10_000
+    make_cube(tmp_path / "bare")
+    refused = run(tmp_path / "bare", "--segment", "age:5", "-o", tmp_path / "c.html")
+    assert refused.exit_code == 2 and "rows=" not in refused.stderr.replace("keep_rows=", "")
+    assert "no values of the column 'age': keep them with explain" in refused.stderr
     monkeypatch.setattr("dshap.report.pages.rendering.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"reports need jinja2: pip install \"dshap\[report\]\""):
         page(store, tmp_path / "b.html")
