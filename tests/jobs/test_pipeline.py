@@ -67,7 +67,7 @@ def test_the_record_of_a_job(folder):
     assert response["value"] == "marginal" and response["design"]["design"] == "exact"
     assert response["cost"]["planned"]["coalitions"] == 8
     assert response["accuracy"]["residual"][0] < 1e-9
-    assert response["cluster"] == {"kind": "none"} and response["previous_run"] is None
+    assert response["cluster"]["kind"] == "none" and response["previous_run"] is None
     assert record.about["as_of"] == "2026-11-27" and record.about["exit_status"] == 0
     cube = dshap.open_cube(folder / "out.zarr" / "reasons")
     magnitudes = np.abs(cube.attribution.isel(output=0)).mean("instance")
