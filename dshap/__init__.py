@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dshap.attributors.linear import linear_transform
     from dshap.core.images import image_players, image_rows
     from dshap.designs.coalitions import BaseDesign as Design
-    from dshap.report.comparing import diff
+    from dshap.report.difference.comparing import diff
     from dshap.run.prepared import open_prepared
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
@@ -67,7 +67,7 @@ _HOMES = {
     "Design": "dshap.designs.coalitions:BaseDesign",
     "Explainer": "dshap.shap_compat",
     "choose_background": "dshap.api",
-    "diff": "dshap.report.comparing",
+    "diff": "dshap.report.difference.comparing",
     "explain": "dshap.api",
     "fit": "dshap.api",
     "fit_path": "dshap.api",

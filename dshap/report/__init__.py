@@ -13,12 +13,8 @@ from dshap.report.attributions import (
     rankings,
     require_matplotlib,
 )
-from dshap.report.bars import bar
-from dshap.report.compare import compare
-from dshap.report.comparing import Shift, diff, largest_shift
-from dshap.report.densities import beeswarm
-from dshap.report.dependence import dependence
-from dshap.report.difference import (
+from dshap.report.difference.comparing import Shift, diff, largest_shift
+from dshap.report.difference.record import (
     METRICS,
     ChangedRow,
     Difference,
@@ -27,16 +23,27 @@ from dshap.report.difference import (
     SideRows,
     refuse_unknown_metrics,
 )
-from dshap.report.force import force
-from dshap.report.heatmaps import heatmap
-from dshap.report.interactions import interactions
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
-from dshap.report.over_runs import over_runs
 from dshap.report.pages import difference_page, page, require_jinja
-from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
+from dshap.report.pictures.bars import bar
+from dshap.report.pictures.compare import compare
+from dshap.report.pictures.densities import beeswarm
+from dshap.report.pictures.dependence import dependence
+from dshap.report.pictures.force import force
+from dshap.report.pictures.heatmaps import heatmap
+from dshap.report.pictures.interactions import interactions
+from dshap.report.pictures.over_runs import over_runs
+from dshap.report.pictures.single_rows import waterfall
+from dshap.report.pictures.words_and_pixels import (
+    Heat,
+    Sentence,
+    heat_map,
+    heat_picture,
+    sentence,
+    sentence_picture,
+)
 from dshap.report.segment_groups import column_of_segment
 from dshap.report.segment_tables import SegmentTable, segment_tables
-from dshap.report.single_rows import waterfall
 from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.cube.columns import columns_of
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 DAYS = [datetime.date(2020, 1, 2), None, datetime.date(2020, 1, 3)]
 TIMES = np.array(["2020-01-02", "NaT", "2020-01-03"], "datetime64[us]")

@@ -22,7 +22,7 @@ from dshap.report import (
     rankings,
 )
 from dshap.report.attributions import decimals_of, draw_bars, number, shown_value
-from tests.report.test_pictures import ODD_NAMES
+from tests.report.pictures.test_words_and_pixels import ODD_NAMES
 
 RANKINGS = [
     Ranking("one", 10, {"a": 1.0, "b": 20.0, "c": 0.5}, {"a": -1.0, "b": 2.0, "c": 0.0}),

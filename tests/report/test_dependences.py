@@ -12,8 +12,8 @@ from dshap.core.histograms import value_bins
 from dshap.core.records import Record
 from dshap.report import dependences
 from dshap.report.dependences import dependence_of, dependences_of
-from tests.report.test_densities import memory_cube
-from tests.report.test_dependence import with_product
+from tests.report.pictures.test_densities import memory_cube
+from tests.report.pictures.test_dependence import with_product
 
 
 def test_those_of_many_features_are_those_of_each_read_once(monkeypatch):

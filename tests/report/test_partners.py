@@ -8,8 +8,8 @@ import pytest
 from dshap.report.columns import columns_of, samples_of
 from dshap.report.partners import strongest_partners
 from dshap.report.view import view_of
-from tests.report.test_densities import memory_cube
-from tests.report.test_dependence import with_product
+from tests.report.pictures.test_densities import memory_cube
+from tests.report.pictures.test_dependence import with_product
 
 
 def partners(cube, rows):

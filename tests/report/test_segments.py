@@ -10,7 +10,7 @@ import xarray as xr
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.report.segments import segments_of
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 
 def with_plan(n: int):

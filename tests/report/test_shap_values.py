@@ -10,7 +10,7 @@ import pytest
 
 import dshap
 from dshap.core.errors import DoesNotFitError, InputError
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 shap = pytest.importorskip("shap", reason="shap is not installed")
 

@@ -13,7 +13,7 @@ from dshap.report.panels import BLUE, GREY, RED
 from dshap.report.shades import colour_at, rgb_of
 from dshap.report.swarms import swarms_of
 from dshap.report.tallies import FEW_ROWS
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from dshap import __version__
 from dshap.core.disk import whole_file
 from dshap.core.printing import label, printable
 from dshap.core.rules import as_path, checked
-from dshap.report.difference import (
+from dshap.report.difference.record import (
     Difference,
     OutputDifference,
     SideRows,

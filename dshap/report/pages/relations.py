@@ -15,11 +15,16 @@ from dshap.cube import open_cube, runs_of
 from dshap.cube.current import has_nights
 from dshap.report.attributions import Ranking, decimals_of, features_of, number
 from dshap.report.columns import columns_of, require_column
-from dshap.report.comparing import diff
-from dshap.report.difference import FeatureDifference, OutputDifference, ranking_words, shift_words
+from dshap.report.difference.comparing import diff
+from dshap.report.difference.record import (
+    FeatureDifference,
+    OutputDifference,
+    ranking_words,
+    shift_words,
+)
+from dshap.report.difference.row_pairs import key_words
 from dshap.report.pages.figures import NAME, Cell
 from dshap.report.pages.rows import RowTable
-from dshap.report.row_pairs import key_words
 from dshap.report.segment_groups import column_of_segment, row_groups
 from dshap.report.segments import Segments, segments_together
 from dshap.report.view import view_of

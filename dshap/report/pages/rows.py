@@ -20,7 +20,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
 from dshap.report.attributions import shown_value
 from dshap.report.pages.codes import WIDTH, number_codes, place_codes, place_width
-from dshap.report.single_rows import MAX_STEPS
+from dshap.report.pictures.single_rows import MAX_STEPS
 
 MAX_ROWS = 5_000
 """The most rows that a page holds."""

@@ -11,7 +11,7 @@ from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.report import diff, difference_page
 from tests.cube.cubes import make_cube
-from tests.report.test_difference import IDS, NEW, OLD, cube_of
+from tests.report.difference.test_record import IDS, NEW, OLD, cube_of
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 HOSTILE = ["<script>pwned()</script>", "$x$", "tenure\x1b[31m", "{{ 7 * 7 }}", "e"]

@@ -11,7 +11,7 @@ import pytest
 from dshap.report.dependences import dependences_of
 from dshap.report.pages.shapes import card_of, swarm_figure
 from dshap.report.swarms import swarms_of
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 
 def points_of(path: str) -> np.ndarray:

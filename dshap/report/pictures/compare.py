@@ -8,8 +8,8 @@ import numpy as np
 
 from dshap.core.printing import label
 from dshap.report.attributions import AS_WRITTEN, LEGEND, decimals_of, number
-from dshap.report.densities import GRID
 from dshap.report.panels import GREY, ROW_INCHES, name_rows, new_axes, text_colour, zero_line
+from dshap.report.pictures.densities import GRID
 from dshap.report.shades import grid_of
 from dshap.report.side_by_side import SideBySide, side_by_side
 from dshap.report.swarms import HALF_HEIGHT, spread

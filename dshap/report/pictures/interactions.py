@@ -8,9 +8,9 @@ import numpy as np
 
 from dshap.core.printing import label
 from dshap.report.attributions import AS_WRITTEN
-from dshap.report.heatmaps import draw_cells
 from dshap.report.pair_effects import pair_effects
 from dshap.report.panels import name_rows, new_axes, turn_names
+from dshap.report.pictures.heatmaps import draw_cells
 
 LONGEST_NAME = 7
 """The most characters of a name that fits below its column; longer ones are turned."""

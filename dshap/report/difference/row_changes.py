@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from dshap.core.agreement import Worths
 from dshap.core.histograms import histogram_of
 from dshap.core.records import FloatArray, Moments, TreeSum
-from dshap.report.row_pairs import Rows
+from dshap.report.difference.row_pairs import Rows
 
 N_GROUPS = 256
 """The number of groups of rows that intervals are drawn from."""

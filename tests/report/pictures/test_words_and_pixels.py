@@ -16,7 +16,7 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.report import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 from dshap.report.attributions import png
-from dshap.report.pictures import colours, placed
+from dshap.report.pictures.words_and_pixels import colours, placed
 
 ODD_NAMES = [r"$\frac{1$", "$", "", "_x", "x" * 9_000, "a\x1b[2Jb\nc", "\ud800", "两"]
 """A formula without an end, no name, one that matplotlib hides, a long one, one of commands, one of

@@ -8,7 +8,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.report import bar, heatmap
 from dshap.report.segments import segments_of
-from tests.report.test_densities import texts_of
+from tests.report.pictures.test_densities import texts_of
 from tests.report.test_segments import with_plan
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")

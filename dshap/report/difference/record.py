@@ -12,8 +12,8 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.html import table_html
 from dshap.core.printing import label
 from dshap.report.attributions import decimals_of, number
-from dshap.report.row_changes import SAME
-from dshap.report.row_pairs import key_words
+from dshap.report.difference.row_changes import SAME
+from dshap.report.difference.row_pairs import key_words
 
 SHOWN_FEATURES = 12
 """The most features of a table on the screen."""

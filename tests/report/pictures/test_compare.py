@@ -11,7 +11,7 @@ from dshap.cube.arrays import create_store
 from dshap.report import compare
 from dshap.report.side_by_side import side_by_side
 from tests.cube.cubes import make_cube
-from tests.report.test_densities import memory_cube, texts_of
+from tests.report.pictures.test_densities import memory_cube, texts_of
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 

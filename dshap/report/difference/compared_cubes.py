@@ -14,7 +14,7 @@ from dshap.core.rules import as_place
 from dshap.cube import named_cubes, open_cube, read_run, runs_of
 from dshap.cube.current import has_nights
 from dshap.cube.datasets import as_cube, origin_of
-from dshap.report.row_pairs import CubeRows
+from dshap.report.difference.row_pairs import CubeRows
 from dshap.report.view import refuse_infinities
 
 SHOWN_NAMES = 8

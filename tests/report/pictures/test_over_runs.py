@@ -11,7 +11,7 @@ from dshap.cube import set_current
 from dshap.cube.arrays import create_store
 from dshap.report import over_runs
 from dshap.report.history import importance_history
-from dshap.report.over_runs import kept_apart
+from dshap.report.pictures.over_runs import kept_apart
 from tests.cube.cubes import make_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")

@@ -10,7 +10,7 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.report import bar
 from tests.cube.cubes import make_cube
-from tests.report.test_densities import memory_cube, texts_of
+from tests.report.pictures.test_densities import memory_cube, texts_of
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 

@@ -8,7 +8,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.report import interactions
 from dshap.report.pair_effects import pair_effects
-from tests.report.test_densities import memory_cube, texts_of
+from tests.report.pictures.test_densities import memory_cube, texts_of
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 

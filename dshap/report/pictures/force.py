@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 from dshap.report.attributions import AS_WRITTEN, decimals_of, number
 from dshap.report.panels import BLUE, RED, new_axes
-from dshap.report.single_rows import SingleRow, name_ends, single_row
+from dshap.report.pictures.single_rows import SingleRow, name_ends, single_row
 
 MAX_NAMED = 5
 """The most arrows of each side that are named, the largest."""

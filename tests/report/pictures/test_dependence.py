@@ -11,7 +11,7 @@ from dshap.core.errors import InputError
 from dshap.cube.datasets import row_slices
 from dshap.report import dependence
 from dshap.report.segments import segments_of
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 

@@ -7,7 +7,7 @@ import pytest
 
 from dshap.report import force
 from dshap.report.panels import BLUE, RED
-from tests.report.test_densities import memory_cube
+from tests.report.pictures.test_densities import memory_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 

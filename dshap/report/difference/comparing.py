@@ -19,16 +19,16 @@ from dshap.core.records import FloatArray, Moments
 from dshap.core.rules import Whole, of_kind
 from dshap.cube.datasets import global_means, magnitude_errors
 from dshap.report.columns import Columns
-from dshap.report.compared_cubes import comparable, cube_at_path, sides_of
-from dshap.report.difference import (
+from dshap.report.difference.compared_cubes import comparable, cube_at_path, sides_of
+from dshap.report.difference.record import (
     ChangedRow,
     Difference,
     FeatureDifference,
     OutputDifference,
     SideRows,
 )
-from dshap.report.row_changes import SAME, Changes, Largest, SideSums, Totals
-from dshap.report.row_pairs import (
+from dshap.report.difference.row_changes import SAME, Changes, Largest, SideSums, Totals
+from dshap.report.difference.row_pairs import (
     CubeRows,
     Pair,
     Seen,

@@ -16,7 +16,8 @@ from dshap.core.errors import InputError
 from dshap.cube import feature_ranking, set_current
 from dshap.cube.datasets import magnitude_errors
 from dshap.cube.reader import stored_deviations
-from dshap.report import diff, largest_shift, row_pairs
+from dshap.report import diff, largest_shift
+from dshap.report.difference import row_pairs
 from tests.cube.cubes import N_ROWS, make_cube, phi_of
 
 NAMES = ["age", "income", "tenure", "visits", "zip"]

@@ -12,7 +12,6 @@ from dshap.core.printing import label
 from dshap.core.records import Record
 from dshap.report.attributions import AS_WRITTEN
 from dshap.report.columns import value_name
-from dshap.report.densities import GRID
 from dshap.report.dependences import Dependence, dependence_of
 from dshap.report.panels import (
     BLUE,
@@ -23,6 +22,7 @@ from dshap.report.panels import (
     turn_names,
     zero_line,
 )
+from dshap.report.pictures.densities import GRID
 from dshap.report.shades import rgb_of
 
 QUARTILES = (0.25, 0.75)

@@ -1,0 +1,1 @@
+"""Pictures of cubes, drawn from the records beside this folder."""
