@@ -533,7 +533,7 @@ WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
-        "unknown command 'rnu'; did you mean 'run'? Allowed: cluster, diff, export, job, plan, report, run, "
+        "unknown command 'rnu'; did you mean 'run'? Allowed: cluster, copy, diff, export, job, plan, report, run, "
         "runs, schema, show, status, verify.",
     ),
     "an option before the command": Typed(
