@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dshap.core.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.core.blocks import Status
+from dshap.core.distances import population_stability, wasserstein
 from dshap.core.errors import InputError
-from dshap.core.histograms import population_stability, wasserstein
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.records import FloatArray, Moments
