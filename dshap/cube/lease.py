@@ -19,7 +19,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -118,6 +118,10 @@ class _Hold:
     def holder(self) -> Holder:
         return Holder.read(self.content)
 
+    def is_of(self, holder: Holder) -> bool:
+        """Whether it is of this hold, with whatever sign of life."""
+        return self.holder.token == holder.token
+
 
 class Lease:
     """A name in a folder, held in a `with` block by one process of all machines.
@@ -192,12 +196,14 @@ class Lease:
             self._renewing.join()
         mine = self._mine
         self._mine = None
-        if mine is not None and _content_of(self.folder, self.name, mine.number) == mine.content:
-            self.folder.delete(_file(self.name, mine.number))
+        if mine is not None:
+            content = _content_of(self.folder, self.name, mine.number)
+            if content is not None and _Hold(mine.number, content).is_of(mine.holder):
+                self.folder.delete(_file(self.name, mine.number))
 
     @property
     def is_held(self) -> bool:
-        """Whether no sign of life has failed so far."""
+        """Whether it was not lost so far."""
         return self._mine is not None and not self._loss
 
     def check(self) -> None:
@@ -231,7 +237,7 @@ class Lease:
 
     def _refuse_living(self, hold: _Hold) -> None:
         if self._waits:
-            holder = _watched(self.folder, self.name, hold, self._dead_s, self._say)
+            holder = _watched(self.folder, {self.name: hold}, self._dead_s, self._say)
         elif hold.holder.is_gone:
             holder = None
         else:
@@ -246,7 +252,9 @@ class Lease:
             try:
                 self._renew()
                 last = time.monotonic()
-            except OSError as error:
+            except (
+                Exception
+            ) as error:  # refused credentials may be renewed, as any other fault ends
                 silent_s = time.monotonic() - last
                 if silent_s > self._dead_s - self._renew_s:
                     self._loss = f"no sign of life could be given for {silent_s:.0f} s ({error})"
@@ -256,11 +264,12 @@ class Lease:
         mine = self._mine
         assert mine is not None, "a lease is renewed while it is held"
         newest = _newest(self.folder, self.name)
-        if newest != mine:
+        if newest is None or not newest.is_of(mine.holder):
             taker = "nobody" if newest is None else newest.holder
             self._loss = f"it gave no sign of life in time, and {taker} has it"
             return
-        renewed = _Hold(mine.number, mine.holder.renewed().to_bytes())
+        # a sign whose answer was lost on the way may stand there
+        renewed = _Hold(mine.number, newest.holder.renewed().to_bytes())
         self.folder.replace(_file(self.name, mine.number), renewed.content)
         self._mine = renewed
 
@@ -278,22 +287,22 @@ def holder_of(folder: Folder, name: str) -> Holder | None:
 
 def living_holder(
     folder: Folder,
-    name: str,
-    *,
+    *names: str,
     dead_s: float = DEAD_S,
     say: Callable[[str], None] | None = None,
 ) -> Holder | None:
-    """The process that holds a name and lives; None if there is none.
+    """A process that holds one of these names and lives; None if there is none.
 
-    One on another machine is watched, until its file changes or `dead_s` have passed.  Then, and
-    where it is known to be gone, its file is removed.
+    Those on other machines are watched, all at once, until the file of one changes or `dead_s` have
+    passed.  Then the files of all of them are removed.
     """
-    hold = _newest(folder, name)
-    if hold is None:
-        return None
-    holder = _watched(folder, name, hold, dead_s, say)
-    if holder is None and _content_of(folder, name, hold.number) == hold.content:
-        folder.delete(_file(name, hold.number))
+    found = {name: _newest(folder, name) for name in names}
+    holds = {name: hold for name, hold in found.items() if hold is not None}
+    holder = _watched(folder, holds, dead_s, say)
+    if holder is None:
+        for name, hold in holds.items():
+            if _content_of(folder, name, hold.number) == hold.content:
+                folder.delete(_file(name, hold.number))
     return holder
 
 
@@ -312,24 +321,31 @@ def held_names(folder: Folder) -> list[str]:
 
 
 def _watched(
-    folder: Folder, name: str, hold: _Hold, dead_s: float, say: Callable[[str], None] | None
+    folder: Folder,
+    holds: Mapping[str, _Hold],
+    dead_s: float,
+    say: Callable[[str], None] | None,
 ) -> Holder | None:
-    """The holder if it lives; None if it is dead or left while it was watched."""
-    holder = hold.holder
-    if holder.is_on_this_machine:
-        if holder.is_gone:
-            return None
-        return holder
-    if say is not None:
-        say(f"{holder} may be running: waiting up to {dead_s:.0f} s for a sign of life")
+    """A holder that lives; None if all are dead, or left while they were watched."""
+    watched = {}
+    for name, hold in holds.items():
+        if not hold.holder.is_on_this_machine:
+            watched[name] = hold
+        elif not hold.holder.is_gone:
+            return hold.holder
+    if watched and say is not None:
+        first = next(iter(watched.values())).holder
+        others = f" and {len(watched) - 1} more" if len(watched) > 1 else ""
+        say(f"{first}{others} may be running: waiting up to {dead_s:.0f} s for a sign of life")
     end = time.monotonic() + dead_s
-    while time.monotonic() < end:
+    while watched and time.monotonic() < end:
         time.sleep(dead_s / LOOKS)
-        content = _content_of(folder, name, hold.number)
-        if content is None:
-            return None
-        if content != hold.content:
-            return Holder.read(content)
+        for name, hold in list(watched.items()):
+            content = _content_of(folder, name, hold.number)
+            if content is None:
+                del watched[name]
+            elif content != hold.content:
+                return Holder.read(content)
     return None
 
 

@@ -102,10 +102,11 @@ def _alone_in_bucket(
     """Hold the lease of a store in a bucket while nobody else runs on it."""
     with (
         _temporary_rooms(store, scratch) as rooms,
-        Lease(lease_folder(store), RUN, what, place=str(store), say=say),
+        Lease(lease_folder(store), RUN, what, place=str(store), say=say) as lease,
     ):
         refuse_running(store, say, but=RUN)
         clear_gone(lease_folder(store))
+        rooms.lease = lease
         yield rooms
 
 
@@ -124,12 +125,13 @@ def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") ->
         return
     with Workspace(store) as workspace:
         folder = lease_folder(store)
-        with Lease(folder, RUN, what, place=store, say=say):
+        with Lease(folder, RUN, what, place=store, say=say) as lease:
             refuse_running(store, say, but=RUN)
             clear_gone(folder)
             path = workspace_of(store)
             for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(path)):
                 shutil.rmtree(path / name, ignore_errors=True)
+            workspace.lease = lease
             yield workspace
 
 
@@ -151,16 +153,19 @@ def beside_others(
         leases = lease_folder(store)
         with (
             _temporary_rooms(store, scratch) as rooms,
-            Lease(leases, name, what, place=str(store), say=say),
+            Lease(leases, name, what, place=str(store), say=say) as lease,
         ):
             clear_gone(leases)
             refuse_alone(store, say)
+            rooms.lease = lease
             yield rooms
         return
-    with _folder_kept(store), Lease(lease_folder(store), name, what, place=store, say=say):
-        clear_gone(lease_folder(store))
+    leases = lease_folder(store)
+    with _folder_kept(store), Lease(leases, name, what, place=store, say=say) as lease:
+        clear_gone(leases)
         refuse_alone(store, say)
         with SharedWorkspace(store) as workspace:
+            workspace.lease = lease
             yield workspace
 
 
@@ -203,10 +208,9 @@ def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
 
 
 def _refuse(store: Place, names: list[str], say: Say | None) -> None:
-    for name in names:
-        holder = living_holder(lease_folder(store), name, say=say)
-        if holder is not None:
-            raise LockedError(f"{store} is locked by {holder}: wait for it")
+    holder = living_holder(lease_folder(store), *names, say=say)
+    if holder is not None:
+        raise LockedError(f"{store} is locked by {holder}: wait for it")
 
 
 def holders_on(store: Place) -> list[Holder]:

@@ -20,6 +20,7 @@ from dshap.core.places import Place, is_bucket
 from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
 from dshap.cube.disk import true_path
+from dshap.cube.lease import Lease
 
 LOCK = "lock"
 ATTEMPTS = 100
@@ -39,7 +40,14 @@ class Rooms:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lease: Lease | None = None
+        """The lease by which other machines see the run; None where no other can be."""
         self._number = itertools.count()
+
+    def check(self) -> None:
+        """Raise a `LockedError` if the lease was lost: others may run on the store by now."""
+        if self.lease is not None:
+            self.lease.check()
 
     def folder(self, name: str) -> Path:
         """A new folder, for one of `ROOMS`."""

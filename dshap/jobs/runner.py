@@ -376,7 +376,7 @@ def locked(
             executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path))
         ) as executor,
     ):
-        recorder = StageRecorder(progress, executor)
+        recorder = StageRecorder(progress, executor, workspace.check)
         yield Session(executor, workspace, job.options(), recorder), recorder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -81,11 +81,17 @@ class StageRecorder:
     executor : JobExecutor
         The executor whose workers' peaks are read; a cluster that has not started (`running` is
         None) has none yet.
+    check : function
+        Called before and after each step; it raises a `LockedError` where the store is no longer
+        held by this process.
     """
 
-    def __init__(self, progress: Progress, executor: JobExecutor) -> None:
+    def __init__(
+        self, progress: Progress, executor: JobExecutor, check: Callable[[], None] = lambda: None
+    ) -> None:
         self.progress = progress
         self.executor = executor
+        self.check = check
         self.stages: list[StageUse] = []
         self._meter = PeakMeter()
         self._started = 0.0
@@ -100,8 +106,10 @@ class StageRecorder:
     def stage(self, name: str, rows: int | None = None) -> Iterator[Counted]:
         """Record one stage, from here to the end of the block, which may count its rows."""
         counted = Counted(rows)
+        self.check()
         self._begin_clock()
         yield counted
+        self.check()
         taken = self._read_clock()
         self._record(StageUse(name, counted.rows, **vars(taken)))
 
@@ -140,15 +148,18 @@ class StageRecorder:
             self.kept(f"{name}: {step}")
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self.check()
         self.progress.begin(stage, total, unit, done)
         if self._step and stage in STEPS:
             self._begun[STEPS[stage]] = (total, unit, done)
             self._go_to(STEPS[stage])
 
     def advance(self, amount: int = 1) -> None:
+        self.check()
         self.progress.advance(amount)
 
     def end(self) -> None:
+        self.check()
         self.progress.end()
         if self._step == "base value":
             self._go_to("learn")

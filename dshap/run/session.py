@@ -33,6 +33,32 @@ from dshap.engine import (
 
 
 @dataclass(frozen=True)
+class HeldProgress:
+    """A `Progress` that forwards everything, as long as the store is still held by this process.
+
+    A `LockedError` ends the run otherwise, before it writes what another one may be writing.
+    """
+
+    shown: Progress
+    check: Callable[[], None]
+
+    def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self.check()
+        self.shown.begin(stage, total, unit, done)
+
+    def advance(self, amount: int = 1) -> None:
+        self.check()
+        self.shown.advance(amount)
+
+    def end(self) -> None:
+        self.check()
+        self.shown.end()
+
+    def say(self, text: str) -> None:
+        self.shown.say(text)
+
+
+@dataclass(frozen=True)
 class Session:
     """Everything all steps of one call share: executor, workspace, options, progress.
 
@@ -61,7 +87,7 @@ class Session:
     def shows_progress(self) -> bool:
         """Whether anybody sees how the call goes."""
         match self.progress:
-            case SilentProgress():
+            case SilentProgress() | HeldProgress(shown=SilentProgress()):
                 return False
         return True
 
@@ -106,7 +132,8 @@ def open_session(
         holding(path, "a call of dshap", shown.say, record.scratch or "") as workspace,
     ):
         try:
-            yield path, Session(executor, workspace, record, shown)
+            held = HeldProgress(shown, workspace.check)
+            yield path, Session(executor, workspace, record, held)
         except KeyboardInterrupt:
             shown.say(f"interrupted; {_kept(store)}")
             raise

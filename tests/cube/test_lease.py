@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dshap.core.errors import DshapError, LockedError
+from dshap.core.errors import DshapError, InputError, LockedError
 from dshap.cube.folder import Folder
 from dshap.cube.lease import Lease, held_names, holder_of, living_holder
 from tests.cube.leases import hold
@@ -189,3 +189,75 @@ def test_many_take_one_name(tmp_path):
 def test_names(tmp_path, name):
     with pytest.raises(DshapError, match="a lease has no name"):
         lease_of(tmp_path, name)
+
+
+class Shaky(Folder):
+    """A folder whose next puts fail: before they are done, or after."""
+
+    def __init__(self, path, before=(), after=()):
+        super().__init__(path)
+        self.before = list(before)
+        self.after = list(after)
+
+    def replace(self, name, content):
+        if self.before:
+            raise self.before.pop()
+        super().replace(name, content)
+        if self.after:
+            raise self.after.pop()
+
+
+def counts_again(path: Path, folder: Shaky) -> bool:
+    """Whether the holder gives signs of life after all the faults."""
+    end = time.monotonic() + 10
+    while (folder.before or folder.after) and time.monotonic() < end:
+        time.sleep(SOON_S)
+    first = json.loads(file_of(path).read_bytes())["count"]
+    while time.monotonic() < end:
+        if json.loads(file_of(path).read_bytes())["count"] > first:
+            return True
+        time.sleep(SOON_S)
+    return False
+
+
+@pytest.mark.parametrize("error", [InputError("refused credentials"), ValueError(), OSError()])
+def test_a_sign_of_life_that_fails_is_tried_again(tmp_path, error):
+    """Whatever the fault: credentials run out, and are renewed."""
+    folder = Shaky(tmp_path, before=3 * [error])
+    with Lease(folder, "run", "a test", renew_s=SOON_S, dead_s=600) as lease:
+        assert counts_again(tmp_path, folder) and lease.is_held and not folder.before
+        lease.check()
+
+
+def test_a_sign_of_life_whose_answer_was_lost_is_its_own(tmp_path):
+    folder = Shaky(tmp_path, after=3 * [OSError("no answer")])
+    with Lease(folder, "run", "a test", renew_s=SOON_S, dead_s=600) as lease:
+        assert counts_again(tmp_path, folder) and lease.is_held and not folder.after
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_silence_loses_the_lease_whatever_the_fault(tmp_path):
+    folder = Shaky(tmp_path, before=10_000 * [InputError("refused credentials")])
+    with Lease(folder, "run", "a test", renew_s=SOON_S, dead_s=0.1) as lease:
+        end = time.monotonic() + 10
+        while lease.is_held and time.monotonic() < end:
+            time.sleep(SOON_S)
+        with pytest.raises(LockedError, match=r"no sign of life .* \(refused credentials\)"):
+            lease.check()
+
+
+def test_the_dead_of_a_fleet_are_watched_together(tmp_path):
+    """Sixteen that died take the seconds of one; one line says so."""
+    with lease_of(tmp_path, "a", renew_s=60.0):
+        holder = json.loads(file_of(tmp_path).read_bytes())
+    elsewhere = json.dumps({**holder, "machine": "another", "host": "node7", "pid": 1})
+    names = [f"shard-{i}" for i in range(16)]
+    for name in names:
+        (tmp_path / f"{name}-000001.json").write_text(elsewhere)
+    slept, said = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        sleep = time.sleep
+        patch.setattr("dshap.cube.lease.time.sleep", lambda s: (slept.append(s), sleep(s)))
+        assert living_holder(Folder(tmp_path), *names, dead_s=0.2, say=said.append) is None
+    assert sum(slept) < 0.5 and len(said) == 1 and "and 15 more may be running" in said[0]
+    assert list(tmp_path.iterdir()) == []

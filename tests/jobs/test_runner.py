@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dshap
-from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.errors import InputError, LockedError, StoreMismatchError
 from dshap.cube import verify_cube
+from dshap.cube.lease import Lease
 from dshap.engine import SilentProgress
 from dshap.jobs import JobResult, parse_job, run_job
 from dshap.jobs.stages import ALL_KEPT
@@ -412,3 +413,21 @@ def test_what_is_known_of_a_table_is_found_once(folder, reads):
     reads.clear()
     assert table.sample(30) is first and not reads
     assert table.sample(31).shape == (31, 3) and reads
+
+
+@pytest.mark.parametrize("after", [3, 8])
+def test_a_run_whose_store_another_took_ends(folder, monkeypatch, after):
+    """As when its machine slept for minutes: it stops at its next step, and the same job goes on."""
+    checks = []
+
+    def check(lease):
+        checks.append(lease)
+        if len(checks) > after:
+            raise LockedError("the store is no longer locked by this process")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "check", check)
+        with pytest.raises(LockedError, match="no longer locked"):
+            run()
+    assert len(checks) == after + 1
+    assert not run().was_complete

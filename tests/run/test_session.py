@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from dshap.core.blocks import RowBlock
+from dshap.core.errors import LockedError
 from dshap.core.records import Moments
 from dshap.core.rows import SPAN_ROWS
 from dshap.cube import Workspace
-from dshap.engine import LoopExecutor
-from dshap.run.session import Session
+from dshap.engine import LineProgress, LoopExecutor, SilentProgress
+from dshap.run.session import HeldProgress, Session
 from dshap.tables import ArraySource
 from dshap.tables.site import Site
 
@@ -56,3 +57,26 @@ def test_one_span_starts_no_executor(n_rows, n_runs, tmp_path):
     with Workspace(tmp_path / "store") as workspace:
         found = Session(executor, workspace).learn(Total(), ArraySource(np.ones((n_rows, 1))))
     assert found == (n_rows, 1 + n_runs) and executor.n_runs == n_runs
+
+
+def test_progress_of_a_store_that_another_process_holds(tmp_path):
+    """A call ends before its next step; quiet calls stay quiet."""
+
+    def lost():
+        raise LockedError("no longer locked by this process")
+
+    with Workspace(tmp_path / "cube.zarr") as rooms:
+        held = Session(LoopExecutor(), rooms, progress=HeldProgress(SilentProgress(), rooms.check))
+        held.progress.begin("moments", 3, "tiles")
+        held.progress.advance()
+        assert not held.shows_progress
+        shown = Session(LoopExecutor(), rooms, progress=HeldProgress(LineProgress(), lost))
+        assert shown.shows_progress
+    for step in (
+        lambda: shown.progress.begin("moments", 3, "tiles"),
+        shown.progress.advance,
+        shown.progress.end,
+    ):
+        with pytest.raises(LockedError):
+            step()
+    shown.progress.say("what is kept")
