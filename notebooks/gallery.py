@@ -21,6 +21,7 @@
 
 # %%
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -126,7 +127,7 @@ xgboost.XGBRegressor(n_estimators=50).fit(X, hours["count"]).save_model(folder /
 numbered = X.assign(**{"hour number": range(len(X))})
 for n_hours in (1_500, 4_500, 7_500, 12_000, 17_379):
     numbered[:n_hours].to_parquet(folder / "hours.parquet")
-    subprocess.run(["dshap", "run", folder / "bikes.toml", "-q"], check=True)
+    subprocess.run([sys.executable, "-m", "dshap", "run", folder / "bikes.toml", "-q"], check=True)
 axes = dshap.report.over_runs(folder / "store")
 
 # %% [markdown]

@@ -78,6 +78,7 @@ def _html(found: Difference) -> str:
     names = (("old", found.old), ("new", found.new))
     return rendered(
         "difference.html",
+        title="What changed between two cubes",
         version=__version__,
         sides=[_side(name, side) for name, side in names],
         missing=[f"{name}: {printable(side.missing)}" for name, side in names if side.missing],

@@ -99,6 +99,9 @@ def _html(content: PageContent, table: RowTable, rows: list[str], files: RowFile
     script = asset("page.js")
     return rendered(
         "template.html",
+        title=f"{content.title}: what moves the predictions",
+        version=content.version,
+        missing=content.missing,
         page=content,
         files=folder,
         script=Markup(script),
