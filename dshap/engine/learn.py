@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,18 +82,37 @@ def learn(
     def reduction(index: int) -> Reduction:
         return _sum_of(learning, index, spans, Call(_keep, (index,)))
 
-    executor.run(learning, (reduction(index) for index in todo), lambda *_: on_done())
+    def done(reduction: Reduction, _: None) -> None:
+        for name in _kept_names(reduction):
+            learning.store.remove(name)
+        on_done()
+
+    executor.run(learning, (reduction(index) for index in todo), done)
 
 
 def _sum_of(learning: Learning, index: int, spans: Sequence[Span], finish: Call) -> Reduction:
-    """The sum of a pass over these spans, from two stored sums where there are enough spans."""
+    """The sum of a pass over these spans, from two stored sums where there are enough spans.
+
+    The finish removes those of the two that this run makes, as it can make them again: a cluster
+    that loses a worker asks for lost results anew.  Those of an earlier run stay until the pass is
+    over.
+    """
     name = learning.sum_name(index, spans)
     if not learning.kept_spans or len(spans) <= learning.kept_spans:
         return Reduction(name, tuple(Call(_partial, (index, *span)) for span in spans), finish)
-    halves = _halves(spans)
-    parts = tuple(_kept_or_sum_of(learning, index, half) for half in halves)
-    names = tuple(learning.sum_name(index, half) for half in halves)
+    parts = tuple(_kept_or_sum_of(learning, index, half) for half in _halves(spans))
+    names = tuple(part.name for part in parts if isinstance(part, Reduction))
     return Reduction(name, parts, replace(finish, args=(*finish.args, *names)), chain=1)
+
+
+def _kept_names(reduction: Reduction) -> Iterator[str]:
+    """The names of the stored sums of an earlier run that a reduction begins from."""
+    for leaf in reduction.leaves:
+        match leaf:
+            case Reduction():
+                yield from _kept_names(leaf)
+            case Call(function, args) if function is _kept_sum:
+                yield args[0]
 
 
 def _kept_or_sum_of(learning: Learning, index: int, spans: Sequence[Span]) -> Call | Reduction:
@@ -101,10 +120,17 @@ def _kept_or_sum_of(learning: Learning, index: int, spans: Sequence[Span]) -> Ca
     name = learning.sum_name(index, spans)
     if not learning.store.has(name):
         return _sum_of(learning, index, spans, Call(_keep_sum, (name,)))
-    if len(spans) > learning.kept_spans:  # a killed run may have left its two parts
-        for half in _halves(spans):
-            learning.store.remove(learning.sum_name(index, half))
+    for below in _names_below(learning, index, spans):  # what a killed run left
+        learning.store.remove(below)
     return Call(_kept_sum, (name,))
+
+
+def _names_below(learning: Learning, index: int, spans: Sequence[Span]) -> Iterator[str]:
+    """The names of the sums that a stored sum takes the place of."""
+    if len(spans) > learning.kept_spans:
+        for half in _halves(spans):
+            yield learning.sum_name(index, half)
+            yield from _names_below(learning, index, half)
 
 
 def _halves(spans: Sequence[Span]) -> tuple[Sequence[Span], Sequence[Span]]:
@@ -128,14 +154,14 @@ def _partial_of(
 
 
 def _keep(learning: Learning, total: Any, index: int, *parts: str) -> None:
-    """Store the result of a pass, and remove the stored sums that it was made of."""
+    """Store the result of a pass, and remove sums that were stored on its way."""
     learning.store.put(learning.names[index], learning.passes[index].finish(total))
     for part in parts:
         learning.store.remove(part)
 
 
 def _keep_sum(learning: Learning, total: Moments, name: str, *parts: str) -> Moments:
-    """Store a sum, and remove the stored sums that it was made of; gives the sum."""
+    """Store a sum, and remove those that it takes the place of; gives the sum."""
     learning.store.put(name, total)
     for part in parts:
         learning.store.remove(part)

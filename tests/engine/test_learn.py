@@ -200,3 +200,35 @@ def test_sums_that_a_killed_run_left_beside_their_sum_are_removed():
     learn(LoopExecutor(), ended, spans, [0], list)
     assert set(store) == {"m-a"}
     assert len(ended.passes[0].read) == 200 - 4 * CHAIN
+
+
+def test_sums_of_an_earlier_run_stay_until_the_pass_is_over():
+    """A cluster that loses a worker asks for what it had computed anew, from the same files."""
+    store, table = Kept(), ArraySource(sized(300))
+    spans = [(i, i + 1) for i in range(300)]
+    with pytest.raises(Stopped):
+        learn(
+            LoopExecutor(),
+            Learning([Total([], 70)], ["m-a"], store, table, None, CHAIN),
+            spans,
+            [0],
+            list,
+        )
+    (kept,) = [name for name in store if name.startswith("sums-")]
+
+    class Twice(LoopExecutor):
+        """An executor that computes every reduction again, as if its result had been lost."""
+
+        def run(self, context, reductions, on_done, on_failed=None):
+            for reduction in reductions:
+                for done in (lambda *_: None, on_done):
+                    assert kept in store
+                    super().run(context, [reduction], done, on_failed)
+
+    store.put = lambda name, record: store.update({name: record})  # as a folder does
+    learning = Learning([Total([])], ["m-a"], store, table, None, CHAIN)
+    learn(Twice(), learning, spans, [0], list)
+    assert set(store) == {"m-a"}
+    whole = Kept()
+    learn(LoopExecutor(), Learning([Total([])], ["m-a"], whole, table), spans, [0], list)
+    assert store["m-a"]["sum"].tobytes() == whole["m-a"]["sum"].tobytes()
