@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import logging
 import os
 import random
+import shutil
+import socket
+import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
 import pytest
 
 BUCKET = "attributions"
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+"""The account of every azurite, and its key, as its makers publish them."""
 SECRET = "s3cretOfTheTests"
 """The secret key of the tests, which stands in no message."""
 
@@ -81,6 +94,62 @@ def running_s3() -> Iterator[Service]:
     finally:
         httpd.shutdown()
         thread.join(10)
+
+
+@contextlib.contextmanager
+def running_azure() -> Iterator[dict[str, str]]:
+    """Azurite on loopback with an empty container, by the variables of its environment."""
+    program = shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("azurite-blob is not installed (npm install -g azurite)")
+    pytest.importorskip("obstore")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    place = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+    server = subprocess.Popen([program, *place, *options], stdout=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/{AZURE_ACCOUNT}"
+    try:
+        _await_port(port)
+        with urllib.request.urlopen(_new_container(url), timeout=30):
+            pass
+        yield {
+            "AZURE_STORAGE_ACCOUNT_NAME": AZURE_ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
+            "AZURE_STORAGE_ENDPOINT": url,
+        }
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _await_port(port: int, patience_s: float = 60.0) -> None:
+    """Return once a port of this machine answers."""
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def _new_container(url: str) -> urllib.request.Request:
+    """The signed request that makes the container of the tests."""
+    now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    headers = {"x-ms-date": now, "x-ms-version": "2021-08-06"}
+    sent = "".join(f"{name}:{given}\n" for name, given in headers.items())
+    path = f"/{AZURE_ACCOUNT}/{AZURE_ACCOUNT}/{BUCKET}\nrestype:container"
+    text = f"PUT{12 * chr(10)}{sent}{path}".encode()
+    digest = hmac.new(base64.b64decode(AZURE_KEY), text, hashlib.sha256).digest()
+    signed = f"SharedKey {AZURE_ACCOUNT}:{base64.b64encode(digest).decode()}"
+    return urllib.request.Request(
+        f"{url}/{BUCKET}?restype=container",
+        method="PUT",
+        headers={**headers, "Authorization": signed, "Content-Length": "0"},
+    )
 
 
 def _faulty(app: Any, service: Service) -> Callable[..., Iterable[bytes]]:

@@ -119,6 +119,10 @@ def reason_to_refuse(text: str, noun: str) -> str:
     name = scheme.split("+")[0]
     if name == "file":
         return f"it names a {noun} of another machine: mount its folder, and give the path there"
+    if name in BUCKETS and noun in ("store", "table"):
+        return (
+            f"an address of a bucket is a text with two slashes, '{name}://BUCKET/NAME': give one"
+        )
     instead = {"store": "give a folder", "table": TABLES.get(name, COPY)}.get(
         noun, "give a path of a file system"
     )

@@ -18,6 +18,7 @@ import numcodecs
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.records import Moments, Record
 from dshap.cube.reference_copy import histograms_of, is_finished, receipts_of
@@ -75,7 +76,7 @@ class KeptHistograms:
         Nothing is kept where the store cannot be written, as by a reader without the right to.
         """
         folder = histograms_of(self.path)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, InputError):
             if not is_finished(self.path):
                 return
             for other in list(folder.names()):

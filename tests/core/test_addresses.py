@@ -57,8 +57,9 @@ def test_files_of_this_machine_are_paths(text, path):
 @pytest.mark.parametrize(
     ("text", "noun", "said"),
     [
+        ("s3:/bucket/a", "store", "a text with two slashes, 's3://BUCKET/NAME'"),
         ("hdfs://bucket/a", "store", "stores on hdfs are not built yet: give a folder"),
-        ("gs://bucket/a", "table", "tables on gs are not built yet: copy it"),
+        ("r2://bucket/a", "table", "tables on r2 are not built yet: copy it"),
         (
             "mysql+pymysql://h/a",
             "table",

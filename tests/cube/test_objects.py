@@ -20,7 +20,7 @@ from dshap.cube import is_running, open_cube
 from dshap.cube.folder import Folder, is_free
 from dshap.cube.lease import Lease
 from dshap.cube.verify import repair_store, verify_store
-from tests.buckets import BUCKET, SECRET
+from tests.buckets import BUCKET, SECRET, running_azure
 
 ROWS = np.random.default_rng(0).normal(size=(600, 4))
 
@@ -114,6 +114,25 @@ def test_a_store_is_locked_by_a_lease(s3):
     assert not is_running(store)
     explain(str(store))
     assert leases.list() == []
+
+
+def test_a_cube_in_azure_is_the_one_on_a_disk(tmp_path, monkeypatch):
+    here = explain(tmp_path / "cube.zarr")
+    with running_azure() as environment:
+        for name, given in environment.items():
+            monkeypatch.setenv(name, given)
+        store = f"az://{BUCKET}/team/cube.zarr"
+        there = explain(store)
+        assert bytes_in(store) == bytes_in(tmp_path / "cube.zarr")
+        np.testing.assert_array_equal(there["attribution"].values, here["attribution"].values)
+        assert not any(verify_store(Folder(store).path).values())
+        with pytest.raises(InputError, match="there is no bucket 'none'"):
+            explain("az://none/cube.zarr")
+        other = f"{'AAAA'}{environment['AZURE_STORAGE_ACCOUNT_KEY'][4:]}"
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", other)
+        with pytest.raises(InputError, match="refuses the credentials") as caught:
+            explain(store)
+        assert other not in str(caught.value)
 
 
 @pytest.mark.slow

@@ -14,7 +14,10 @@ from click.testing import CliRunner, Result
 
 import dshap
 from dshap.cli import cli
+from dshap.core.places import place_of
+from dshap.cube.folder import Folder
 from dshap.jobs.run_record import read_records
+from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, write_job
 
 FAILING = """
@@ -234,3 +237,50 @@ def test_a_model_in_a_file_is_named_by_its_content(folder):
     model = record.explanation("reasons")["adapter_response"]["model"]
     assert (model["kind"], model["library"]) == ("xgboost", "xgboost")
     assert model["version"] == xgboost.__version__ and len(model["sha256"]) == 64
+
+
+BUCKET_STORE = f"s3://{BUCKET}/jobs/small"
+
+
+def files_of(store: str | Path) -> dict[str, bytes | None]:
+    """name -> content of the files of the cubes of a store."""
+    folder = Folder(store)
+    cubes = ("interventional/", "observational/")
+    return {name: folder.get(name) for name in folder.tree() if name.startswith(cubes)}
+
+
+@pytest.mark.slow
+def test_a_job_in_a_bucket_leaves_what_it_leaves_in_a_folder(folder, s3):
+    there = ("job.store", BUCKET_STORE)
+    rows = ("source.path", f"s3://{BUCKET}/rows/table.parquet")
+    Folder(f"s3://{BUCKET}/rows").replace("table.parquet", Path("table.parquet").read_bytes())
+    assert run(folder).exit_code == 0
+    assert run(folder, there, rows).exit_code == 0
+    assert files_of(BUCKET_STORE) == files_of(folder / "out.zarr")
+    again = run(folder, there, rows, options=("--json",))
+    assert again.exit_code == 0 and '"has_work": false' in again.output
+    assert [record.about["exit_status"] for record in read_records(place_of(BUCKET_STORE))] == [
+        0,
+        0,
+    ]
+    for command in ("status", "show", "verify", "runs"):
+        assert CliRunner().invoke(cli, [command, BUCKET_STORE]).exit_code == 0
+    inside = run(folder, ("job.store", f"{BUCKET_STORE}/inside"))
+    assert inside.exit_code == 4 and "would lie inside it" in inside.output
+
+
+@pytest.mark.slow
+def test_shards_of_a_job_in_a_bucket(folder, s3):
+    store = f"s3://{BUCKET}/jobs/shards"
+    there = ("job.store", store)
+    assert run(folder).exit_code == 0
+    parts = (("--only", "learn"), ("--shard", "1/2"), ("--shard", "2/2"), ("--only", "finish"))
+    for part in parts:
+        assert run(folder, there, options=part).exit_code == 0
+    assert files_of(store) == files_of(folder / "out.zarr")
+
+
+def test_rows_that_are_read_once_are_not_kept_in_a_bucket(folder, s3):
+    refused = run(folder, ("job.store", BUCKET_STORE), ("incremental", {"strategy": "digest"}))
+    assert refused.exit_code == 2
+    assert "is in a bucket, and rows that are read once are kept as files" in refused.output
