@@ -39,7 +39,6 @@ from dshap.cube.reference_copy import (
     states_of,
 )
 from dshap.cube.summary import STATISTICS
-from dshap.cube.zarr_stores import stored_group
 
 RUN = "dshap_run"
 JOB = "dshap_job"
@@ -563,7 +562,8 @@ def read_run(path: Place) -> dict[str, Any] | None:
 
 def _read_json(path: Place, attribute: str) -> dict[str, Any] | None:
     try:
-        content = json.loads(str(stored_group(path).attrs[attribute]))
+        document = json.loads(Folder(path).get("zarr.json") or b"")
+        content = json.loads(str(document["attributes"][attribute]))
     except (OSError, KeyError, ValueError, TypeError, AttributeError):
         return None
     if isinstance(content, dict):

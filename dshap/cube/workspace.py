@@ -20,6 +20,7 @@ from dshap.core.places import Place, is_bucket
 from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
 from dshap.cube.disk import true_path
+from dshap.cube.folder import Folder
 from dshap.cube.lease import Lease
 
 LOCK = "lock"
@@ -172,7 +173,8 @@ def check_place(store: Place) -> None:
     """Raise an `InputError` if no store can have this place, by its name or a file above it."""
     fault = name_fault(store.name)
     if is_bucket(store):
-        if fault:
+        is_inside = Folder(store.parent).has_file("zarr.json")
+        if fault and (store.name not in OF_STORES or is_inside):
             raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
         return
     if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):

@@ -238,8 +238,9 @@ class CubeWriter:
         """
         store = Folder(self.path)
         files = [self._file(name, tile) for name in names]
-        store.sync([file for file in files if store.has(file)])
-        return {file: store.size(file) for file in files}
+        sizes = {file: store.size(file) for file in files}
+        store.sync([file for file, size in sizes.items() if size])
+        return sizes
 
     def write_base(self, base: FloatArray) -> None:
         """Store v(empty), where it is the same for all rows.

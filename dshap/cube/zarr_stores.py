@@ -67,14 +67,14 @@ class BucketStore(ObjectStore[Any]):
 def stored_array(place: Place, mode: Mode = "r") -> zarr.Array[Any]:
     """The array at a place."""
     if is_bucket(place):
-        return zarr.open_array(_bucket_of(place), path=place.key, mode=mode)
+        return zarr.open_array(_bucket_of(place), path=place.key, mode=mode, zarr_format=3)
     return zarr.open_array(place, mode=mode)
 
 
 def stored_group(place: Place, mode: Mode = "r") -> zarr.Group:
     """The group at a place."""
     if is_bucket(place):
-        return zarr.open_group(_bucket_of(place), path=place.key, mode=mode)
+        return zarr.open_group(_bucket_of(place), path=place.key, mode=mode, zarr_format=3)
     return zarr.open_group(place, mode=mode)
 
 
@@ -82,7 +82,9 @@ def stored_dataset(place: Place, chunks: dict[Any, Any] | None) -> xr.Dataset:
     """The group at a place as a Dataset, which knows its source."""
     if not is_bucket(place):
         return xr.open_zarr(place, consolidated=False, chunks=chunks)
-    found = xr.open_zarr(_bucket_of(place), group=place.key, consolidated=False, chunks=chunks)
+    found = xr.open_zarr(
+        _bucket_of(place), group=place.key, consolidated=False, chunks=chunks, zarr_format=3
+    )
     found.encoding["source"] = str(place)
     return found
 
