@@ -89,6 +89,8 @@ def running_s3() -> Iterator[Service]:
     thread.start()
     try:
         with mock.patch.dict(os.environ, service.environment):
+            reset = urllib.request.Request(f"{service.url}/moto-api/reset", method="POST")
+            urllib.request.urlopen(reset, timeout=30).close()  # all of a process are one to moto
             boto3.client("s3", endpoint_url=service.url).create_bucket(Bucket=BUCKET)
         yield service
     finally:
