@@ -18,7 +18,7 @@ from typing import Any
 
 import cloudpickle
 from dask.delayed import delayed
-from distributed import Client, Future, WorkerPlugin, as_completed
+from distributed import Client, Future, Reschedule, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
@@ -34,6 +34,7 @@ from dshap.engine.clusters.inspection import (
     refuse_other_versions_than,
     refuse_unseen,
     versions_here,
+    with_other_versions,
 )
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
 from dshap.engine.lifetimes import Patience
@@ -241,7 +242,7 @@ class DaskExecutor:
 
         try:
             fill_window()
-            for future in finished:
+            for future in self._patience.completed(finished, self._has_workers):
                 batch = running.pop(future)
                 batch.end(on_done, on_failed)
                 if batch.reduction is not None:  # others are yet to be added
@@ -263,7 +264,20 @@ class DaskExecutor:
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
             self._say(f"worker {address} is lost ({counts}): others do its tasks")
+        self._send_away(workers - self._workers)
         self._workers = workers
+
+    def _send_away(self, late: set[str]) -> None:
+        """Let workers end that came late with other versions than this process has."""
+        if not late:
+            return
+        strangers = late & with_other_versions(self.client)
+        if strangers:
+            self.client.retire_workers(sorted(strangers), close_workers=True, remove=True)
+            self._say(
+                f"worker {', '.join(sorted(strangers))} has other versions than this process: it is "
+                "sent away"
+            )
 
     def _batches(self, run: str, reductions: Iterable[Reduction]) -> Iterator[_Batch]:
         """Submit one reduction after the other, a batch of tasks with each step."""
@@ -352,6 +366,7 @@ class ContextPlugin(WorkerPlugin):
         self.versions = versions_here()
 
     def setup(self, worker: Any) -> None:
+        """Set up a worker; one with other versions has no context, and is sent away by the client."""
         refuse_other_versions_than(self.versions)
         _keep_freed_memory()
         warm_up()
@@ -408,6 +423,8 @@ def _give_back() -> None:
 
 
 def call_task(run: str, call: Call, *inputs: Any) -> Any:
+    if run not in _contexts:  # another worker does it
+        raise Reschedule
     with one_blas_thread():
         result = call.function(_contexts[run], *inputs, *call.args)
     _give_back()

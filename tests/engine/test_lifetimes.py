@@ -8,6 +8,8 @@ import pytest
 from distributed import as_completed
 
 from dshap.core.errors import InputError
+from dshap.engine import DaskExecutor
+from dshap.engine.graph import Call, Reduction
 from dshap.engine.lifetimes import Patience
 
 pytestmark = pytest.mark.cluster
@@ -38,3 +40,15 @@ def test_time_in_a_queue_does_not_count(client):
     assert list(patience.completed(as_completed([future], loop=client.loop), lambda: False)) == [
         future
     ]
+
+
+def test_a_run_whose_tasks_take_longer_than_its_workers_live(client):
+    """The executor of a job with a walltime looks at them."""
+    executor = DaskExecutor(client, lifetime_s=0.2)
+    slow = Reduction("slow", (), Call(finish_late, ()))
+    with pytest.raises(InputError, match="no task has ended for"):
+        executor.run(None, [slow], lambda reduction, result: None)
+
+
+def finish_late(context, total):
+    time.sleep(3)

@@ -57,6 +57,14 @@ def refuse_other_versions(client: Client) -> None:
         )
 
 
+def with_other_versions(client: Client) -> set[str]:
+    """The addresses of workers whose versions differ from those of this process."""
+    here = versions_here()
+    found = versions_of_workers(client).items()
+    names = ("python", *COMPARED)
+    return {address for address, each in found if any(each[name] != here[name] for name in names)}
+
+
 def refuse_other_versions_than(client: Mapping[str, str]) -> None:
     """Raise an `InputError` on a worker that comes late with other versions than the client's."""
     here = versions_here()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,13 @@ from dshap.engine.clusters.inspection import (
     versions_of_workers,
 )
 from dshap.values import Marginal
-from tests.engine.clusters.servers import running_scheduler
+from tests.engine.clusters.servers import (
+    PATIENCE_S,
+    dask,
+    processes,
+    running_scheduler,
+    tls_arguments,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -67,6 +74,43 @@ def test_a_late_worker_refuses_itself():
     refuse_other_versions_than(versions_here())
     with pytest.raises(InputError, match=r"numpy 1\.0 there and .* here$"):
         refuse_other_versions_than({**versions_here(), "numpy": "1.0"})
+
+
+@pytest.mark.slow
+def test_a_late_worker_with_another_version_is_sent_away(tmp_path):
+    """The blocks that it was given are done by the others, and none fails."""
+    make_certificates(tmp_path / "tls")
+    with_version(tmp_path / "other", "numpy", "1.0.1")
+    security = Certificates.of_folder(tmp_path / "tls").security()
+    rows = np.arange(400.0).reshape(200, 2)
+    said: list[str] = []
+
+    def predict(x):
+        time.sleep(0.05)
+        return x[:, 0]
+
+    with running_scheduler(tmp_path, tmp_path / "tls") as address, processes() as started:
+        client = connect(address, security=security, set_as_default=False)
+        given = [address, "--nthreads", "1", "--no-dashboard"]
+        given += ["--local-directory", str(tmp_path), *tls_arguments(tmp_path / "tls")]
+        try:
+            executor = DaskExecutor(client, say=said.append)
+            started.append(dask("worker", given, {"PYTHONPATH": str(tmp_path / "other")}))
+            client.wait_for_workers(2, timeout=PATIENCE_S)
+            executor.tell_lost(set(client.nthreads()))
+            assert len(client.nthreads()) == 1, (
+                said,
+                client.get_versions(packages=["numpy"])["workers"].keys(),
+            )
+            cube = dshap.explain(
+                Marginal(predict, rows[:3]), rows, client=client, instance_tile=20, progress=False
+            )
+        finally:
+            shut_down(client)
+    assert [line.partition(" has ")[2] for line in said][:1] == [
+        "other versions than this process: it is sent away"
+    ]
+    assert (cube.status == 1).all()
 
 
 def test_versions_and_round_trip(client):
