@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dshap.core.addresses import scheme_of
 from dshap.core.errors import InputError
 from dshap.engine import format_bytes, shut_down
 from dshap.engine.clients import await_workers
@@ -145,16 +146,23 @@ def check_cluster(
 
 
 def _seen(client: Any, job: Job) -> dict[str, bool]:
-    """Noun -> whether all workers see it; the folder of the store by a file that is put there."""
+    """Noun -> whether all workers see it; the folder of the store by a file that is put there.
+
+    A store in a bucket has no folder, and is not looked at.
+    """
+    table = Path(str(dict(job.source).get("path", "")))
+    tables = {"table": table} if table.is_absolute() and table.exists() else {}
+    if scheme_of(job.job.store):
+        return _by_noun(tables, unseen_by_workers(client, tables))
     store = Path(job.job.store)
     folder = next(above for above in (store, *store.parents) if above.is_dir())
-    table = Path(str(dict(job.source).get("path", "")))
     try:
         with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=folder) as probe:
-            paths = {"folder of the store": Path(probe.name)}
-            if table.is_absolute() and table.exists():
-                paths["table"] = table
-            unseen = unseen_by_workers(client, paths)
+            paths = {"folder of the store": Path(probe.name), **tables}
+            return _by_noun(paths, unseen_by_workers(client, paths))
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror}") from None
+
+
+def _by_noun(paths: Mapping[str, Path], unseen: Mapping[str, list[str]]) -> dict[str, bool]:
     return {noun: noun not in unseen for noun in paths}

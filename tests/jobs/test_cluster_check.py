@@ -54,6 +54,10 @@ def test_a_worker_of_this_machine(places):
     }
     assert found["versions_here"] == found["versions_there"] == versions_here()
     assert {path.name for path in Path().iterdir()} == {"job.toml", "table.parquet"}
+    write_job(Path(), changed(("job.store", "s3://bucket/out")))
+    done = dshap_("cluster", "check", "local", "--job", "job.toml", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["seen"] == {"table": True}  # a bucket has no folder
 
 
 @pytest.mark.slow
