@@ -172,8 +172,9 @@ def connect(
             f"{address!r} asks for certificates: name their folder, [cluster] certificates = "
             '"FOLDER", or the files in dask\'s configuration (distributed.comm.tls)'
         ) from error
-    # an AssertionError comes from a tls:// scheduler that is called tcp://
-    except (OSError, ValueError, AssertionError) as error:
+    # an AssertionError comes from a tls:// scheduler that is called tcp://, a MemoryError from
+    # another server, whose first words are read as a number of bytes
+    except (OSError, ValueError, AssertionError, MemoryError) as error:
         if security is None:
             certificates = ""
         else:

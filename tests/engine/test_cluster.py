@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -160,6 +162,24 @@ def test_nobody_else_can_connect_to_a_local_cluster(client):
         in refused_by_connect(address)
     )
     assert "no scheduler answers" in refused_by_connect(plain)
+
+
+@pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"SSH-2.0-none\r\n"])
+def test_another_server_is_no_scheduler(words):
+    """Its first words would be read as a number of bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.sendall(words)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match="no scheduler answers"):
+            connect(address, 2, set_as_default=False)
 
 
 @pytest.mark.slow
