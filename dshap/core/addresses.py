@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
 from dshap.core.places import BUCKETS, is_in_bucket
@@ -45,8 +46,8 @@ _PASSWORD = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^\s/?#:@'\"]*):[^\s'\"]*@", r
 them are covered too."""
 _TOKEN = re.compile(r"(https?:/{1,2})[^\s/?#:@'\"]+@", re.IGNORECASE)
 _NAMES = (
-    r"pass|password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"
-    r"api_?key|access_?key|account_?key|secret_?key|private_?key|shared_?access_?key|shared_?access_?signature"
+    r"pass|(?:pg)?password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"
+    r"api_?key|access_?key|account_?key|storage_?key|secret_?key|private_?key|shared_?access_?key|shared_?access_?signature"
 )
 _VALUE = re.compile(
     rf"((?<![a-z])(?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)[^\s&;'\"]+", re.IGNORECASE
@@ -58,6 +59,34 @@ _SECRET = re.compile(rf"(?<![a-z])(?:{_NAMES})(?![a-z])", re.IGNORECASE)
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret, like "adbc.snowflake.sql.auth_token"."""
     return _SECRET.search(name.replace("_", " ")) is not None or _SECRET.search(name) is not None
+
+
+def without_secret_values(value: Any) -> Any:
+    """Mask each text that stands under the name of a secret in a table, or in one inside of it."""
+    match value:
+        case Mapping():
+            return {name: _hidden(str(name), each) for name, each in value.items()}
+        case list() | tuple():
+            return [without_secret_values(each) for each in value]
+    return value
+
+
+def _hidden(name: str, value: Any) -> Any:
+    if is_secret(name) and isinstance(value, str):
+        return MASK
+    return without_secret_values(value)
+
+
+_QUOTED = re.compile(
+    rf"((?<![a-z])(?:{_NAMES})(?:[_-]?id)?[\"']?\s*[=:]\s*)([\"'])(?:(?!\2).)+\2",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Pattern of the name of a secret and its value in quotes, as in TOML and in JSON."""
+
+
+def without_quoted_secrets(text: str) -> str:
+    """Mask the secrets of a setting, like worker.environment={TOKEN = "…"}."""
+    return _QUOTED.sub(rf"\1\2{MASK}\2", text)
 
 
 _QUERY_VALUE = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dshap.core.addresses import masked
+from dshap.core.addresses import masked, without_secret_values
 from dshap.jobs.kinds import Table
 from dshap.jobs.schema import SEVERAL, Job
 
@@ -24,7 +24,7 @@ class Key:
     """The position among several tables of this name."""
     name: str
     value: Any
-    """The value, as JSON has it; None where there is none."""
+    """The value, as JSON has it, without secrets; None where there is none."""
     origin: Origin
 
 
@@ -64,7 +64,7 @@ def _keys_of_table(
         whole = f"{within}.{name}"
         if any(each == whole or each.startswith(f"{whole}.") for each in replaced):
             origin = "--set"
-        yield Key(place, index, name, value, origin)
+        yield Key(place, index, name, without_secret_values(value), origin)
 
 
 def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
 
+from dshap.core.addresses import without_quoted_secrets
 from dshap.core.errors import (
     CheckFailedError,
     DamagedError,
@@ -94,7 +95,7 @@ class Command:
         return {
             "which": "run",
             "job_file": self.job_file,
-            "set": list(self.settings),
+            "set": [without_quoted_secrets(each) for each in self.settings],
             "as_of": self.as_of,
             "reread": self.reread,
             "wait": self.wait_s,

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dshap
-from dshap.core.addresses import file_path, masked, reason_to_refuse, scheme_of, without_secrets
+from dshap.core.addresses import (
+    file_path,
+    masked,
+    reason_to_refuse,
+    scheme_of,
+    without_quoted_secrets,
+    without_secret_values,
+    without_secrets,
+)
 from dshap.core.errors import InputError, shown
 from dshap.sources import ParquetSource
 from dshap.values import Marginal
@@ -141,6 +149,38 @@ def test_no_password_of_an_address_is_shown(password):
 def test_a_whole_address_with_a_secret_behind_its_question_mark(address, safe):
     assert masked(address) == safe
     assert masked(safe) == safe
+
+
+def test_values_under_the_name_of_a_secret():
+    """Of variables of the environment, and of the options of other programs."""
+    environment = {
+        "AWS_SECRET_ACCESS_KEY": "a",
+        "AZURE_STORAGE_KEY": "b",
+        "PGPASSWORD": "c",
+        "LC_ALL": "C",
+        "inner": [{"token": "d", "tokens": "e"}],
+    }
+    assert without_secret_values(environment) == {
+        "AWS_SECRET_ACCESS_KEY": "***",
+        "AZURE_STORAGE_KEY": "***",
+        "PGPASSWORD": "***",
+        "LC_ALL": "C",
+        "inner": [{"token": "***", "tokens": "e"}],
+    }
+    assert without_secret_values("token") == "token"
+
+
+@pytest.mark.parametrize(
+    ("setting", "safe"),
+    [
+        ('worker.environment={ AWS_SECRET_ACCESS_KEY = "a b", LC_ALL = "C" }',
+         'worker.environment={ AWS_SECRET_ACCESS_KEY = "***", LC_ALL = "C" }'),
+        ("worker.environment.PGPASSWORD='a'", "worker.environment.PGPASSWORD='***'"),
+        ('explain.a.compass="north"', 'explain.a.compass="north"'),
+    ],
+)  # fmt: skip
+def test_a_setting_with_a_secret_in_quotes(setting, safe):
+    assert without_quoted_secrets(setting) == safe
 
 
 def test_an_error_masks_the_messages_of_others_and_travels():

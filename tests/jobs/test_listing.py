@@ -14,6 +14,7 @@ from dshap.cli import cli
 from dshap.core.options import RunOptions
 from dshap.jobs import parse_job
 from dshap.jobs.listing import as_toml, keys_of
+from dshap.jobs.pipeline import Command
 from dshap.jobs.schema import DESIGNS, MODELS, TABLES, VALUES, Run
 from tests.jobs.job_files import JOB, changed, write_job
 
@@ -65,6 +66,22 @@ def test_the_command(tmp_path, monkeypatch):
     } in (json.loads(as_json.output)["keys"])
     refused = CliRunner().invoke(cli, ["job", str(tmp_path / "none.toml")])
     assert refused.exit_code == 2
+
+
+def test_no_secret_of_a_worker_is_shown(tmp_path):
+    """Neither as TOML, nor as JSON, in a notebook, or in the record of a run; other values are."""
+    environment = {"AWS_SECRET_ACCESS_KEY": "hunter2", "LC_ALL": "here"}
+    given = changed(("cluster", {"kind": "local"}), ("worker", {"environment": environment}))
+    path = write_job(tmp_path, given)
+    setting = 'worker.environment={ TOKEN = "hunter2", LC_ALL = "here" }'
+    for words in ([], ["--json"], ["--set", setting], ["--set", setting, "--json"]):
+        shown = CliRunner().invoke(cli, ["job", str(path), *words])
+        assert shown.exit_code == 0, shown.output
+        assert "hunter2" not in shown.output and "here" in shown.output
+    page = parse_job(given)._repr_html_()
+    assert "hunter2" not in page and "here" in page
+    (told,) = Command(str(path), (setting,)).arguments["set"]
+    assert "hunter2" not in told and "here" in told
 
 
 NO_PLACE = {
