@@ -15,6 +15,7 @@ SECTIONS = {
     "docs": "Guide",
     "notebooks": "Notebooks",
     "workflows": "Workflows",
+    "cluster": "Clusters",
     "dshap": "How it is built",
     "api": "API reference",
 }
