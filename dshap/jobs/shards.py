@@ -48,8 +48,10 @@ class Shard:
             number = int(found[1])
             origin = ""
         if not 1 <= number <= count:
-            said = f"--shard {given}{origin}"
-            raise InputError(f"{said}: shards are numbered from 1 to N, and N is {count}")
+            said = f"--shard {given}{origin}: shards are numbered from 1 to N, and N is {count}"
+            if count and "SLURM_ARRAY_TASK_ID" in origin:
+                said = f"{said}: submit with --array=1-{count}"
+            raise InputError(said)
         return cls(number, count)
 
     def tiles(self, n_tiles: int) -> range:

@@ -182,7 +182,8 @@ def test_the_number_of_a_shard(given, environment, number):
         (
             "auto/8",
             {"SLURM_ARRAY_TASK_ID": "0"},
-            r"\(SLURM_ARRAY_TASK_ID=0; SLURM_ARRAY_TASK_ID begins at 1\)",
+            r"\(SLURM_ARRAY_TASK_ID=0; SLURM_ARRAY_TASK_ID begins at 1\): shards are numbered from 1 "
+            "to N, and N is 8: submit with --array=1-8$",
         ),
         ("auto/2", {"JOB_COMPLETION_INDEX": "2"}, "JOB_COMPLETION_INDEX begins at 0"),
         ("auto/8", {"SLURM_ARRAY_TASK_ID": "x"}, "no number of a task"),
