@@ -117,7 +117,9 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
             _done_line(result),
             *(f"cube: {path} ({name})" for name, path in result.paths.items()),
         ]
-        return JobSummary([*lines, f"next: {result.part.shard_command}"], content)
+        if not _is_finished(result):
+            lines.append(f"next: {result.part.shard_command}")
+        return JobSummary(lines, content)
     lines = [f"{result.part}: {name}: {share}" for name, share in shares.items()]
     if not shares:
         lines = [f"{result.part}: every explanation is finished"]
@@ -132,11 +134,16 @@ def _content_of(tables: list[report.SegmentTable]) -> dict[str, Any]:
     }
 
 
+def _is_finished(result: JobResult) -> bool:
+    """Whether every explanation was finished before, and nothing was done but a look at the table."""
+    return result.was_complete and not result.seconds.keys() - {"census"}
+
+
 def _done_line(result: JobResult) -> str:
     if result.is_idle:
         run_id = max(path.name for path in result.paths.values())
         return f"nothing to do: no row is new, changed or deleted since run {run_id}"
-    if result.was_complete and not result.seconds.keys() - {"census"}:
+    if _is_finished(result):
         return "nothing to do: every explanation is finished"
     if not result.seconds:
         return "done: every block was explained before"

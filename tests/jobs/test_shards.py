@@ -290,6 +290,15 @@ def test_a_closed_form_states_the_numbers_of_all_blocks(folder):
     assert any(name.endswith("notes/closed_form.json") for name in expected)
 
 
+def test_nothing_is_next_after_the_end(folder):
+    """To learn again what is finished names no shard; with rows to explain it names the shards."""
+    written(BLACK_BOX)
+    assert "next: dshap run job.toml --shard I/N" in ran("--only", "learn").stdout
+    ran("--shard", "1/1", "-q")
+    again = ran("--only", "learn").stdout
+    assert "nothing to do: every explanation is finished" in again and "next:" not in again
+
+
 def test_as_json(folder):
     written(SMALL)
     learned = json.loads(ran("--only", "learn", "--json", "-q").stdout)
