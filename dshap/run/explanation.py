@@ -312,7 +312,8 @@ class Explanation:
         if missing:
             raise InterruptedRunError(
                 f"{len(missing)} of {len(spans)} blocks of {self.path} are not explained yet: "
-                f"{_in_runs(missing, spans)}; run their shards again, then --only finish"
+                f"{_in_runs(missing, spans)}; run their shards again, or --shard 1/1 for all that "
+                "is left, then --only finish"
             )
 
     def _stated(self, known: Mapping[str, Any]) -> dict[str, Any]:

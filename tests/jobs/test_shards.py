@@ -508,11 +508,13 @@ def test_blocks_are_missing(folder):
     assert (
         "5 of 7 blocks of " in last_error(unfinished)
         and "block 0 (rows 0 to 99), block 2 (rows 200 to 299), blocks 4 to 6 (rows 400 to 699); "
-        "run their shards again, then --only finish"
+        "run their shards again, or --shard 1/1 for all that is left, then --only finish"
         in last_error(unfinished)
     )
     assert n_receipts() == 4
     assert not any(each.is_over for each in read_records(Path("out.zarr")))
+    ran("--shard", "1/1", "-q")
+    assert [each.is_over for each in read_records(Path("out.zarr"))] == [True]
 
 
 @pytest.mark.parametrize("options", [("--shard", "1/2"), ("--only", "finish")])
