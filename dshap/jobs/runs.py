@@ -207,7 +207,7 @@ def _moves_since(before: RunRecord, facts: ExplanationFacts) -> str:
     """The columns whose place in the ranking changed most since an earlier run, in words."""
     moves = moved_most(before.ranking(facts.name), facts.ranking)
     if not moves:
-        return f"the ranking is that of run {before.run_id}"
+        return f"the ranking is as it was in run {before.run_id}"
     shown = ", ".join(f"{label(name)} from {old} to {new}" for name, old, new in moves)
     return f"moved most in the ranking since run {before.run_id}: {shown}"
 

@@ -91,7 +91,7 @@ def test_a_second_run_knows_the_first_and_has_nothing_to_do(folder):
     about = json.loads(again.stdout)["run"]
     assert about["run_id"] == second.run_id and about["has_work"] is False
     assert Path(about["record"]).is_file()
-    assert "; the ranking is that of run" in run(folder, *BLACK_BOX).stdout.splitlines()[-1]
+    assert "; the ranking is as it was in run" in run(folder, *BLACK_BOX).stdout.splitlines()[-1]
 
 
 def test_work_is_not_skipped(folder):
