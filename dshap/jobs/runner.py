@@ -597,7 +597,7 @@ class JobRun:
             with self.progress.explanation(name, explanation.plan.data_rows, learns, is_new):
                 ended = self._carried_out(explanation, result.shard)
             try:
-                ended.raise_on_failed()
+                ended.raise_on_failed(again=self.part.again)
             except FailedBlocksError as error:
                 return replace(result, failure=error)
         if not self.part.finishes:

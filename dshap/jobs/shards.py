@@ -139,6 +139,13 @@ class RunPart:
         return RunPart("finish", job_file=self.job_file)
 
     @property
+    def again(self) -> str:
+        """What to run to try failed rows again, in words; a finish explains none."""
+        if self.explains:
+            return "the same again"
+        return f"`dshap run {shlex.quote(self.job_file)}`"
+
+    @property
     def learn_command(self) -> str:
         """The command that learns what this part needs."""
         return f"dshap run {shlex.quote(self.job_file)} --only learn"

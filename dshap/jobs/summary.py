@@ -145,6 +145,8 @@ def _done_line(result: JobResult) -> str:
         return f"nothing to do: no row is new, changed or deleted since run {run_id}"
     if _is_finished(result):
         return "nothing to do: every explanation is finished"
+    if not result.seconds and result.part.name == "learn":
+        return "done: all was learned before"
     if not result.seconds:
         return "done: every block was explained before"
     return "done: " + ", ".join(

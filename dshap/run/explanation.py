@@ -332,10 +332,10 @@ class Explanation:
             for name in sorted(names)
         }
 
-    def raise_on_failed(self, is_kept: bool = True) -> None:
+    def raise_on_failed(self, is_kept: bool = True, again: str = "the same again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
 
-        It names the store too if that `is_kept`.
+        It names the store too if that `is_kept`.  `again` is what to run to try them again.
         """
         if self.failures:
             first = min(self.failures, key=lambda failure: failure.start)
@@ -343,7 +343,7 @@ class Explanation:
             n_failed = len(self.failures)
             n_blocks = self.plan.n_instance_tiles
             if is_kept:
-                others = f"The others are in {self.path}; run the same again to retry"
+                others = f"The others are in {self.path}; run {again} to retry"
             else:
                 others = NOTHING_KEPT
             raise FailedBlocksError(
@@ -353,7 +353,7 @@ class Explanation:
                 + (
                     f". {others}"
                     if n_rows < self.plan.n_rows
-                    else ": mend that, then run the same again"
+                    else f": mend that, then run {again}"
                 )
             )
 

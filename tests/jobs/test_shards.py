@@ -294,6 +294,8 @@ def test_nothing_is_next_after_the_end(folder):
     """To learn again what is finished names no shard; with rows to explain it names the shards."""
     written(BLACK_BOX)
     assert "next: dshap run job.toml --shard I/N" in ran("--only", "learn").stdout
+    again = ran("--only", "learn").stdout
+    assert "done: all was learned before" in again and "next:" in again
     ran("--shard", "1/1", "-q")
     again = ran("--only", "learn").stdout
     assert "nothing to do: every explanation is finished" in again and "next:" not in again
@@ -447,11 +449,14 @@ def test_failed_rows(folder, monkeypatch):
     assert failed.exit_code == 5, failed.output
     assert "1 of 700 rows has no attribution" in last_error(failed)
     assert "sensor out of range" in last_error(failed)
+    assert last_error(failed).endswith("run the same again to retry")
     ran("--shard", "1/3", "-q")
     last = run("--shard", "3/3")
     assert last.exit_code == 5 and "1 of 700 rows has no attribution" in last_error(last)
     finish = run("--only", "finish", "-q")
     assert finish.exit_code == 5
+    assert last_error(last).endswith("run `dshap run job.toml` to retry")
+    assert last_error(finish).endswith("run `dshap run job.toml` to retry")
     assert [each.about["exit_status"] for each in read_records(Path("out.zarr"))] == [5, 5]
     with_failure = store_files("out.zarr")
     shutil.rmtree("out.zarr")
