@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
 
@@ -59,8 +59,17 @@ WORKER = ConstructedArgument(lambda table, worker: WorkerOptions(**dict(worker))
 """The argument `worker` of a kind of cluster, made from [worker]."""
 
 
+SIZE = ("cores", "memory", "threads")
+"""Keys of [worker] that every kind uses: plans are checked against the size of a worker."""
+SURROUNDINGS = ("scratch", "environment", "python")
+"""Keys of [worker] that kinds use whose workers are started by a command of dshap."""
+
+
 class NoCluster(KindTable):
     """The table [cluster] of kind "none": this process."""
+
+    worker_keys: ClassVar[Collection[str]] = tuple(_TYPES)
+    """The keys of [worker] that this kind uses; here they wait for the cluster of --cluster."""
 
     profile: ProfilePath | None = None
     """The name of the profile, or the path of its file, that the other keys come from."""
@@ -69,6 +78,7 @@ class NoCluster(KindTable):
 class ClusterTable(NoCluster):
     """The table [cluster] of any kind but "none"."""
 
+    worker_keys: ClassVar[Collection[str]] = SIZE
     wait: Annotated[float, Field(ge=0.0)] = WAIT_S
     """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
 
@@ -85,6 +95,7 @@ class SizedTable(ClusterTable):
 class LocalTable(SizedTable):
     """The table [cluster] of kind "local"."""
 
+    worker_keys: ClassVar[Collection[str]] = (*SIZE, "environment")
     threads: Count | None = None
     """The threads of one process; [worker] threads says them where this is left out."""
 
@@ -106,6 +117,7 @@ class TlsTable(ClusterTable):
 class QueueTable(TlsTable):
     """The table [cluster] of a queue: "slurm", "pbs", "sge" or "lsf"."""
 
+    worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS, "walltime")
     workers: Count = 1
     """The number of jobs, one worker each."""
     jobqueue: dict[str, Any] | None = None
@@ -122,6 +134,7 @@ class QueueTable(TlsTable):
 class SshTable(ClusterTable):
     """The table [cluster] of kind "ssh"."""
 
+    worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS)
     hosts: HostNames
     """The hosts, like "node1" or "user@node1:2222", one worker each."""
     certificates: FolderPath
@@ -141,6 +154,7 @@ class SshTable(ClusterTable):
 class PodsTable(ClusterTable):
     """The table [cluster] of kind "kubernetes"."""
 
+    worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS)
     image: NotEmpty
     """The container image with dshap, the model and what that needs."""
     workers: Count = 2
@@ -218,8 +232,28 @@ CLUSTERS = Kinds(
 )
 
 
+def refuse_unused(cluster: NoCluster, worker: Table) -> None:
+    """Raise a ValueError for a key of [worker] that this kind of cluster does not use."""
+    for name in type(worker).model_fields:
+        if name in worker.model_fields_set and name not in cluster.worker_keys:
+            kinds = [
+                f'"{kind}"'
+                for kind, record in CLUSTERS.records.items()
+                if kind != "none" and name in record.worker_keys
+            ]
+            raise ValueError(
+                f'[worker] {name} is not used by [cluster] kind = "{cluster.kind}": leave it out; '
+                f"kinds that take it: {', '.join(kinds)}"
+            )
+
+
 class ClusterProfile(Table):
     """A checked profile: the tables of a cluster alone."""
 
     cluster: Annotated[Any, BeforeValidator(CLUSTERS)]
     worker: WorkerTable = WorkerTable()
+
+    @model_validator(mode="after")
+    def _check(self) -> ClusterProfile:
+        refuse_unused(self.cluster, self.worker)
+        return self

@@ -15,9 +15,9 @@ from dshap.core.addresses import masked
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
-from dshap.jobs.clusters import ClusterProfile
+from dshap.jobs.clusters import CLUSTERS, ClusterProfile, WorkerTable
 from dshap.jobs.kinds import Table
-from dshap.jobs.profiles import with_profile
+from dshap.jobs.profiles import read_cluster_profile, with_profile
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
 from dshap.jobs.schema import SEVERAL, TABLES, Job
 
@@ -53,7 +53,7 @@ def read_job_file(
         written = tomllib.loads(file.read_text(encoding="utf-8"))
         make_importable(file.parent)
         if cluster is not None:
-            written["cluster"] = {"profile": _from_here(cluster)}
+            written = _on_cluster(written, _from_here(cluster), file.parent)
         return _job_of(written, settings, file.parent, f"{said}{' with --set' if settings else ''}")
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
@@ -72,6 +72,18 @@ def _from_here(profile: str) -> str:
     if profile.endswith(".toml"):
         return str(as_path("--cluster", profile, "file").absolute())
     return profile
+
+
+def _on_cluster(written: Mapping[str, Any], profile: str, folder: Path) -> dict[str, Any]:
+    """The tables of a job on another cluster: without keys of [worker] that its kind does not use."""
+    kind = read_cluster_profile(profile, folder)["cluster"]["kind"]
+    tables = {**written, "cluster": {"profile": profile}}
+    record = CLUSTERS.records.get(str(kind))
+    worker = written.get("worker")
+    if record is not None and isinstance(worker, dict):
+        unused = WorkerTable.model_fields.keys() - record.worker_keys
+        tables["worker"] = {name: value for name, value in worker.items() if name not in unused}
+    return tables
 
 
 def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:

@@ -30,7 +30,7 @@ from dshap.jobs.arguments import (
     VALUE_PARTS,
 )
 from dshap.jobs.checks import CHECKS, check_checks
-from dshap.jobs.clusters import CLUSTERS, NoCluster, WorkerTable
+from dshap.jobs.clusters import CLUSTERS, NoCluster, WorkerTable, refuse_unused
 from dshap.jobs.fields import (
     Count,
     FolderName,
@@ -321,6 +321,7 @@ class Job(Table):
         names = [explain.name for explain in self.explain]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two [[explain]] are named {twice[0]!r}: give each a name of its own")
+        refuse_unused(self.cluster, self.worker)
         _check_texts(self)
         if self.is_given:
             self._check_given()

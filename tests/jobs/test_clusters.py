@@ -59,7 +59,8 @@ def test_a_package_that_is_not_installed(tmp_path, monkeypatch, cluster):
         "importlib.util.find_spec", lambda name, *more: None if name == gone else find(name, *more)
     )
     small_table().to_parquet(tmp_path / "table.parquet")
-    job = write_job(tmp_path, changed(("cluster", cluster), ("worker", WORKER)))
+    worker = {"cores": 4, "memory": "16GiB"}
+    job = write_job(tmp_path, changed(("cluster", cluster), ("worker", worker)))
     assert CliRunner().invoke(cli, ["plan", str(job)]).exit_code == 0
     done = CliRunner().invoke(cli, ["run", str(job)])
     assert done.exit_code == 2 and not (tmp_path / "out.zarr").exists()
@@ -70,6 +71,76 @@ def test_the_extras_are_those_of_the_project():
     project = (ROOT / "pyproject.toml").read_text()
     for package, extra in EXTRAS.items():
         assert f'\n{extra} = ["{package.replace("_", "-")}>=' in project
+
+
+EVERY_KEY = {
+    "cores": 2,
+    "memory": "2GiB",
+    "threads": 2,
+    "walltime": "04:00:00",
+    "scratch": "/scratch",
+    "environment": {"LC_ALL": "C"},
+    "python": "/opt/bin/python",
+}
+"""A value of each key of [worker]."""
+TABLES = {
+    "none": {},
+    "local": {},
+    "python": {"file": "cluster.py"},
+    "scheduler": {"address": "tcp://h:1"},
+    "ssh": {"hosts": ["node1"], "certificates": "tls"},
+    "kubernetes": {"image": "image"},
+}
+"""Kind of cluster -> the keys that it needs."""
+USED = {
+    "local": {"environment"},
+    "ssh": {"scratch", "environment", "python"},
+    "kubernetes": {"scratch", "environment", "python"},
+    **dict.fromkeys(["slurm", "pbs", "sge", "lsf", "none"], frozenset(EVERY_KEY)),
+}
+"""Kind of cluster -> the keys of [worker] that it uses beside the size of a worker."""
+
+
+@pytest.mark.parametrize("kind", CLUSTERS.known)
+def test_keys_of_worker_that_a_kind_does_not_use_are_refused(kind):
+    """The kinds that take them are named."""
+    used = {"cores", "memory", "threads"} | USED.get(kind, set())
+    cluster = {"kind": kind, **TABLES.get(kind, {})}
+    parse_job(changed(("cluster", cluster), ("worker", {name: EVERY_KEY[name] for name in used})))
+    for name in EVERY_KEY.keys() - used:
+        with pytest.raises(InputError) as refused:
+            parse_job(changed(("cluster", cluster), ("worker", {name: EVERY_KEY[name]})))
+        said = (
+            f'[worker] {name} is not used by [cluster] kind = "{kind}": leave it out; kinds that '
+        )
+        assert str(refused.value).startswith(said), refused.value
+        takers = {each for each, keys in USED.items() if name in keys} - {"none"}
+        assert set(re.findall(r'"(\w+)"', str(refused.value).partition("take it")[2])) == takers
+
+
+def test_keys_of_a_job_that_another_cluster_does_not_use(tmp_path):
+    """--cluster leaves them out; in a profile, or beside it in the job, they are refused."""
+    small_table().to_parquet(tmp_path / "table.parquet")
+    job = write_job(tmp_path, changed(("cluster", SLURM), ("worker", WORKER)))
+    shown = CliRunner().invoke(cli, ["job", str(job), "--cluster", "local"])
+    assert shown.exit_code == 0 and "walltime" not in shown.output, shown.output
+    assert 'memory = "16GiB"' in shown.output
+    kept = CliRunner().invoke(cli, ["job", str(job), "--cluster", "none"])
+    assert kept.exit_code == 0 and 'walltime = "04:00:00"' in kept.output
+    (tmp_path / "here.toml").write_text(
+        '[cluster]\nkind = "local"\n[worker]\nwalltime = "04:00:00"\n'
+    )
+    for words in (
+        ["job", job, "--cluster", tmp_path / "here.toml"],
+        ["job", job, "--cluster", "local", "--set", "worker.walltime=04:00:00"],
+        ["cluster", "check", tmp_path / "here.toml"],
+    ):
+        done = CliRunner().invoke(cli, list(map(str, words)))
+        (line,) = done.stderr.splitlines()
+        assert (
+            done.exit_code == 2
+            and '[worker] walltime is not used by [cluster] kind = "local"' in line
+        )
 
 
 PROFILES = sorted((ROOT / "cluster").glob("*.toml"))
