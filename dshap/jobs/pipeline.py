@@ -279,12 +279,18 @@ class Pipeline:
         return RecordedRun(result, RunFacts(over, self.job.job.name, now, now), None)
 
     def unfinished(self) -> Iterator[RunFolders]:
-        """The runs to finish; those whose parts are not whole are thrown away."""
+        """The runs to finish; those whose parts are not whole are thrown away.
+
+        Of rows that are read in place it finds none: what shards explain stays until this command
+        is known not to be refused (`_drop_others`).
+        """
+        if not self.reads_once:
+            return
         for run in runs_in_store(self.store):
             if run.is_over:
                 continue
             night = self._night(run)
-            if not (self.reads_once and night.is_read):
+            if not night.is_read:
                 run.drop()
             elif night.has_cubes or night.is_of_job(self._job_digest):
                 self.progress.say(f"run {run.run_id} was not over: {self._goes_on}")
@@ -387,6 +393,7 @@ class Pipeline:
             raise
         if done.result.is_part:
             return self._part_over(run, facts, done)
+        self._drop_others(run)
         facts = replace(facts, explanations=self._explanations(run, done))
         blocking = [check for check in self.job.check if check.blocks_sinks]
         first = judge(blocking, facts, self.store)
@@ -407,7 +414,15 @@ class Pipeline:
             run.begin(self._about(run, self.command.as_of or facts.started.date(), {}))
             if done.snapshot is not None:
                 run.keep_look(done.snapshot)
+            self._drop_others(run)
         return RecordedRun(result, replace(facts, explanations=facts_of_part(result)), None)
+
+    def _drop_others(self, run: RunFolders) -> None:
+        """Drop the runs before this one that are not over, where rows are read in place."""
+        if self.part.learns and not self.reads_once:
+            for other in runs_in_store(self.store):
+                if other.run_id != run.run_id and not other.is_over:
+                    other.drop()
 
     def _throw_away(self, run: RunFolders) -> None:
         """Remove a run that was refused, with what it learned: the next one reads the source anew."""

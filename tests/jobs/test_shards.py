@@ -522,6 +522,23 @@ def test_blocks_are_missing(folder):
     assert [each.is_over for each in read_records(Path("out.zarr"))] == [True]
 
 
+@pytest.mark.parametrize("options", [("--only", "learn"), ()], ids=["learn", "whole"])
+def test_a_refused_command_keeps_what_shards_explain(folder, options):
+    """Exit status 4 touches nothing: the learned run keeps its date and its look at the source."""
+    written(BLACK_BOX)
+    ran("--only", "learn", "--as-of", "2026-01-01", "-q")
+    before = bytes_of(Path("out.zarr"))
+    assert any(name.endswith("/run.json") for name in before)
+    assert run(*options, "--set", "explain.reasons.background=6", "-q").exit_code == 4
+    assert bytes_of(Path("out.zarr")) == before
+    other = run("--shard", "1/2", "--as-of", "2020-01-01")
+    assert other.exit_code == 2 and "learned with --as-of 2026-01-01" in last_error(other)
+    ran("--only", "learn", "--as-of", "2026-01-02", "-q")
+    assert len(read_records(Path("out.zarr"))) == 1
+    ran("--shard", "1/1", "--as-of", "2026-01-02", "-q")
+    assert [each.is_over for each in read_records(Path("out.zarr"))] == [True]
+
+
 @pytest.mark.parametrize("options", [("--shard", "1/2"), ("--only", "finish")])
 def test_before_learning(folder, options):
     for job in (SMALL, NIGHT):
