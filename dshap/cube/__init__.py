@@ -58,6 +58,8 @@ from dshap.cube.running import (
     holders_on,
     holding,
     is_running,
+    n_shards_on,
+    refuse_finishing,
     refuse_running,
 )
 from dshap.cube.verify import (
@@ -126,6 +128,7 @@ __all__ = [
     "mark_learned",
     "mark_prepared",
     "may_prepare",
+    "n_shards_on",
     "named_cubes",
     "open_cube",
     "read_job",
@@ -134,6 +137,7 @@ __all__ = [
     "read_prepared",
     "read_run",
     "refuse_altered",
+    "refuse_finishing",
     "refuse_running",
     "remove_run",
     "remove_prepared",

@@ -141,12 +141,15 @@ def beside_others(
 ) -> Iterator[Rooms]:
     """Run on a store that others may run on too, but no run alone.
 
-    `name` is held by one process at a time; without a name there may be any number.
+    `name` is held by one process at a time; without a name there may be any number.  With the name
+    `FINISH` nobody else may be there: a shard that explains failed rows again changes what the
+    finish reads.
 
     Raises
     ------
     LockedError
-        A run has the store for itself, or another process holds the name.
+        A run has the store for itself, another process holds the name, or a shard runs beside the
+        finish.
     """
     name = name or f"shard-{uuid.uuid4().hex[:12]}"
     if is_bucket(store):
@@ -157,6 +160,8 @@ def beside_others(
         ):
             clear_gone(leases)
             refuse_alone(store, say)
+            if name == FINISH:
+                _refuse(store, _shards_on(store), say)
             rooms.lease = lease
             yield rooms
         return
@@ -164,6 +169,8 @@ def beside_others(
     with _folder_kept(store), Lease(leases, name, what, place=store, say=say) as lease:
         clear_gone(leases)
         refuse_alone(store, say)
+        if name == FINISH:
+            _refuse(store, _shards_on(store), say)
         with SharedWorkspace(store) as workspace:
             workspace.lease = lease
             yield workspace
@@ -197,6 +204,11 @@ def refuse_alone(store: Place, say: Say | None = None) -> None:
     _refuse(store, [RUN], say)
 
 
+def refuse_finishing(store: Place, say: Say | None = None) -> None:
+    """Raise a `LockedError` if a process finishes what the shards of this store have explained."""
+    _refuse(store, [FINISH], say)
+
+
 def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
     """Raise a `LockedError` if anything runs on the store, beside the holder of the name `but`.
 
@@ -217,6 +229,17 @@ def holders_on(store: Place) -> list[Holder]:
     """The processes that run on a store, seen at once; those on other machines may be dead."""
     found = (holder_of(lease_folder(store), name) for name in _names_on(store))
     return [holder for holder in found if holder is not None]
+
+
+def n_shards_on(store: Place) -> int:
+    """The number of shards that run on a store, seen at once; those elsewhere may be dead."""
+    folder = lease_folder(store)
+    return sum(holder_of(folder, name) is not None for name in _shards_on(store))
+
+
+def _shards_on(store: Place) -> list[str]:
+    """The names of the leases of shards on a store."""
+    return [name for name in _names_on(store) if name not in (RUN, FINISH)]
 
 
 def _names_on(store: Place) -> list[str]:

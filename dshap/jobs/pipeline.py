@@ -9,7 +9,7 @@ is finished first, from its parts, where these are whole; then tonight's begins.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -30,11 +30,13 @@ from dshap.core.errors import (
 from dshap.core.places import Place, place_of
 from dshap.core.records import digest_of
 from dshap.cube import (
+    cube_status,
     current_of,
     finishing,
     has_every_receipt,
     is_finished,
     mark_finished,
+    n_shards_on,
     read_job,
     read_run,
     refuse_altered,
@@ -207,16 +209,27 @@ class Pipeline:
         had_work = any(not each.is_shard_done for each in ended.result.explanations)
         if begun is None and not had_work:
             return ended
-        return self._finished_by_shard(begun) or ended
+        return self._finished_by_shard(begun, paths) or ended
 
-    def _finished_by_shard(self, begun: RunFolders | None) -> RecordedRun | None:
-        """Finish the run whose last block this shard found explained, unless another does that."""
+    def _finished_by_shard(
+        self, begun: RunFolders | None, cubes: Collection[Place]
+    ) -> RecordedRun | None:
+        """Finish the run whose last block this shard found explained, unless another does that.
+
+        Where rows failed, other shards may be trying them again: then nothing is finished.
+        """
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(finishing(self.store, f"the finish, by {self.part}"))
             except LockedError:
                 return None
             if begun is not None and begun.is_over:
+                return None
+            if n_shards_on(self.store) > 1 and any(cube_status(each).failed for each in cubes):
+                self.progress.say(
+                    "every block is explained, and another shard may be trying failed rows again: "
+                    "--only finish is left to do"
+                )
                 return None
             self.progress.say(f"every block is explained: {self.part} finishes the run")
             command = replace(self.command, part=self.part.of_finish())

@@ -36,6 +36,7 @@ from dshap.cube import (
     read_job,
     read_run,
     refuse_altered,
+    refuse_finishing,
     states_of,
 )
 from dshap.engine import (
@@ -587,6 +588,8 @@ class JobRun:
         if result.was_complete or (result.shard is not None and result.shard.is_done):
             self.progress.kept_explanation(name, learns)
         else:
+            if self.part.name == "shard":
+                refuse_finishing(self.store, self.progress.say)
             self._start()
             self.progress.say(
                 f"explanation {name}: {explanation.plan.n_rows:,} rows, "

@@ -350,11 +350,7 @@ class Explanation:
                 f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
                 "attribution (status "
                 f"failed), in {n_failed} of {n_blocks} blocks; {first.where}: {first.reason}"
-                + (
-                    f". {others}"
-                    if n_rows < self.plan.n_rows
-                    else f": mend that, then run {again}"
-                )
+                + (f". {others}" if n_rows < self.plan.n_rows else f": mend that, then run {again}")
             )
 
 

@@ -472,6 +472,31 @@ def test_failed_rows(folder, monkeypatch):
     assert whole_run(BLACK_BOX) == retried
 
 
+def test_no_finish_beside_a_shard_that_repeats_failed_rows(folder, monkeypatch):
+    """A shard rewrites what the finish reads: each is refused beside the other."""
+    table = small_table(N_ROWS)
+    table.loc[250, "hr"] = 6.5
+    table.to_parquet("table.parquet")
+    written(BLACK_BOX)
+    ran("--only", "learn", "-q")
+    monkeypatch.setenv("HOT", "1")
+    assert run("--shard", "1/2", "-q").exit_code == 5
+    store = Path("out.zarr").resolve()
+    with beside_others(store, "shard 1 of 2"):
+        last = ran("--shard", "2/2")
+        assert "--only finish is left to do" in last.stderr
+        finish = run("--only", "finish", "-q")
+        assert finish.exit_code == 6 and "is locked by shard 1 of 2" in last_error(finish)
+    assert not any(each.is_over for each in read_records(store))
+    before = bytes_of(store)
+    with finishing(store, "the finish"):
+        again = run("--shard", "1/2", "-q")
+        assert again.exit_code == 6 and "is locked by the finish" in last_error(again)
+        ran("--shard", "2/2", "-q")
+    assert bytes_of(store) == before
+    assert run("--only", "finish", "-q").exit_code == 5
+
+
 def test_rows_that_failed_are_explained_after_the_end(folder, monkeypatch):
     """A killed shard had added them: the finish writes the notes of the blocks that are there."""
     table = small_table(N_ROWS)
