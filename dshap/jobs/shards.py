@@ -140,7 +140,7 @@ class RunPart:
 
     @property
     def again(self) -> str:
-        """What to run to try failed rows again, in words; a finish explains none."""
+        """The words for what to run to try failed rows again: a finish explains none."""
         if self.explains:
             return "the same again"
         return f"`dshap run {shlex.quote(self.job_file)}`"
