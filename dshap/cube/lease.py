@@ -201,11 +201,6 @@ class Lease:
             if content is not None and _Hold(mine.number, content).is_of(mine.holder):
                 self.folder.delete(_file(self.name, mine.number))
 
-    @property
-    def is_held(self) -> bool:
-        """Whether it was not lost so far."""
-        return self._mine is not None and not self._loss
-
     def check(self) -> None:
         """Raise a `LockedError` if the lease was lost: by silence, or as another process took it."""
         if self._loss:

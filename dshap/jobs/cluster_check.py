@@ -14,7 +14,7 @@ from dshap.core.errors import InputError
 from dshap.engine import format_bytes, shut_down
 from dshap.engine.clients import await_workers
 from dshap.engine.clusters.inspection import (
-    COMPARED,
+    differing,
     round_trip_s,
     unseen_by_workers,
     versions_here,
@@ -23,6 +23,7 @@ from dshap.engine.clusters.inspection import (
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobs.reading import read_cluster, read_job_file
+from dshap.jobs.runner import table_of_workers
 from dshap.jobs.schema import Job
 
 
@@ -78,8 +79,7 @@ class ClusterCheck:
         """Raise an `InputError` where a run on this cluster would be refused."""
         faults = [
             f"{name} is {self.versions_here[name]} here and {self.versions_there[name]} there"
-            for name in ("python", *COMPARED)
-            if self.versions_here[name] != self.versions_there[name]
+            for name in differing(self.versions_here, self.versions_there)
         ]
         faults += [
             f"the {noun} is not seen by the worker"
@@ -150,8 +150,7 @@ def _seen(client: Any, job: Job) -> dict[str, bool]:
 
     A store in a bucket has no folder, and is not looked at.
     """
-    table = Path(str(dict(job.source).get("path", "")))
-    tables = {"table": table} if table.is_absolute() and table.exists() else {}
+    tables = table_of_workers(job)
     if scheme_of(job.job.store):
         return _by_noun(tables, unseen_by_workers(client, tables))
     store = Path(job.job.store)

@@ -416,15 +416,20 @@ def _seen_by_all(job: Job, store: Place, workspace: Path) -> dict[str, Path]:
     The workspace stands beside the store before that is made; that of a store in a bucket lies in
     the folder for temporary files.
     """
-    seen = {}
+    table = table_of_workers(job)
     if is_bucket(store):
-        seen["folder of [run] scratch"] = workspace
-    elif workspace.parent == store.resolve().parent:
-        seen["folder of the store"] = workspace
+        return {"folder of [run] scratch": workspace, **table}
+    if workspace.parent == store.resolve().parent:
+        return {"folder of the store": workspace, **table}
+    return table
+
+
+def table_of_workers(job: Job) -> dict[str, Path]:
+    """Noun -> path of the table that workers read; empty where it has no path."""
     table = Path(_place_of(job))
     if table.is_absolute() and table.exists():
-        seen["table"] = table
-    return seen
+        return {"table": table}
+    return {}
 
 
 def executor_of(

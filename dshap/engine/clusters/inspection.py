@@ -39,20 +39,23 @@ def _of_interest(packages: Mapping[str, Any]) -> dict[str, str]:
     return {"python": python, **{name: str(packages.get(name) or "none") for name in SHOWN}}
 
 
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """The names of what must be the same on both sides of a run, and is not."""
+    return [name for name in ("python", *COMPARED) if one[name] != other[name]]
+
+
 def refuse_other_versions(client: Client) -> None:
     """Raise an `InputError` that names every version that a worker has otherwise than this process."""
     here = versions_here()
     found = versions_of_workers(client)
-    differing = []
-    for name in ("python", *COMPARED):
-        others = {
-            address: each[name] for address, each in found.items() if each[name] != here[name]
-        }
-        if others:
-            differing.append(f"{name} {here[name]} here and {_told(others)}")
-    if differing:
+    others: dict[str, dict[str, str]] = {}
+    for address, there in found.items():
+        for name in differing(here, there):
+            others.setdefault(name, {})[address] = there[name]
+    said = [f"{name} {here[name]} here and {_told(each)}" for name, each in others.items()]
+    if said:
         raise InputError(
-            f"the workers have other versions than this process: {'; '.join(differing)}: install "
+            f"the workers have other versions than this process: {'; '.join(said)}: install "
             "the same on both sides, as arrays would differ"
         )
 
@@ -61,20 +64,17 @@ def with_other_versions(client: Client) -> set[str]:
     """The addresses of workers whose versions differ from those of this process."""
     here = versions_here()
     found = versions_of_workers(client).items()
-    names = ("python", *COMPARED)
-    return {address for address, each in found if any(each[name] != here[name] for name in names)}
+    return {address for address, there in found if differing(here, there)}
 
 
 def refuse_other_versions_than(client: Mapping[str, str]) -> None:
     """Raise an `InputError` on a worker that comes late with other versions than the client's."""
     here = versions_here()
-    differing = [
-        f"{name} {client[name]} there and {here[name]} here"
-        for name in ("python", *COMPARED)
-        if client[name] != here[name]
+    said = [
+        f"{name} {client[name]} there and {here[name]} here" for name in differing(client, here)
     ]
-    if differing:
-        raise InputError(f"the client has other versions than this worker: {'; '.join(differing)}")
+    if said:
+        raise InputError(f"the client has other versions than this worker: {'; '.join(said)}")
 
 
 def _told(others: Mapping[str, str]) -> str:
