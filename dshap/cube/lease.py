@@ -35,6 +35,10 @@ RENEW_S = 30.0
 """Seconds between two signs of life."""
 DEAD_S = 180.0
 """Seconds without a sign of life after which a holder on another machine counts as dead."""
+SILENT_S = 600.0
+"""Age of a sign of life, by two clocks that may differ, from which a holder elsewhere is told as dead."""
+SEEN = "%Y-%m-%dT%H:%M:%SZ"
+"""The form of the time of a sign of life."""
 LOOKS = 100
 """Number of times that an observer looks at a holder while `DEAD_S` pass."""
 ATTEMPTS = 20
@@ -102,6 +106,20 @@ class Holder:
     def is_gone(self) -> bool:
         """Whether its process is over, as far as that can be told at once."""
         return self.is_on_this_machine and _start_of(self.pid) != self.started
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is elsewhere, and has given no sign of life for so long that it is dead.
+
+        Clocks may differ: who takes a lease watches its holder instead.
+        """
+        if self.is_on_this_machine:
+            return False
+        try:
+            seen = datetime.strptime(self.seen, SEEN).replace(tzinfo=UTC)
+        except ValueError:
+            return False
+        return (datetime.now(UTC) - seen).total_seconds() > SILENT_S
 
     def __str__(self) -> str:
         return f"{self.what} (process {self.pid} on {self.host})"
@@ -384,7 +402,7 @@ def _put(folder: Folder, name: str, hold: _Hold) -> bool:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime(SEEN)
 
 
 @cache

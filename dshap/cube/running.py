@@ -251,10 +251,13 @@ def _names_on(store: Place) -> list[str]:
 
 
 def is_running(store: Place) -> bool:
-    """Whether a run holds the lock of this store now, or a shard runs on it."""
+    """Whether a run holds the lock of this store now, or a shard runs on it.
+
+    One on another machine that was silent for ten minutes does not count.
+    """
     if not is_bucket(store) and is_locked(store):
         return True
-    return bool(holders_on(store))
+    return any(not holder.is_silent for holder in holders_on(store))
 
 
 def lease_folder(store: Place) -> Folder:

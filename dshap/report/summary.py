@@ -44,14 +44,26 @@ def progress_summary(
     }
     lines = status_lines(statuses)
     lines += [f"{name}: all is learned, shards can explain the rows" for name in learned]
-    lines += [f"{holder} is running, last sign of life {holder.seen}" for holder in holders]
+    lines += [f"{holder} {_life_of(holder)}" for holder in holders]
     lines.append("a run is going on" if is_running else "no run is going on")
     running = [{"what": each.what, **_place_of(each)} for each in holders]
     return Summary(lines, {"cubes": content, "is_running": is_running, "running": running})
 
 
+def _life_of(holder: Holder) -> str:
+    """Say in words whether a process runs, and when that was seen."""
+    if holder.is_silent:
+        return f"is dead, or its clock is wrong: last sign of life {holder.seen}"
+    return f"is running, last sign of life {holder.seen}"
+
+
 def _place_of(holder: Holder) -> dict[str, Any]:
-    return {"host": holder.host, "process": holder.pid, "last_sign_of_life": holder.seen}
+    return {
+        "host": holder.host,
+        "process": holder.pid,
+        "last_sign_of_life": holder.seen,
+        "is_silent": holder.is_silent,
+    }
 
 
 def importance_summary(

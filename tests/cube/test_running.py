@@ -10,6 +10,7 @@ import pytest
 from dshap.core.errors import LockedError
 from dshap.cube import Workspace, alone, beside_others, finishing, holders_on, is_running
 from dshap.cube.running import lease_folder, refuse_running
+from dshap.report import progress_summary
 from tests.cube.leases import hold
 from tests.processes import forked
 
@@ -84,3 +85,25 @@ def test_a_shard_of_another_machine_is_told_and_watched(tmp_path):
     assert is_running(store) and str(found) == "shard 1 of 2 (process 9 on node7)"
     with beside_others(store, "shard 2 of 2"):
         assert len(holders_on(store)) == 2
+
+
+def test_a_holder_that_was_silent_for_long_does_not_run(tmp_path):
+    """One that died on another machine is still told, with its last sign of life."""
+    store = tmp_path / "out.zarr"
+    folder = lease_folder(store)
+    with beside_others(store, "shard 3 of 8"):
+        (name,) = folder.list()
+        holder = json.loads((folder.get(name) or b"").decode())
+    elsewhere = {**holder, "machine": "another", "host": "node7", "pid": 9}
+    Path(folder.path).mkdir()
+    folder.put_new(name, json.dumps({**elsewhere, "seen": "2020-01-01T00:00:00Z"}).encode())
+    assert len(holders_on(store)) == 1 and not is_running(store)
+    told = progress_summary({}, is_running(store), holders_on(store))
+    assert told.lines[-2:] == [
+        "shard 3 of 8 (process 9 on node7) is dead, or its clock is wrong: "
+        "last sign of life 2020-01-01T00:00:00Z",
+        "no run is going on",
+    ]
+    assert told.content["running"][0]["is_silent"] is True
+    folder.replace(name, json.dumps({**elsewhere, "seen": "unknown"}).encode())
+    assert is_running(store)
