@@ -86,10 +86,10 @@ if [ "${ready:-}" = "" ]; then
     tail -n 5 "$SLURM_HERE"/*.log >&2
     exit 1
 fi
-folder=$SLURM_HERE
+export SLURM_HERE_FOLDER=$SLURM_HERE  # in memory, and seen by the command and both nodes
 unset SLURM_HERE
 status=0
 "$@" || status=$?
-SLURM_HERE=$folder
+SLURM_HERE=$SLURM_HERE_FOLDER
 scancel --user=root 2>/dev/null || true
 exit "$status"

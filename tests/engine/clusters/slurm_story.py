@@ -1,4 +1,7 @@
-"""A job on SLURM whose worker is cancelled while it runs; `cluster/slurm_here.sh` runs this file."""
+"""A job on SLURM whose worker is cancelled while it runs; `cluster/slurm_here.sh` runs this file.
+
+It also notes what dask-jobqueue has put into the working directory while the workers ran.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,12 @@ def main(store: Path, said: Path, command: list[str]) -> None:
         subprocess.check_call(["scancel", before[0]])
         waited(lambda: before[0] not in jobs_of_queue() and len(jobs_of_queue()) == len(before))
         after = jobs_of_queue()
+        put_here = [path.name for path in Path().glob(".dask-jobqueue.*")]
         status = run.wait(PATIENCE_S)
     finally:
         run.kill()
-    said.write_text(json.dumps({"before": before, "after": after, "status": status}))
+    told = {"before": before, "after": after, "status": status, "put_here": put_here}
+    said.write_text(json.dumps(told))
 
 
 if __name__ == "__main__":

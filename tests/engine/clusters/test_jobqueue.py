@@ -45,6 +45,14 @@ def needs_slurm() -> None:
         pytest.skip("SLURM's daemons are started as root")
 
 
+def on_slurm(*words: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command on SLURM, in a folder of the test."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [str(HERE), *map(str, words)], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
 def chunks_of(store: Path) -> dict[str, bytes]:
     """The bytes of the arrays of a job's cubes, by the names of their files."""
     return {
@@ -82,7 +90,10 @@ def test_a_queue_whose_commands_are_not_here(kind):
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(tmp_path):
-    """The module beside the job is found by the workers; nothing of SLURM is left."""
+    """The module beside the job is found by the workers; nothing of SLURM is left.
+
+    No certificate or key stands in the working directory at any time.
+    """
     needs_slurm()
     (tmp_path / "slow_model.py").write_text(SLOW_MODEL)
     small_table(200).to_parquet(tmp_path / "table.parquet")
@@ -91,13 +102,12 @@ def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(
     said = tmp_path / "said.json"
     story = [sys.executable, "-m", "tests.engine.clusters.slurm_story", str(tmp_path / "out.zarr")]
     command = [DSHAP, "run", str(job), "--cluster", str(profile), "-q"]
-    done = subprocess.run(
-        [str(HERE), *story, str(said), *command], cwd=ROOT, capture_output=True, text=True
-    )
+    done = on_slurm(*story, said, *command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(said.read_text())
     assert found["status"] == 0 and len(found["before"]) == len(found["after"]) == 2
     assert found["before"][0] not in found["after"], found
+    assert found["put_here"] == []
     here = subprocess.run(
         [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
     )
@@ -119,7 +129,7 @@ def test_a_queue_that_takes_no_worker(tmp_path):
     profile = (ROOT / "cluster" / "slurm_here.toml").read_text()
     (tmp_path / "bad.toml").write_text(profile.replace('queue = "here"', 'queue = "none"'))
     command = [DSHAP, "run", str(job), "--cluster", str(tmp_path / "bad.toml"), "-q"]
-    done = subprocess.run([str(HERE), *command], capture_output=True, text=True)
+    done = on_slurm(*command, folder=tmp_path)
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2 and "the queue takes no worker: " in line
     assert "invalid partition name specified" in line.lower(), line
@@ -134,8 +144,7 @@ def test_cancelled_shards_of_an_array_job_are_made_by_the_same_line(tmp_path):
     small_table(200).to_parquet(tmp_path / "table.parquet")
     job = write_job(tmp_path, JOB)
     script = ROOT / "tests" / "engine" / "clusters" / "slurm_array.sh"
-    command = [HERE, script, DSHAP, job, tmp_path / "out.zarr"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    done = on_slurm(script, DSHAP, job, tmp_path / "out.zarr", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     first, finish, last = (int(line.rpartition(": ")[2]) for line in done.stdout.splitlines())
     assert 3 <= first < 40 and finish == 130 and last == 40, done.stdout
