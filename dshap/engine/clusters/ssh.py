@@ -5,6 +5,7 @@ Scheduler and client are in this process.  Each host gets one worker, which ends
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import logging
@@ -24,6 +25,8 @@ from dshap.engine.clients import NO_HTTP
 from dshap.engine.clusters.installed import package_of
 from dshap.engine.clusters.worker import WorkerOptions
 
+START_S = 120
+"""The seconds that the workers of all hosts may take to start."""
 DEATH_S = 30
 """The seconds after which a worker that has lost its scheduler ends."""
 HIDDEN = {"self", "args", "kwargs", "host", "loop"}
@@ -80,7 +83,8 @@ def ssh_client(
         "preload": [NO_HTTP],
     }
     workers = {place: _worker_on(place, worker, connect or {}) for place in hosts}
-    with dask.config.set(made.configuration()):  # the workers inherit it
+    # the workers inherit this; Dask reads the address of each in what it logs
+    with dask.config.set({**made.configuration(), "logging.distributed": "info"}):
         cluster = SpecCluster(
             scheduler={"cls": Scheduler, "options": scheduler},
             security=made.security(),
@@ -125,4 +129,12 @@ def _worker_on(place: str, worker: WorkerOptions, connect: Mapping[str, Any]) ->
 
 
 async def _started(cluster: Any) -> None:
-    await cluster
+    """Wait for the workers.
+
+    Raises
+    ------
+    TimeoutError
+        One has not told its address after `START_S`.
+    """
+    async with asyncio.timeout(START_S):
+        await cluster
