@@ -24,7 +24,7 @@ KILLERS = {
         def dying_open(*args, **options):
             real_open(*args, **options)
             os.kill(os.getpid(), signal.SIGKILL)
-        import dshap.cube.folder as files
+        import dshap.cube.disk_files as files
         real_open, files.open = open, dying_open
     """,
     "filled, not yet on disk": "os.fsync = die",
