@@ -285,7 +285,11 @@ def _of_cube(path: Path) -> dict[str, Any]:
     return {
         "states": sorted(states.names()),
         "blocks": {name: own["digests"] for name, own in receipts_of(path).whole()},
-        "numbers": {str(name): _some(own.values) for name, own in cube.data_vars.items()}
+        "numbers": {
+            str(name): _some(own.values)
+            for name, own in cube.data_vars.items()
+            if not str(name).startswith("row_")  # columns of the table
+        }
         | {f"blocks/{name}": _some(own.values) for name, own in blocks.data_vars.items()},
     }
 
