@@ -7,9 +7,8 @@ row groups or blocks.  `missing_values` looks at few rows only, for a printed pl
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,16 +27,11 @@ from dshap.core.rows import splitmix64
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
 from dshap.tables.reader import BATCH_ROWS
+from dshap.tables.repeated_keys import key_of_row, repeated_keys
 from dshap.tables.site import Site
 
 SHOWN_COLUMNS = 8
 """Largest number of columns that a message names."""
-SHOWN_ROWS = 5
-"""Largest number of repeated rows whose positions are reported."""
-KEYS_TOGETHER = 1 << 22
-"""Number of keys that are compared at once, in 64 MiB."""
-N_HASHES = 1 << 64
-"""The number of different hashes."""
 LOOKS = 4
 """Number of batches that are looked at before a plan, evenly spread; they take some 10 ms."""
 
@@ -212,8 +206,9 @@ def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
 def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     """A hash (n,) of the tuple of keys of each row, the same in every process.
 
-    Exact for one column of integers or times; otherwise two of N different keys share a hash with
-    probability N^2 / 2^65, 1e-7 at two million rows.
+    Exact for one column of integers or times.  Otherwise two of N different keys share a hash with
+    probability N^2 / 2^65: 1e-7 at two million rows, 2.7 % at a billion.  `repeated_keys` therefore
+    reads the keys of rows with equal hashes.
     """
     total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
     for values in keys.values():
@@ -254,48 +249,6 @@ def _sorted_hashes(block: RowBlock) -> NDArray[np.uint64]:
     return np.stack([hashes[order], (block.start + order).astype(np.uint64)])
 
 
-def repeated_keys(folder: Path, together: int = KEYS_TOGETHER) -> tuple[int, list[int]]:
-    """The number of rows that repeat the key of an earlier row, and a few of their positions.
-
-    Uses the hashes that `CensusPass` left in the folder, some `together` at a time: a range of
-    hashes from all files.  The positions are the first in the first range that has any.
-    """
-    files = sorted(folder.glob("*.npy"))
-    n_rows = sum(np.load(file, mmap_mode="r").shape[1] for file in files)
-    n_ranges = max(1, math.ceil(n_rows / together))
-    edges = [N_HASHES * edge // n_ranges for edge in range(n_ranges + 1)]
-    n_repeated = 0
-    positions: list[int] = []
-    for low, high in itertools.pairwise(edges):
-        hashes = np.concatenate([_in_range(file, low, high, 1)[0] for file in files])
-        hashes.sort()
-        n_here = int(np.count_nonzero(hashes[1:] == hashes[:-1]))
-        n_repeated += n_here
-        if n_here and not positions:
-            positions = _repeating(files, low, high)
-    return n_repeated, positions
-
-
-def _in_range(file: Path, low: int, high: int, n_arrays: int = 2) -> NDArray[np.uint64]:
-    """(2, m): the hashes of a file from `low` to below `high`, and the positions of their rows.
-
-    With `n_arrays=1` the hashes alone, (1, m).
-    """
-    found = np.load(file, mmap_mode="r")
-    start = np.searchsorted(found[0], np.uint64(low))
-    # the largest hash lies in the last range
-    stop = np.searchsorted(found[0], np.uint64(high - 1), side="right")
-    return np.array(found[:n_arrays, start:stop])
-
-
-def _repeating(files: Sequence[Path], low: int, high: int) -> list[int]:
-    """The first positions of rows whose hash, in this range, an earlier row has."""
-    hashes, rows = np.concatenate([_in_range(file, low, high) for file in files], axis=1)
-    order = np.lexsort((rows, hashes))
-    is_repeated = hashes[order][1:] == hashes[order][:-1]
-    return np.sort(rows[order][1:][is_repeated])[:SHOWN_ROWS].tolist()
-
-
 def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:
     """Take the census in one pass over the rows; refuse bad values and repeated keys.
 
@@ -314,7 +267,7 @@ def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Cen
     census: Census = site.learn(CensusPass(tuple(reader.feature_names), keys), reader)
     census.raise_on_bad(reader, takes_nan)
     if keys is not None:
-        n_repeated, positions = repeated_keys(keys)
+        n_repeated, positions = repeated_keys(keys, functools.partial(key_of_row, reader))
         if n_repeated:
             raise InputError(
                 f"{_rows(n_repeated, 'repeats', 'repeat')} the key of an earlier row, for example "

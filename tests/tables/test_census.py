@@ -28,7 +28,7 @@ from dshap.tables import (
     missing_values,
     write_part,
 )
-from dshap.tables.census import LOOKS, hash_keys, repeated_keys
+from dshap.tables.census import LOOKS, hash_keys
 from dshap.tables.reader import BATCH_ROWS
 
 N_ROWS = SPAN_ROWS + 1_000
@@ -191,50 +191,6 @@ def test_the_order_of_the_spans_counts():
         == (10, (0.0,), (9.0,))
         == (back.n_rows, back.low, back.high)
     )
-
-
-def keyed(keys):
-    return ArraySource(np.ones((len(next(iter(keys.values()))), 1)), keys=keys)
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        ({"id": [5, 6, 5, 7, 6, 5]}, (3, [2, 4, 5])),
-        ({"id": list("abacb")}, (2, [2, 4])),
-        ({"id": np.array([0, 1, 0], "M8[s]")}, (1, [2])),
-        ({"id": [1, 1, 2, 2], "name": list("abab")}, (0, [])),
-        ({"id": [1, 2, 1, 1], "name": ["2", "1", "2", "1"]}, (1, [2])),
-        ({"left": [1, 2], "right": [2, 1]}, (0, [])),  # the order of the columns counts
-        ({"id": [4] * 9}, (8, [1, 2, 3, 4, 5])),
-    ],
-)
-@pytest.mark.parametrize("width", [2, 100])
-def test_repeated_keys(tmp_path, keys, expected, width):
-    reader = keyed(keys)
-    take(reader, tmp_path, width)
-    assert repeated_keys(tmp_path) == expected
-
-
-def test_repeated_keys_against_pandas(tmp_path):
-    ids = np.random.default_rng(0).integers(0, 90_000, size=100_000)
-    reader = keyed({"id": ids})
-    take(reader, tmp_path)
-    again = np.flatnonzero(pd.Series(ids).duplicated())
-    assert repeated_keys(tmp_path) == (len(again), again[:5].tolist())
-    for together in (1_000, 30_000, 99_999):
-        n_repeated, positions = repeated_keys(tmp_path, together)
-        assert n_repeated == len(again) and set(positions) <= set(again) and len(positions) == 5
-
-
-def test_the_ends_of_the_hashes_are_compared_too(tmp_path):
-    """A hash that is the least, or the largest, that there is."""
-    ends = np.array([0, 2**64 - 1, 5, 0, 2**64 - 1], np.uint64)
-    order = np.argsort(ends, kind="stable").astype(np.uint64)
-    np.save(tmp_path / "0.npy", np.stack([ends[order.astype(int)], order]))
-    for together in (1, 2, 3, 10):
-        n_repeated, positions = repeated_keys(tmp_path, together)
-        assert n_repeated == 2 and positions and set(positions) <= {3, 4}
 
 
 def test_hashes_are_the_same_in_another_process():
