@@ -53,8 +53,8 @@ def pair_effects(cube: Any, output: str | int | None = None) -> PairEffects:
     ranked = view.ranked()
     shown = ranked[:MAX_SHOWN]
     places = [view.position(name) for name in shown]
-    sums = tree_sum(_sums(view, rows, places) for rows in row_slices(view.cube, "interaction"))
-    halves = sums["magnitudes"] / max(int(sums["rows"]), 1)
+    sums = tree_sum(_sums(view, rows) for rows in row_slices(view.cube, "interaction"))
+    halves = sums["magnitudes"][np.ix_(places, places)] / max(int(sums["rows"]), 1)
     both = 2.0 - np.eye(len(shown))
     return PairEffects(
         features=tuple(shown),
@@ -66,9 +66,11 @@ def pair_effects(cube: Any, output: str | int | None = None) -> PairEffects:
     )
 
 
-def _sums(view: View, rows: slice, places: list[int]) -> Moments:
+def _sums(view: View, rows: slice) -> Moments:
     """The sums of |interaction| (d, d) over these rows, and the number of those that have any."""
-    values = variable_of(view.cube, "interaction", rows, view.output)[:, places][:, :, places]
-    is_there = ~np.isnan(values).any(axis=(1, 2))
-    magnitudes = np.abs(values[is_there]).sum(axis=0)
-    return Moments({"magnitudes": magnitudes, "rows": np.array(np.count_nonzero(is_there))})
+    magnitudes = np.abs(variable_of(view.cube, "interaction", rows, view.output))
+    sums = magnitudes.sum(axis=0)
+    if np.isnan(sums).any():
+        magnitudes = magnitudes[~np.isnan(magnitudes).any(axis=(1, 2))]
+        sums = magnitudes.sum(axis=0)
+    return Moments({"magnitudes": sums, "rows": np.array(len(magnitudes))})
