@@ -2,11 +2,12 @@
 
     python -m tests.chaos [--faults 20] [--table FILE.csv] [--seed 0] [--kind NAME] [--fault NAME]
 
-For each fault a job of one of nine kinds is begun in a folder of its own, and after a part of its
-undisturbed seconds it is killed, stopped, interrupted, or its disk is full.  Then the same command
-is given again, at most three times, until it exits with 0.  Held against the undisturbed job: all
-values of all cubes and the lines of the sink, bit for bit; every piece that was finished at the fault is the
-same file afterwards; `dshap verify` finds nothing; and no command hangs.
+For each fault a job of one of eleven kinds is begun in a folder of its own, and after a part of its
+undisturbed seconds it is killed, stopped, interrupted, loses its scheduler, or its disk is full.
+Then the same command is given again, at most three times, until it exits with 0.  Held against the
+undisturbed job: all values of all cubes and the lines of the sink, bit for bit; every piece that was
+finished at the fault is the same file afterwards; `dshap verify` finds nothing; and no command
+hangs.  A bucket is that of a service in this process, which fails now and then.
 
 `--table` appends a line for each fault, and a later call goes on after the last one, so that
 `--faults 300` is 300 of all calls together.  Exit status 1 where a promise was not kept; the folder
@@ -19,21 +20,28 @@ import argparse
 import contextlib
 import csv
 import itertools
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
+from tests.buckets import running_s3
 from tests.chaos.faults import FAULTS, Running, Wrong, small_disk
-from tests.chaos.jobs import KINDS, Kind, digests, pieces
+from tests.chaos.jobs import KINDS, Kind
 
 HEADS = ("number", "kind", "fault", "after", "pieces", "status", "commands", "seconds", "found")
 DISK_BYTES = 48 << 20
 TRIES = 3
+BUCKET_FAULTS = 0.03
+"""The share of requests to the bucket that are answered by an error, or late."""
+LATE_S = 1.0
+"""How late."""
 
 
 class Chaos:
@@ -51,10 +59,10 @@ class Chaos:
             kind = KINDS[name]
             kind.make(folder)
             started = time.monotonic()
-            job = Running.start(kind.command(), folder, np.random.default_rng(0))
+            job = Running.start(kind.command(folder), folder, np.random.default_rng(0))
             if status := job.end():
                 sys.exit(f"{name} ends with {status} undisturbed: {folder / 'output.txt'}")
-            self.calm[name] = digests(folder), time.monotonic() - started
+            self.calm[name] = kind.digests(folder), time.monotonic() - started
         return self.calm[name]
 
     def disturbed(self, number: int, name: str, fault: str) -> dict[str, object]:
@@ -90,31 +98,31 @@ class Chaos:
         wanted: dict[str, set[str]],
         draws: np.random.Generator,
     ) -> dict[str, object]:
-        job = Running.start(kind.command(), folder, draws)
+        job = Running.start(kind.command(folder), folder, draws)
         with contextlib.suppress(subprocess.TimeoutExpired):
             job.process.wait(after)
         allowed = {0}
         if not job.is_over():
             allowed |= FAULTS[fault](job)
         status = job.end()
-        if status not in allowed and not kind.is_array:  # others of an array may go on
+        if status not in allowed and not kind.is_several:
             raise Wrong(f"exit status {status} after the fault")
-        before = pieces(folder)
+        before = kind.pieces(folder)
         last = status
         n_commands = 0
         while n_commands == 0 or (last and n_commands < TRIES):
-            last = Running.start(kind.command(), folder, draws).end()
+            last = Running.start(kind.command(folder), folder, draws).end()
             n_commands += 1
         if last:
             raise Wrong(f"exit status {last} of the last command")
-        now = pieces(folder)
+        now = kind.pieces(folder)
         changed = [name for name, mark in before.items() if now.get(name) != mark]
         if changed:
             raise Wrong(f"{len(changed)} of {len(before)} pieces made again: {changed[:3]}")
-        if (found := digests(folder)) != wanted:
+        if (found := kind.digests(folder)) != wanted:
             raise Wrong(f"other values: {sorted(found)} {found != wanted}")
         verified = subprocess.run(
-            [sys.executable, "-m", "dshap", "verify", "place/store"],
+            [sys.executable, "-m", "dshap", "verify", kind.store(folder)],
             cwd=folder,
             capture_output=True,
             text=True,
@@ -137,7 +145,18 @@ def main() -> None:
         with open(options.table, newline="") as file:
             done = sum(1 for _ in csv.DictReader(file))
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    chaos = Chaos(folder, options.seed)
+    with running_s3() as service, mock.patch.dict(os.environ, service.environment):
+        service.rate, service.delay_s = BUCKET_FAULTS, LATE_S
+        n_wrong = disturb(Chaos(folder, options.seed), options, done)
+        print(f"{service.n_requests} requests to the bucket, {service.n_faults} late or failed")
+    print(f"{options.faults - done} faults, {n_wrong} promises not kept")
+    if n_wrong:
+        sys.exit(1)
+    shutil.rmtree(folder)
+
+
+def disturb(chaos: Chaos, options: argparse.Namespace, done: int) -> int:
+    """Make the faults that are not done yet, told line by line; gives how many broke a promise."""
     pairs = list(itertools.product(KINDS, FAULTS))
     n_wrong = 0
     for number in range(done, options.faults):
@@ -153,10 +172,7 @@ def main() -> None:
                 if is_new:
                     writer.writeheader()
                 writer.writerow(line)
-    print(f"{options.faults - done} faults, {n_wrong} promises not kept")
-    if n_wrong:
-        sys.exit(1)
-    shutil.rmtree(folder)
+    return n_wrong
 
 
 if __name__ == "__main__":

@@ -111,6 +111,16 @@ def kill_worker(job: Running) -> set[int]:
     return {0}
 
 
+def kill_scheduler(job: Running) -> set[int]:
+    """Of a job on a scheduler of its own that process, which is started again; else all."""
+    for each in job.below():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "scheduler" in each.cmdline():
+                each.kill()
+                return {0, 130}
+    return kill_all(job)
+
+
 def stop_worker(job: Running) -> set[int]:
     workers = job.workers() or [psutil.Process(job.process.pid)]
     return _stopped(job, [workers[job.draws.integers(len(workers))]])
@@ -178,6 +188,7 @@ FAULTS: dict[str, Fault] = {
         kill_client,
         kill_all,
         kill_worker,
+        kill_scheduler,
         stop_worker,
         stop_all,
         interrupt,
