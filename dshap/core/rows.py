@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,17 @@ def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]
 def spans_with(positions: Positions, cut: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The spans of `cut` that hold at least one of these sorted positions."""
     return [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
+
+
+def runs_of_neighbours(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The runs of consecutive numbers among sorted ones: the first and the last number of each."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
 
 
 def splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -19,6 +19,7 @@ from dshap.cube.folder import clear_orphans, is_free, is_there
 from dshap.cube.histograms import histogram_bytes
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.lease import Holder
+from dshap.cube.pace import BlockTimes, Pace
 from dshap.cube.reader import (
     CubeStatus,
     cube_paths,
@@ -78,6 +79,7 @@ __all__ = [
     "FINISH",
     "TEXT",
     "ReceiptFolder",
+    "BlockTimes",
     "CarriedRows",
     "CubeLayout",
     "CubeStatus",
@@ -85,6 +87,7 @@ __all__ = [
     "Damage",
     "FinishedBlock",
     "Holder",
+    "Pace",
     "Rooms",
     "SharedWorkspace",
     "StoreCopy",

@@ -108,10 +108,16 @@ class DiskFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def newest(self) -> float | None:
-        """The time at which the newest file of this room was written; None if it is empty."""
-        times = [os.stat(self.path / name).st_mtime for name in self.list()]
-        return max(times, default=None)
+    def times(self) -> dict[str, float]:
+        """Name -> time at which it was written, of the files right here."""
+        found = {}
+        for name in self.list():
+            # a file may be removed meanwhile
+            with contextlib.suppress(FileNotFoundError):
+                file = os.stat(self.path / name)
+                if stat.S_ISREG(file.st_mode):
+                    found[name] = file.st_mtime
+        return found
 
     def list(self) -> list[str]:
         """The sorted names of the files and rooms right here; unfinished and hidden ones are left out."""

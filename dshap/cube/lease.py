@@ -20,12 +20,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dshap.core.errors import DshapError, LockedError
 from dshap.core.places import Place
@@ -66,11 +66,16 @@ class Holder:
     """The number of signs of life so far."""
     seen: str = ""
     """The time of the last of them by the holder's own clock, in UTC, for people."""
+    since: str = ""
+    """The time at which it took the name, by the same clock."""
+    progress: dict[str, Any] = field(default_factory=dict)
+    """Plain values that say how far its work is, a few hundred bytes."""
 
     @classmethod
     def here(cls, what: str) -> Holder:
         """This process as a holder."""
         pid = os.getpid()
+        now = _now()
         return cls(
             uuid.uuid4().hex,
             what,
@@ -78,12 +83,13 @@ class Holder:
             pid,
             _start_of(pid) or "",
             _machine(),
-            seen=_now(),
+            seen=now,
+            since=now,
         )
 
-    def renewed(self) -> Holder:
-        """The holder with one more sign of life."""
-        return replace(self, count=self.count + 1, seen=_now())
+    def renewed(self, progress: Mapping[str, Any]) -> Holder:
+        """The holder with one more sign of life, which says how far its work is."""
+        return replace(self, count=self.count + 1, seen=_now(), progress=dict(progress))
 
     @classmethod
     def read(cls, content: bytes) -> Holder:
@@ -115,11 +121,8 @@ class Holder:
         """
         if self.is_on_this_machine:
             return False
-        try:
-            seen = datetime.strptime(self.seen, SEEN).replace(tzinfo=UTC)
-        except ValueError:
-            return False
-        return (datetime.now(UTC) - seen).total_seconds() > SILENT_S
+        seen = time_of(self.seen)
+        return seen is not None and datetime.now(UTC).timestamp() - seen > SILENT_S
 
     def __str__(self) -> str:
         return f"{self.what} (process {self.pid} on {self.host})"
@@ -186,7 +189,10 @@ class Lease:
         self._mine: _Hold | None = None
         self._loss = ""
         """How the lease was lost, in words; empty while it is held."""
-        self._ending = threading.Event()
+        self._progress: Mapping[str, Any] = {}
+        self._is_ending = False
+        self._due = threading.Event()
+        """Set where the next sign of life is due at once, or the block ends."""
         self._renewing: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -196,7 +202,8 @@ class Lease:
         else:
             raise LockedError(f"{self.place} is being locked by others: run the same again")
         self._loss = ""
-        self._ending.clear()
+        self._is_ending = False
+        self._due.clear()
         self._renewing = threading.Thread(
             target=self._renew_until_the_end, name=f"lease {self.name}", daemon=True
         )
@@ -209,7 +216,8 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ending.set()
+        self._is_ending = True
+        self._due.set()
         if self._renewing is not None:
             self._renewing.join()
         mine = self._mine
@@ -223,6 +231,12 @@ class Lease:
         """Raise a `LockedError` if the lease was lost: by silence, or as another process took it."""
         if self._loss:
             raise LockedError(f"{self.place} is no longer locked by this process: {self._loss}")
+
+    def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
+        """Say with the next sign of life how far the work is; `at_once` it is given now."""
+        self._progress = progress
+        if at_once:
+            self._due.set()
 
     def _take(self) -> bool:
         """Take the name if nobody holds it; False if it changed meanwhile."""
@@ -261,7 +275,11 @@ class Lease:
     def _renew_until_the_end(self) -> None:
         """Give signs of life until the block ends or the lease is lost."""
         last = time.monotonic()
-        while not self._loss and not self._ending.wait(self._renew_s):
+        while not self._loss:
+            self._due.wait(self._renew_s)
+            self._due.clear()
+            if self._is_ending:
+                return
             try:
                 self._renew()
                 last = time.monotonic()
@@ -282,7 +300,7 @@ class Lease:
             self._loss = f"it gave no sign of life in time, and {taker} has it"
             return
         # a sign whose answer was lost on the way may stand there
-        renewed = _Hold(mine.number, newest.holder.renewed().to_bytes())
+        renewed = _Hold(mine.number, newest.holder.renewed(self._progress).to_bytes())
         self.folder.replace(_file(self.name, mine.number), renewed.content)
         self._mine = renewed
 
@@ -399,6 +417,14 @@ def _put(folder: Folder, name: str, hold: _Hold) -> bool:
         return folder.put_new(_file(name, hold.number), hold.content)
     except FileNotFoundError:
         return False
+
+
+def time_of(text: str) -> float | None:
+    """Seconds since 1970 of a time as holders tell it; None where the text is none."""
+    try:
+        return datetime.strptime(text, SEEN).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _now() -> str:

@@ -108,16 +108,23 @@ class ObjectFiles:
         found = self._head(name)
         return None if found is None else str(found["e_tag"])
 
-    def newest(self) -> float | None:
-        """The time at which the newest object in this room was written; None if it is empty."""
-        times = [each["last_modified"].timestamp() for each in self._objects(self.place.key)]
-        return max(times, default=None)
+    def times(self) -> dict[str, float]:
+        """Name -> time at which it was written, of the objects right here."""
+        objects = self._listed()["objects"]
+        named = {each["path"].rpartition("/")[2]: each["last_modified"] for each in objects}
+        return {
+            name: written.timestamp() for name, written in named.items() if not name.startswith(".")
+        }
 
-    def list(self) -> list[str]:
+    def _listed(self) -> Any:
+        """The objects and the rooms right here."""
         import obstore
 
         with told(self.place):
-            found = obstore.list_with_delimiter(self._store, self.place.key)
+            return obstore.list_with_delimiter(self._store, self.place.key)
+
+    def list(self) -> list[str]:
+        found = self._listed()
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         names = {key.rstrip("/").rpartition("/")[2] for key in keys}
         return sorted(name for name in names if name and not name.startswith("."))

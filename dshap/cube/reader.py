@@ -369,10 +369,10 @@ def _finished(path: Place, n_blocks: int) -> NDArray[np.intp]:
 
 def written_at(path: Place) -> datetime | None:
     """The time at which the last block of a cube was finished; None where none is."""
-    newest = receipts_of(path).folder.newest()
-    if newest is None:
+    times = receipts_of(path).folder.times()
+    if not times:
         return None
-    return datetime.fromtimestamp(newest, UTC)
+    return datetime.fromtimestamp(max(times.values()), UTC)
 
 
 def read_notes(path: Place) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dshap.core.errors import DshapError, InputError, LockedError
 from dshap.core.places import Place, is_bucket
@@ -49,6 +49,11 @@ class Rooms:
         """Raise a `LockedError` if the lease was lost: others may run on the store by now."""
         if self.lease is not None:
             self.lease.check()
+
+    def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
+        """Say how far the run is, with its next sign of life, for who looks from elsewhere."""
+        if self.lease is not None:
+            self.lease.tell(progress, at_once)
 
     def folder(self, name: str) -> Path:
         """A new folder, for one of `ROOMS`."""

@@ -30,6 +30,8 @@ from dshap.cube.zarr_stores import stored_array
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """The arrays with one entry for each block."""
+BLOCK = re.compile(r"block-(\d{8,})")
+"""The names of marks of blocks, as `block_name` makes them."""
 MAX_REASONS = 8
 MAX_REASON = 500
 """Limits of a receipt: the reasons it gives for failed rows, and the characters of each reason."""
@@ -430,6 +432,14 @@ def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[st
 
 def block_name(tile: int) -> str:
     return f"block-{tile:08d}"
+
+
+def block_of(name: str) -> int | None:
+    """The block of a mark with this name; None where it is of no block."""
+    found = BLOCK.fullmatch(name)
+    if found is None:
+        return None
+    return int(found[1])
 
 
 def has_every_receipt(path: Place) -> bool:

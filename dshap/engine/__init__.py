@@ -9,7 +9,13 @@ from dshap.engine.learn import learn_from
 from dshap.engine.notebook import NotebookProgress, is_notebook
 from dshap.engine.plan import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.planner import make_plan
-from dshap.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
+from dshap.engine.progress import (
+    JsonProgress,
+    LineProgress,
+    Progress,
+    SilentProgress,
+    ToldProgress,
+)
 
 __all__ = [
     "Certificates",
@@ -23,6 +29,7 @@ __all__ = [
     "Plan",
     "Progress",
     "SilentProgress",
+    "ToldProgress",
     "Stage",
     "check_stages",
     "collect_partitions",

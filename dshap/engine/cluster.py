@@ -318,6 +318,16 @@ class DaskExecutor:
         return self.client.submit(function, *args, priority=priority + step, pure=False)
 
     @property
+    def n_workers(self) -> int:
+        """The number of workers when they were counted last."""
+        return len(self._workers)
+
+    @property
+    def n_lost(self) -> int:
+        """The number of workers that have disappeared so far."""
+        return self._n_lost
+
+    @property
     def n_threads(self) -> int:
         return max(self.client.nthreads().values(), default=1)
 

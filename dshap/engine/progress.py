@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
 from dshap.core.printing import dated, json_line, printable
+from dshap.engine.cluster import DaskExecutor
 from dshap.engine.graph import Executor
 
 STATUS = Path("/proc/self/status")
@@ -143,6 +144,72 @@ class JsonProgress(LineProgress):
     def _put(self, line: str) -> None:
         self.stream.write(f"{line}\n")
         self.stream.flush()
+
+
+class ToldProgress:
+    """The progress of a run as plain values, for who looks at it from another process.
+
+    It is told at once where rows begin to be explained, and else when the listener wants it.
+
+    Parameters
+    ----------
+    tell : called with the values at each step, and whether they should be seen at once
+    executor : gives the executor whose workers are counted; None where none has started
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[Mapping[str, Any], bool], None],
+        executor: Callable[[], Executor | None],
+    ) -> None:
+        self._tell = tell
+        self._executor = executor
+        self._facts: dict[str, Any] = {}
+
+    def begin(
+        self, stage: str, total: int, unit: str, done: int = 0, explanation: str = ""
+    ) -> None:
+        """Start a stage, of an explanation where that has a name."""
+        explains = stage == "evaluation"
+        self._facts = {
+            **self._facts,
+            "explanation": explanation,
+            "explains": explains,
+            "stage": stage,
+            "stage_started": round(time.time()),
+            "done": done,
+            "total": total,
+            "unit": unit,
+        }
+        self._tell(self._facts, explains)
+
+    def advance(self, amount: int = 1) -> None:
+        """Count what has ended, and the workers."""
+        done = self._facts.get("done", 0) + amount
+        self._facts = {**self._facts, "done": done, **workers_of(self._executor())}
+        self._tell(self._facts, False)
+
+    def end(self) -> None:
+        """End the stage; what comes next is not known yet."""
+        self._facts = {**self._facts, "stage": "", "explains": False}
+        self._tell(self._facts, False)
+
+    def say(self, text: str) -> None:
+        """Leave out what is for people."""
+
+    def has_blocks(self, explanation: str, blocks: range) -> None:
+        """Say which blocks of an explanation this process has, where others have others."""
+        shares = {**self._facts.get("blocks", {}), explanation: [blocks.start, blocks.stop]}
+        self._facts = {**self._facts, "blocks": shares}
+        self._tell(self._facts, False)
+
+
+def workers_of(executor: Executor | None) -> dict[str, int]:
+    """The number of workers of an executor, and of those it has lost; nothing without a cluster."""
+    match executor:
+        case DaskExecutor():
+            return {"workers": executor.n_workers, "workers_lost": executor.n_lost}
+    return {}
 
 
 def reset_peak() -> bool:

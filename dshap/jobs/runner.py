@@ -377,7 +377,7 @@ def locked(
             executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path))
         ) as executor,
     ):
-        recorder = StageRecorder(progress, executor, workspace.check)
+        recorder = StageRecorder(progress, executor, workspace.check, workspace.tell)
         yield Session(executor, workspace, job.options(), recorder), recorder
 
 
@@ -589,7 +589,9 @@ class JobRun:
             was_complete = was_complete and explanation.has_current_notes
         result = ExplanationResult(name, explanation.path, was_complete)
         if self.part.shard is not None:
-            result = replace(result, shard=self._share(self.part.shard, explanation))
+            share = self._share(self.part.shard, explanation)
+            self.progress.has_blocks(name, share.blocks)
+            result = replace(result, shard=share)
         if result.was_complete or (result.shard is not None and result.shard.is_done):
             self.progress.kept_explanation(name, learns)
         else:

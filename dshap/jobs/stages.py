@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from dshap.engine import JsonProgress, Progress
+from dshap.engine import JsonProgress, Progress, ToldProgress
 from dshap.engine.progress import PeakMeter
 from dshap.jobs.executor import JobExecutor
 
@@ -84,14 +84,24 @@ class StageRecorder:
     check : function
         Called before and after each step; it raises a `LockedError` where the store is no longer
         held by this process.
+    tell : function
+        Called with how far the run is, for who looks at it from another process; see
+        `dshap.engine.ToldProgress`.
     """
 
     def __init__(
-        self, progress: Progress, executor: JobExecutor, check: Callable[[], None] = lambda: None
+        self,
+        progress: Progress,
+        executor: JobExecutor,
+        check: Callable[[], None] = lambda: None,
+        tell: Callable[[Mapping[str, Any], bool], None] = lambda facts, at_once: None,
     ) -> None:
         self.progress = progress
         self.executor = executor
         self.check = check
+        self._told = ToldProgress(tell, lambda: self.executor.running)
+        self._explanation = ""
+        """The name of the explanation that is going on; empty for none."""
         self.stages: list[StageUse] = []
         self._meter = PeakMeter()
         self._started = 0.0
@@ -107,6 +117,7 @@ class StageRecorder:
         """Record one stage, from here to the end of the block, which may count its rows."""
         counted = Counted(rows)
         self.check()
+        self._told.begin(name, rows or 0, "rows")
         self._begin_clock()
         yield counted
         self.check()
@@ -135,9 +146,11 @@ class StageRecorder:
         """
         self._taken = {}
         self._begun = {}
+        self._explanation = name
         self._go_to("learn")
         yield
         self._go_to("")
+        self._explanation = ""
         for step in ("base value", *(["learn"] if learns else []), "evaluation"):
             if step in self._begun or not is_new:
                 self._record(self._use(f"{name}: {step}", step, data_rows))
@@ -147,9 +160,14 @@ class StageRecorder:
         for step in ("base value", *(["learn"] if learns else []), "evaluation"):
             self.kept(f"{name}: {step}")
 
+    def has_blocks(self, name: str, blocks: range) -> None:
+        """Say which blocks of an explanation this process has, where others have others."""
+        self._told.has_blocks(name, blocks)
+
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self.check()
         self.progress.begin(stage, total, unit, done)
+        self._told.begin(stage, total, unit, done, self._explanation)
         if self._step and stage in STEPS:
             self._begun[STEPS[stage]] = (total, unit, done)
             self._go_to(STEPS[stage])
@@ -157,10 +175,12 @@ class StageRecorder:
     def advance(self, amount: int = 1) -> None:
         self.check()
         self.progress.advance(amount)
+        self._told.advance(amount)
 
     def end(self) -> None:
         self.check()
         self.progress.end()
+        self._told.end()
         if self._step == "base value":
             self._go_to("learn")
 

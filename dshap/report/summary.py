@@ -19,6 +19,7 @@ from dshap.cube import (
 )
 from dshap.models import FitReport
 from dshap.report.attributions import ranking_lines, rankings
+from dshap.report.going_on import holder_content, holder_line, view_of_run
 from dshap.report.notes import accuracy, accuracy_lines
 
 
@@ -38,32 +39,20 @@ def progress_summary(
     """
     statuses = {name: cube_status(path) for name, path in cubes.items()}
     learned = [name for name, path in cubes.items() if awaits_shards(path)]
+    views = {name: view_of_run(name, path, holders) for name, path in cubes.items()}
     content = {
-        name: {**asdict(status), "awaits_shards": name in learned}
+        name: {**asdict(status), "awaits_shards": name in learned, **views[name].to_dict()}
         for name, status in statuses.items()
     }
-    lines = status_lines(statuses)
+    lines = []
+    for name, status in statuses.items():
+        lines += status_lines({name: status})
+        lines += [f"{name}: {line}" for line in views[name].lines(is_running)]
     lines += [f"{name}: all is learned, shards can explain the rows" for name in learned]
-    lines += [f"{holder} {_life_of(holder)}" for holder in holders]
+    lines += map(holder_line, holders)
     lines.append("a run is going on" if is_running else "no run is going on")
-    running = [{"what": each.what, **_place_of(each)} for each in holders]
+    running = [holder_content(each) for each in holders]
     return Summary(lines, {"cubes": content, "is_running": is_running, "running": running})
-
-
-def _life_of(holder: Holder) -> str:
-    """Say in words whether a process runs, and when that was seen."""
-    if holder.is_silent:
-        return f"is dead, or its clock is wrong: last sign of life {holder.seen}"
-    return f"is running, last sign of life {holder.seen}"
-
-
-def _place_of(holder: Holder) -> dict[str, Any]:
-    return {
-        "host": holder.host,
-        "process": holder.pid,
-        "last_sign_of_life": holder.seen,
-        "is_silent": holder.is_silent,
-    }
 
 
 def importance_summary(

@@ -25,6 +25,7 @@ from dshap.core.errors import (
     NotLearnedError,
 )
 from dshap.core.places import Place
+from dshap.core.rows import runs_of_neighbours
 from dshap.core.threads import process_threads
 from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
@@ -356,17 +357,12 @@ class Explanation:
 
 def _in_runs(tiles: Sequence[int], spans: Sequence[tuple[int, int]]) -> str:
     """Name tiles in runs of neighbours, with their rows; after `SHOWN_RUNS` the number of the others."""
-    runs: list[list[int]] = []
-    for tile in tiles:
-        if runs and runs[-1][-1] == tile - 1:
-            runs[-1].append(tile)
-        else:
-            runs.append([tile])
+    runs = runs_of_neighbours(tiles)
     said = []
-    for run in runs[:SHOWN_RUNS]:
-        blocks = f"block {run[0]}" if len(run) == 1 else f"blocks {run[0]} to {run[-1]}"
-        said.append(f"{blocks} (rows {spans[run[0]][0]:,} to {spans[run[-1]][1] - 1:,})")
-    n_others = sum(map(len, runs[SHOWN_RUNS:]))
+    for first, last in runs[:SHOWN_RUNS]:
+        blocks = f"block {first}" if first == last else f"blocks {first} to {last}"
+        said.append(f"{blocks} (rows {spans[first][0]:,} to {spans[last][1] - 1:,})")
+    n_others = sum(last - first + 1 for first, last in runs[SHOWN_RUNS:])
     if n_others:
         said.append(f"and {n_others} more blocks")
     return ", ".join(said)

@@ -24,6 +24,7 @@ from dshap.engine import (
     NotebookProgress,
     Progress,
     SilentProgress,
+    ToldProgress,
     checked_client,
     collect_partitions,
     current_client,
@@ -41,18 +42,23 @@ class HeldProgress:
 
     shown: Progress
     check: Callable[[], None]
+    told: Progress = field(default_factory=SilentProgress)
+    """The same, for who looks at the run from another process."""
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self.check()
         self.shown.begin(stage, total, unit, done)
+        self.told.begin(stage, total, unit, done)
 
     def advance(self, amount: int = 1) -> None:
         self.check()
         self.shown.advance(amount)
+        self.told.advance(amount)
 
     def end(self) -> None:
         self.check()
         self.shown.end()
+        self.told.end()
 
     def say(self, text: str) -> None:
         self.shown.say(text)
@@ -132,7 +138,8 @@ def open_session(
         holding(path, "a call of dshap", shown.say, record.scratch or "") as workspace,
     ):
         try:
-            held = HeldProgress(shown, workspace.check)
+            told = ToldProgress(workspace.tell, lambda: executor)
+            held = HeldProgress(shown, workspace.check, told)
             yield path, Session(executor, workspace, record, held)
         except KeyboardInterrupt:
             shown.say(f"interrupted; {_kept(store)}")

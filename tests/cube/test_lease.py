@@ -80,6 +80,21 @@ def test_signs_of_life(tmp_path):
         assert living_holder(Folder(tmp_path), "run", dead_s=600) is not None
 
 
+def test_what_a_holder_tells(tmp_path):
+    """How far its work is goes out with the next sign of life, or at once; the end waits for none."""
+    with lease_of(tmp_path, renew_s=600.0) as lease:
+        began = json.loads(file_of(tmp_path).read_bytes())
+        assert began["since"] == began["seen"] and began["progress"] == {}
+        lease.tell({"done": 1})
+        lease.tell({"done": 2}, at_once=True)
+        end = time.monotonic() + 30
+        while holder_of(Folder(tmp_path), "run").progress != {"done": 2}:
+            assert time.monotonic() < end
+            time.sleep(SOON_S)
+        assert json.loads(file_of(tmp_path).read_bytes())["since"] == began["since"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_killed_process_of_this_machine_is_dead_at_once(tmp_path):
     with forked(hold, str(tmp_path), "run") as process:
         end = time.monotonic() + 60

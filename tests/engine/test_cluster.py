@@ -23,7 +23,8 @@ from distributed.comm import CommClosedError
 import dshap
 from dshap.core.errors import InputError, InterruptedRunError
 from dshap.cube import open_cube
-from dshap.engine import DaskExecutor, connect, local_client, shut_down
+from dshap.engine import DaskExecutor, LoopExecutor, connect, local_client, shut_down
+from dshap.engine.progress import workers_of
 from dshap.values import Marginal
 
 pytestmark = pytest.mark.cluster
@@ -70,6 +71,8 @@ def test_a_lost_worker_is_told_once():
     for _ in range(3):
         executor.tell_lost(set(client.nthreads()))
     assert said == ["worker tcp://a:1 is lost (workers lost: 1, left: 1): others do its tasks"]
+    assert workers_of(executor) == {"workers": 1, "workers_lost": 1}
+    assert workers_of(LoopExecutor()) == workers_of(None) == {}
 
 
 def test_a_scheduler_lost_in_the_middle_of_an_answer(client, monkeypatch, tmp_path):

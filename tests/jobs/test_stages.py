@@ -8,6 +8,7 @@ import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,6 +169,28 @@ def test_the_steps_of_an_explanation():
     )
     assert [one[1:] for one in told.said if one[0] == "begin"][1:] == list(stages)
     assert told.said.count(("advance", 2)) == 3
+
+
+def test_what_is_told_from_elsewhere():
+    """How far the run is goes to the signs of life: at once where rows begin to be explained."""
+    told: list[tuple[dict[str, Any], bool]] = []
+    recorder = StageRecorder(
+        SilentProgress(), ThisProcess(), tell=lambda facts, at_once: told.append((facts, at_once))
+    )
+    with recorder.stage("fit", 500):
+        assert told[-1][0]["stage"] == "fit" and told[-1][0]["total"] == 500
+    recorder.has_blocks("a", range(3, 5))
+    with recorder.explanation("a", data_rows=500, learns=True):
+        recorder.begin("evaluation", 90, "rows", 30)
+        facts, at_once = told[-1]
+        assert at_once and facts["explains"] and facts["explanation"] == "a"
+        assert facts["blocks"] == {"a": [3, 5]} and facts["stage_started"] > 1e9
+        recorder.advance(20)
+        assert told[-1][0]["done"] == 50 and not told[-1][1]
+        recorder.end()
+    assert told[-1][0]["stage"] == "" and not told[-1][0]["explains"]
+    assert [at_once for _, at_once in told].count(True) == 1
+    assert "workers" not in told[-1][0]  # no cluster has started
 
 
 def test_steps_that_an_earlier_run_did():
