@@ -24,6 +24,7 @@ _DATABASE = (
     "duckdb",
 )
 _WEB = ("http", "https", "ftp", "sftp", "ssh")
+OR_BUCKET = f"or an address with {', '.join(f'{each}://' for each in BUCKETS)}"
 COPY = "copy it to a file system that every worker sees, or mount it"
 TABLES: Mapping[str, str] = {
     **dict.fromkeys(_BUCKET, COPY),
@@ -44,6 +45,13 @@ _WHOLE = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^/?#:@]*):.*@", re.IGNORECASE | 
 _PASSWORD = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^\s/?#:@'\"]*):[^\s'\"]*@", re.IGNORECASE)
 """Pattern of the scheme and user, then the password up to the last @: passwords with @, / and # in
 them are covered too."""
+_KEYS = re.compile(rf"((?:{'|'.join(_BUCKET)}):/{{1,2}})[^\s/?#:@'\"]*:[^\s'\"]*@", re.IGNORECASE)
+"""Pattern of the address of a bucket, then a key and its secret: the name of a key says whose it is,
+and is masked with it."""
+_WHOLE_KEYS = re.compile(
+    rf"((?:{'|'.join(_BUCKET)}):/{{1,2}})[^/?#:@]*:.*@", re.IGNORECASE | re.DOTALL
+)
+"""The same of a text that is an address as a whole: spaces and quotes may be in the secret."""
 _TOKEN = re.compile(r"(https?:/{1,2})[^\s/?#:@'\"]+@", re.IGNORECASE)
 _NAMES = (
     r"pass|(?:pg)?password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"
@@ -106,6 +114,7 @@ def scheme_of(text: str) -> str:
 
 def without_secrets(text: str) -> str:
     """Mask the passwords, tokens and keys of addresses in a text: postgresql://user:***@host."""
+    text = _KEYS.sub(rf"\1{MASK}@", text)
     text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     text = _TOKEN.sub(rf"\1{MASK}@", text)
     return _VALUE.sub(rf"\1{MASK}", text)
@@ -121,6 +130,7 @@ def masked(given: str) -> str:
     if slashes and any("@" in found[2] for found in _QUERY_VALUE.finditer(given)):
         return f"{scheme}://{MASK}"
     text = _QUERY_VALUE.sub(rf"\1{MASK}", given)
+    text = _WHOLE_KEYS.sub(rf"\1{MASK}@", text)
     return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", text))
 
 
@@ -152,7 +162,7 @@ def reason_to_refuse(text: str, noun: str) -> str:
         return (
             f"an address of a bucket is a text with two slashes, '{name}://BUCKET/NAME': give one"
         )
-    instead = {"store": "give a folder", "table": TABLES.get(name, COPY)}.get(
+    instead = {"store": f"give a folder, {OR_BUCKET}", "table": TABLES.get(name, COPY)}.get(
         noun, "give a path of a file system"
     )
     return f"{noun}s on {name} are not built yet: {instead}"
@@ -181,8 +191,7 @@ def bucket_fault(text: str, noun: str) -> str:
     """
     scheme = scheme_of(text)
     if scheme not in BUCKETS:
-        known = ", ".join(f"{each}://" for each in BUCKETS)
-        return f"{noun}s on {scheme} are not built yet: give a folder, or an address with {known}"
+        return f"{noun}s on {scheme} are not built yet: give a folder, {OR_BUCKET}"
     bucket, _, key = text.partition("://")[2].partition("/")
     if ":" in bucket or any(sign in text for sign in "@?#"):
         return (

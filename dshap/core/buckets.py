@@ -31,6 +31,9 @@ SETTINGS = {
     "az": ("AZURE_", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
 }
 """Scheme -> the beginning of its variables of the environment, and those that hold credentials."""
+ENDPOINTS = ("ENDPOINT", "ENDPOINT_URL", "ENDPOINT_URL_S3")
+"""The ends of the variables that say where a service is."""
+_WEB = re.compile(r"https?://[^\s/]+\S*")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _REFUSED = re.compile(
     r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthenticationFailed|AuthorizationFailure"
@@ -53,6 +56,12 @@ def connection(place: BucketPath) -> Any:
     """
     prefix, _ = SETTINGS[place.scheme]
     settings = tuple(sorted(each for each in os.environ.items() if each[0].startswith(prefix)))
+    for name, given in settings:
+        if name.endswith(ENDPOINTS) and not _WEB.fullmatch(given):
+            raise InputError(
+                f"{place}: {name} of the environment is no address of a service: give one like "
+                "https://HOST:PORT, or leave it out"
+            )
     return _connection(place.scheme, place.bucket, settings, os.getpid())
 
 
@@ -78,6 +87,11 @@ def _connection(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...],
     except Exception as error:
         if _MISSING.search(_words_of(error)):
             raise _error(place, error) from None
+        if culprits := _named_by(_words_of(error), settings):
+            raise InputError(
+                f"{place}: the object store does not take {culprits} of the environment as it is "
+                "set: correct it, or leave it out"
+            ) from None
         _, variables = SETTINGS[scheme]
         raise InputError(
             f"{place}: the environment does not say how to reach it "
@@ -85,13 +99,24 @@ def _connection(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...],
         ) from None
 
 
+def _named_by(text: str, settings: tuple[tuple[str, str], ...]) -> str:
+    """The names of the variables whose value a message has in quotes, or else as a word of it."""
+    for pattern in (r'"{}"', r"(?<!\S){}(?![\w/])"):
+        names = [
+            name
+            for name, given in settings
+            if given and re.search(pattern.format(re.escape(given)), text)
+        ]
+        if names:
+            return " and ".join(names)
+    return ""
+
+
 def _is_plain(name: str, given: str) -> bool:
     """Whether a variable of the environment asks for http without encryption."""
     if name.endswith("ALLOW_HTTP"):
         return given.lower() in ("1", "true", "yes")
-    return name.endswith(("ENDPOINT", "ENDPOINT_URL", "ENDPOINT_URL_S3")) and given.startswith(
-        "http://"
-    )
+    return name.endswith(ENDPOINTS) and given.startswith("http://")
 
 
 @contextlib.contextmanager

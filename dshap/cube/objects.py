@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Literal
@@ -16,6 +17,8 @@ from dshap.core.buckets import connection, head_of, is_late, told
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
 
+SWITCH = "AWS_CONDITIONAL_PUT"
+"""The variable by which obstore is told that a service has no conditional puts."""
 PUT_ATTEMPTS = 3
 """Tries of a put that ran out of time, which obstore does not repeat by itself."""
 
@@ -34,10 +37,17 @@ def refuse_unusable(place: BucketPath) -> None:
     finally:
         probe.delete(name)
     if not is_kept:
-        raise InputError(
-            f"{place}: this object store has no conditional puts (If-None-Match), so that two runs "
-            "could write the same mark: choose another store"
-        )
+        raise _no_conditional_puts(place)
+
+
+def _no_conditional_puts(place: BucketPath) -> InputError:
+    said = "choose another store"
+    if SWITCH in os.environ:
+        said = f"take {SWITCH} out of the environment, or {said}"
+    return InputError(
+        f"{place}: this object store has no conditional puts (If-None-Match), so that two runs "
+        f"could write the same mark: {said}"
+    )
 
 
 class ObjectFiles:
@@ -55,8 +65,11 @@ class ObjectFiles:
 
     def put_new(self, name: str, *data: bytes | memoryview) -> bool:
         """Create an object; return False, changing nothing, if the name has another content."""
-        with told(self.place):
-            return _put(self._store, self._key(name), b"".join(data), mode="create")
+        try:
+            with told(self.place):
+                return _put(self._store, self._key(name), b"".join(data), mode="create")
+        except NotImplementedError:
+            raise _no_conditional_puts(self.place) from None
 
     def clear_way(self, name: str) -> None:
         self.delete(name)

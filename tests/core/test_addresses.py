@@ -67,6 +67,11 @@ def test_files_of_this_machine_are_paths(text, path):
     [
         ("s3:/bucket/a", "store", "a text with two slashes, 's3://BUCKET/NAME'"),
         ("hdfs://bucket/a", "store", "stores on hdfs are not built yet: give a folder"),
+        (
+            "s4://bucket/a",
+            "store",
+            "stores on s4 are not built yet: give a folder, or an address with s3://, gs://, az://",
+        ),
         ("r2://bucket/a", "table", "tables on r2 are not built yet: copy it"),
         (
             "mysql+pymysql://h/a",
@@ -101,6 +106,13 @@ def test_what_is_refused(text, noun, said):
         ("AccountName=a;AccountKey=SECRET==;", "AccountName=a;AccountKey=***;"),
         ("host=h user=u password=SECRET dbname=d", "host=h user=u password=*** dbname=d"),
         ("?access_token=SECRET&db_password=SECRET", "?access_token=***&db_password=***"),
+        ("s3://KEYID:SECRET/+=@bucket/a", "s3://***@bucket/a"),
+        ("at 'gs://KEYID:SECRET@b', then me@home", "at 'gs://***@b', then me@home"),
+        ("s3:/KEYID:SECRET@bucket", "s3:/***@bucket"),
+        (
+            "s3://bucket/me@home:5, abfss://box@account/a",
+            "s3://bucket/me@home:5, abfss://box@account/a",
+        ),
         ("tcp://10.0.0.5:8786, me@home", "tcp://10.0.0.5:8786, me@home"),
         ("postgresql://user@host/db", "postgresql://user@host/db"),
         (
@@ -143,6 +155,7 @@ def test_no_password_of_an_address_is_shown(password):
         ("postgresql://me:a@host/db?password=b@c", "postgresql://***"),
         ("postgresql://me:a?token=b@host", "postgresql://***"),
         ("postgresql://me:a b@host/db?sslmode=off", "postgresql://me:***@host/db?sslmode=off"),
+        ("s3://KEYID:a b'c@bucket/d", "s3://***@bucket/d"),
         ("duckdb:////a b/c@d.duckdb?access_mode=x", "duckdb:////a b/c@d.duckdb?access_mode=x"),
     ],
 )

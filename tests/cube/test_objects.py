@@ -225,6 +225,30 @@ def test_a_service_without_conditional_puts_is_refused(s3):
     assert Folder(place("a.zarr")).list() == []
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("AWS_CONDITIONAL_PUT", "nonsense", "does not take AWS_CONDITIONAL_PUT of the environment"),
+        ("AWS_CONDITIONAL_PUT", "disabled", "take AWS_CONDITIONAL_PUT out of the environment, or"),
+        ("AWS_SKIP_SIGNATURE", "nonsense", "does not take AWS_SKIP_SIGNATURE of the environment"),
+        ("AWS_CHECKSUM_ALGORITHM", "x y", "does not take AWS_CHECKSUM_ALGORITHM of the environm"),
+        ("AWS_ENDPOINT_URL", "nonsense", "AWS_ENDPOINT_URL of the environment is no address"),
+    ],
+)
+def test_a_setting_that_is_none_is_named(s3, monkeypatch, name, given, said):
+    """By the name of its variable, never by its value, which may be what another one should be."""
+    monkeypatch.setenv(name, given)
+    with pytest.raises(InputError, match=said) as caught:
+        explain(place("a.zarr"))
+    assert given not in str(caught.value) and "\n" not in str(caught.value)
+    assert caught.value.exit_status == 2
+
+
+def test_a_setting_that_nothing_reads_does_no_harm(s3, monkeypatch):
+    monkeypatch.setenv("AWS_REQUEST_TIMEOUT", "x")
+    explain(place("a.zarr"))
+
+
 @pytest.mark.slow
 def test_a_service_that_never_answers(s3, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
