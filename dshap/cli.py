@@ -205,6 +205,9 @@ class _Log:
 
         return LineProgress(sys.stderr)
 
+    def open(self, facts: dict[str, Any]) -> None:
+        """Print the facts of a run that begins; people know what they started."""
+
     def close(self, facts: dict[str, Any]) -> None:
         """Print the facts of a run that is over; people read them on standard output."""
 
@@ -226,6 +229,9 @@ class _JsonLog(_Log):
         from dshap.engine import JsonProgress
 
         return JsonProgress(sys.stderr)
+
+    def open(self, facts: dict[str, Any]) -> None:
+        click.echo(json_line("started", **facts), err=True)
 
     def close(self, facts: dict[str, Any]) -> None:
         click.echo(json_line("run", **facts), err=True)
@@ -465,7 +471,7 @@ def run(
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.core.options import RULES
-    from dshap.jobs import Command, RunPart, error_of, load_job, run_recorded
+    from dshap.jobs import Command, RunPart, about_start, error_of, load_job, run_recorded
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -478,6 +484,8 @@ def run(
     if job.report.page:
         require_jinja()
     given = Command(job_file, settings, as_of, reread, wait_s, part, cluster)
+    if not quiet:
+        LOGS[log].open(about_start(job, part))
     ended = run_recorded(job, _progress(quiet, log), given)
     _show_run(job, ended, LOGS[log], as_json, quiet)
     if error := error_of(ended.facts):

@@ -51,7 +51,7 @@ and is masked with it."""
 _WHOLE_KEYS = re.compile(
     rf"((?:{'|'.join(_BUCKET)}):/{{1,2}})[^/?#:@]*:.*@", re.IGNORECASE | re.DOTALL
 )
-"""The same of a text that is an address as a whole: spaces and quotes may be in the secret."""
+"""Pattern of the same in a text that is an address as a whole: the secret may hold spaces and quotes."""
 _TOKEN = re.compile(r"(https?:/{1,2})[^\s/?#:@'\"]+@", re.IGNORECASE)
 _NAMES = (
     r"pass|(?:pg)?password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"

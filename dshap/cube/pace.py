@@ -36,7 +36,7 @@ class Pace:
     rows_per_second: float | None
     """Since the start; None where no block has ended since."""
     recent_rows_per_second: float | None
-    """Of the blocks that ended last, up to now."""
+    """The rate of the blocks that ended last, up to now."""
     recent_blocks: int
     recent_seconds: float
     seconds_left: float | None
@@ -68,7 +68,7 @@ class BlockTimes:
     """The rows of a block; the last may have fewer."""
     explained: Mapping[int, float]
     failed: Mapping[int, float]
-    """Of blocks without any attribution."""
+    """The blocks without any attribution, and when they failed."""
 
     @classmethod
     def of(cls, path: Place) -> BlockTimes:
@@ -100,11 +100,12 @@ class BlockTimes:
 
         Blocks that failed before count as left: the same run tries them again.
         """
-        chosen = range(self.n_blocks) if blocks is None else blocks
+        if blocks is None:
+            blocks = range(self.n_blocks)
         ended = {**self.explained, **self.failed}
-        missing = [block for block in chosen if block not in ended]
-        again = [block for block in chosen if self.failed.get(block, since) < since]
-        new = sorted((ended[block], block) for block in chosen if ended.get(block, 0.0) >= since)
+        missing = [block for block in blocks if block not in ended]
+        again = [block for block in blocks if self.failed.get(block, since) < since]
+        new = sorted((ended[block], block) for block in blocks if ended.get(block, 0.0) >= since)
         left = self.n_rows_of([*missing, *again])
         overall = self._rate([block for _, block in new], now - since)
         recent = new[-RECENT:]
@@ -120,8 +121,8 @@ class BlockTimes:
         else:
             seconds_left = left / rate
         return Pace(
-            n_blocks=len(chosen),
-            n_ended=len(chosen) - len(missing),
+            n_blocks=len(blocks),
+            n_ended=len(blocks) - len(missing),
             missing=tuple(runs_of_neighbours(missing)),
             rows_per_second=overall,
             recent_rows_per_second=rate,

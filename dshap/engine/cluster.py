@@ -129,7 +129,8 @@ class DaskExecutor:
     ----------
     client : distributed.Client
     wait_s : seconds to wait for a first worker
-    say : called with each line about workers that are waited for or lost
+    say : called with each line about workers that are waited for or lost, and with the facts of a
+        worker that is lost, as `Progress.say` takes them
     lifetime_s : seconds after which a worker ends itself; None where it has no walltime
     seen : noun -> path of what every worker must see
     """
@@ -140,7 +141,7 @@ class DaskExecutor:
         self,
         client: Client,
         wait_s: float = WAIT_S,
-        say: Callable[[str], None] = lambda text: None,
+        say: Callable[..., None] = lambda text, **facts: None,
         lifetime_s: float | None = None,
         seen: Mapping[str, Path] | None = None,
     ) -> None:
@@ -263,7 +264,13 @@ class DaskExecutor:
         for address in sorted(self._workers - workers):
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
-            self._say(f"worker {address} is lost ({counts}): others do its tasks")
+            self._say(
+                f"worker {address} is lost ({counts}): others do its tasks",
+                event="worker_lost",
+                worker=address,
+                lost=self._n_lost,
+                left=len(workers),
+            )
         self._send_away(workers - self._workers)
         self._workers = workers
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
-from dshap.core.printing import dated, json_line, printable
+from dshap.core.printing import dated, json_line, printable, rate_in_words
 from dshap.engine.cluster import DaskExecutor
 from dshap.engine.graph import Executor
 
@@ -30,7 +30,9 @@ class Progress(Protocol):
 
     def advance(self, amount: int = 1) -> None: ...
     def end(self) -> None: ...
-    def say(self, text: str) -> None: ...
+    def say(self, text: str, **facts: Any) -> None:
+        """Show a line for people; `facts` are the same for machines, with the name of the event."""
+        ...
 
 
 class SilentProgress:
@@ -39,7 +41,7 @@ class SilentProgress:
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None: ...
     def advance(self, amount: int = 1) -> None: ...
     def end(self) -> None: ...
-    def say(self, text: str) -> None: ...
+    def say(self, text: str, **facts: Any) -> None: ...
 
 
 class LineProgress:
@@ -90,21 +92,22 @@ class LineProgress:
             kept = ""
         self._write(f"{self._stage}: {self._done:,} {self._unit} in {elapsed:.1f} s{kept}")
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, **facts: Any) -> None:
         self._write(text)
+
+    def rate(self, now: float) -> float:
+        """Units a second over this stage."""
+        return (self._done - self._kept) / max(now - self._started, 1e-9)
 
     def line(self, now: float) -> str:
         """A line with what is done, the rate over this run, and the time left at that rate."""
-        rate = (self._done - self._kept) / max(now - self._started, 1e-9)
+        rate = self.rate(now)
         if rate > 0:
             left = f"{(self._total - self._done) / rate:,.0f} s left"
         else:
             left = "time left unknown"
-        if rate >= 10:
-            shown = f"{rate:,.0f}"
-        else:
-            shown = f"{rate:.2g}"
-        return f"{self._stage} {self._done:,} of {self._total:,} {self._unit}, {shown} {self._unit}/s, {left}"
+        shown = f"{rate_in_words(rate)} {self._unit}/s"
+        return f"{self._stage} {self._done:,} of {self._total:,} {self._unit}, {shown}, {left}"
 
     def _write(self, text: str, renew: bool = False) -> None:
         text = printable(text)
@@ -116,7 +119,7 @@ class LineProgress:
 
 
 class JsonProgress(LineProgress):
-    """A display for machines: a line of JSON for each stage that is over, and for each message.
+    """A display for machines: a line of JSON for each event, flushed at once.
 
     Parameters
     ----------
@@ -129,21 +132,36 @@ class JsonProgress(LineProgress):
         self.interval = interval
 
     def end(self) -> None:
-        """Show nothing: `stage_over` says more."""
+        """Show nothing: the event `stage` says more."""
 
-    def stage_over(self, facts: Mapping[str, Any]) -> None:
-        """Write the line of a stage: its name, rows and seconds."""
-        self._put(json_line("stage", **facts))
+    def say(self, text: str, **facts: Any) -> None:
+        event = facts.pop("event", "message")
+        self.tell(event, message=text, **facts)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Write the line of an event."""
+        self.stream.write(f"{json_line(event, **facts)}\n")
+        self.stream.flush()
 
     def _write(self, text: str, renew: bool = False) -> None:
-        if renew:
-            self._put(json_line("progress", message=text))
+        if not renew:
+            self.tell("message", message=text)
+            return
+        rate = self.rate(time.monotonic())
+        if rate > 0:
+            seconds_left: float | None = (self._total - self._done) / rate
         else:
-            self._put(json_line("message", message=text))
-
-    def _put(self, line: str) -> None:
-        self.stream.write(f"{line}\n")
-        self.stream.flush()
+            seconds_left = None
+        self.tell(
+            "progress",
+            message=text,
+            stage=self._stage,
+            done=self._done,
+            total=self._total,
+            unit=self._unit,
+            units_per_second=rate,
+            seconds_left=seconds_left,
+        )
 
 
 class ToldProgress:
@@ -194,7 +212,7 @@ class ToldProgress:
         self._facts = {**self._facts, "stage": "", "explains": False}
         self._tell(self._facts, False)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, **facts: Any) -> None:
         """Leave out what is for people."""
 
     def has_blocks(self, explanation: str, blocks: range) -> None:

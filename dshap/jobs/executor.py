@@ -47,7 +47,7 @@ class ClusterExecutor:
         memory_limit: str | int | None,
         threads: int,
         wait_s: float = WAIT_S,
-        say: Callable[[str], None] = lambda text: None,
+        say: Callable[..., None] = lambda text, **facts: None,
         lifetime_s: float | None = None,
         seen: Mapping[str, Path] | None = None,
     ) -> None:

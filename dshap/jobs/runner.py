@@ -19,6 +19,7 @@ from dshap.core.errors import (
 from dshap.core.html import table_html
 from dshap.core.places import Place, is_bucket, place_of, places_above
 from dshap.core.records import Record, digest_of
+from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import RowReader
 from dshap.cube import (
     FINISH,
@@ -40,6 +41,7 @@ from dshap.cube import (
     states_of,
 )
 from dshap.engine import (
+    Failure,
     LoopExecutor,
     Plan,
     Progress,
@@ -609,6 +611,7 @@ class JobRun:
             try:
                 ended.raise_on_failed(again=self.part.again)
             except FailedBlocksError as error:
+                self.progress.tell("failed_rows", explanation=name, **_of_failures(ended.failures))
                 return replace(result, failure=error)
         if not self.part.finishes:
             return result
@@ -651,6 +654,18 @@ class JobRun:
             found = measured_by_job(explain, self.job, self.reader, explanation, self.session)
             counted.rows = found["rows"]
         return found
+
+
+def _of_failures(failures: Sequence[Failure]) -> dict[str, Any]:
+    """The facts of rows without attributions, for machines."""
+    first = min(failures, key=lambda failure: failure.start)
+    blocks = sorted({failure.tile for failure in failures})
+    return {
+        "rows": sum(failure.n_rows for failure in failures),
+        "blocks": [list(run) for run in runs_of_neighbours(blocks)],
+        "first": first.where,
+        "reason": first.reason,
+    }
 
 
 def fingerprint_of_job(job: Job, reader: RowReader, census: Census) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dshap import __version__
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
@@ -19,6 +22,8 @@ from dshap.jobs.run_record import (
     exit_status,
     read_records,
 )
+from dshap.jobs.schema import Job
+from dshap.jobs.shards import RunPart
 
 N_MOVED = 3
 """The most columns that a closing line names."""
@@ -140,6 +145,21 @@ def _content(record: RunRecord) -> dict[str, Any]:
         return {"run_id": record.run_id, "is_over": False}
     keys = asdict(_keys_of(record))
     return {"run_id": record.run_id, "is_over": True, "keys": keys, **record.content}
+
+
+def about_start(job: Job, part: RunPart) -> dict[str, Any]:
+    """The facts that a run begins with, for machines."""
+    return {
+        "version": __version__,
+        "job": job.job.name,
+        "store": str(job.job.store),
+        "part": part.name,
+        **part.arguments,
+        "cluster": job.cluster.kind,
+        "explanations": [explain.name for explain in job.explain],
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+    }
 
 
 def run_content(facts: RunFacts, record: Place | None) -> dict[str, Any]:

@@ -118,6 +118,7 @@ class StageRecorder:
         counted = Counted(rows)
         self.check()
         self._told.begin(name, rows or 0, "rows")
+        self.tell("stage_started", stage=name, explanation="", total=rows, unit="rows", done=0)
         self._begin_clock()
         yield counted
         self.check()
@@ -131,9 +132,7 @@ class StageRecorder:
     def _record(self, use: StageUse) -> None:
         """Record a stage, and write its line in a log for machines."""
         self.stages.append(use)
-        match self.progress:
-            case JsonProgress():
-                self.progress.stage_over(use.to_dict())
+        self.tell("stage", **use.to_dict())
 
     @contextlib.contextmanager
     def explanation(
@@ -168,6 +167,8 @@ class StageRecorder:
         self.check()
         self.progress.begin(stage, total, unit, done)
         self._told.begin(stage, total, unit, done, self._explanation)
+        about = {"stage": stage, "explanation": self._explanation}
+        self.tell("stage_started", **about, total=total, unit=unit, done=done)
         if self._step and stage in STEPS:
             self._begun[STEPS[stage]] = (total, unit, done)
             self._go_to(STEPS[stage])
@@ -184,8 +185,14 @@ class StageRecorder:
         if self._step == "base value":
             self._go_to("learn")
 
-    def say(self, text: str) -> None:
-        self.progress.say(text)
+    def say(self, text: str, **facts: Any) -> None:
+        self.progress.say(text, **facts)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Write the line of an event, in a log for machines alone."""
+        match self.progress:
+            case JsonProgress():
+                self.progress.tell(event, **facts)
 
     def _use(self, name: str, step: str, data_rows: int) -> StageUse:
         if step not in self._begun:

@@ -6,6 +6,7 @@ machine sees both.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dshap.core.places import Place
+from dshap.core.printing import rate_in_words
 from dshap.core.rows import runs_of_neighbours
 from dshap.cube import BlockTimes, Holder, Pace
 from dshap.cube.lease import SEEN, time_of
@@ -54,7 +56,7 @@ class RunView:
         return max(known)
 
     def lines(self, is_running: bool) -> Iterator[str]:
-        """What is missing, and while a run goes on its pace, shares apart."""
+        """Say what is missing, and while a run goes on how fast blocks end, shares apart."""
         if self.pace.missing:
             yield f"missing: {blocks_in_words(self.pace.missing)}"
         if not is_running or not self.pace.n_missing:
@@ -73,7 +75,7 @@ class RunView:
             **self.pace.to_dict(),
             "seconds_left": self.seconds_left,
             "failed_blocks": list(self.failed),
-            "last_block_ended": None if self.last is None else _utc(self.last),
+            "last_block_ended": _utc(self.last),
             "shards": {what: share.to_dict() for what, share in self.shares.items()},
             "blocks_of_no_process": [list(run) for run in self.left_alone],
         }
@@ -110,28 +112,28 @@ def _start(name: str, holder: Holder, now: float) -> float:
     if told.get("explains") and told.get("explanation") in ("", name):
         return float(told["stage_started"])
     since = time_of(holder.since)
-    return now if since is None else since
+    if since is None:
+        return now
+    return since
 
 
 def holder_line(holder: Holder) -> str:
     """Say in words whether a process runs, when that was seen, and how far it is."""
     if holder.is_silent:
         return f"{holder} is dead, or its clock is wrong: last sign of life {holder.seen}"
-    since = f" since {holder.since}" if holder.since else ""
-    said = [f"{holder} is running{since}, last sign of life {holder.seen}"]
+    said = [f"{holder} is running since {holder.since}, last sign of life {holder.seen}"]
     told = holder.progress
     if told.get("stage"):
-        about = f" of {told['explanation']}" if told.get("explanation") else ""
-        said.append(f"{told['stage']}{about}, {told['done']:,} of {told['total']:,} {told['unit']}")
+        stage = " of ".join(filter(None, [told["stage"], told.get("explanation")]))
+        said.append(f"{stage}, {told['done']:,} of {told['total']:,} {told['unit']}")
     if "workers" in told:
         said.append(f"workers: {told['workers']}, lost since the start: {told['workers_lost']}")
     return "; ".join(said)
 
 
 def holder_content(holder: Holder) -> dict[str, Any]:
-    """The same as plain values."""
+    """The process and what it told last, as plain values."""
     told = holder.progress
-    started = told.get("stage_started")
     return {
         "what": holder.what,
         "host": holder.host,
@@ -141,7 +143,7 @@ def holder_content(holder: Holder) -> dict[str, Any]:
         "is_silent": holder.is_silent,
         "explanation": told.get("explanation"),
         "stage": told.get("stage"),
-        "stage_started": None if started is None else _utc(started),
+        "stage_started": _utc(told.get("stage_started")),
         "done": told.get("done"),
         "total": told.get("total"),
         "unit": told.get("unit"),
@@ -152,23 +154,24 @@ def holder_content(holder: Holder) -> dict[str, Any]:
 
 def blocks_in_words(runs: Sequence[tuple[int, int]]) -> str:
     """Name blocks by their numbers, like "blocks 17-31, 40"; after `SHOWN_RUNS` how many more."""
-    shown = [
-        f"{first}" if first == last else f"{first}-{last}" for first, last in runs[:SHOWN_RUNS]
-    ]
+    shown = ", ".join(f"{first}-{last}" for first, last in runs[:SHOWN_RUNS])
+    shown = re.sub(r"\b(\d+)-\1\b", r"\1", shown)  # a run of one block
     n_more = sum(last - first + 1 for first, last in runs[SHOWN_RUNS:])
-    more = f" and {n_more:,} more" if n_more else ""
-    is_one = len(runs) == 1 and runs[0][0] == runs[0][1]
-    return f"{'block' if is_one else 'blocks'} {', '.join(shown)}{more}"
+    if n_more:
+        return f"blocks {shown} and {n_more:,} more"
+    if shown.isdecimal():
+        return f"block {shown}"
+    return f"blocks {shown}"
 
 
 def _rates(pace: Pace) -> str:
     """The rates in words, of the blocks that ended last and since the start."""
     if pace.recent_rows_per_second is None or pace.rows_per_second is None:
         return "no block has ended since the start"
-    blocks = "block" if pace.recent_blocks == 1 else "blocks"
     return (
-        f"{_number(pace.recent_rows_per_second)} rows/s over the last {pace.recent_blocks} {blocks} "
-        f"({_duration(pace.recent_seconds)}), {_number(pace.rows_per_second)} since the start"
+        f"{rate_in_words(pace.recent_rows_per_second)} rows/s over the last "
+        f"{_duration(pace.recent_seconds)} (blocks: {pace.recent_blocks}), "
+        f"{rate_in_words(pace.rows_per_second)} since the start"
     )
 
 
@@ -176,10 +179,6 @@ def _time_left(seconds: float | None) -> str:
     if seconds is None:
         return "time left unknown"
     return f"about {_duration(seconds)} left, an estimate"
-
-
-def _number(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def _duration(seconds: float) -> str:
@@ -190,6 +189,8 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _utc(at: float) -> str:
-    """A time as holders tell it."""
+def _utc(at: float | None) -> str | None:
+    """A time as holders tell it; None where there is none."""
+    if at is None:
+        return None
     return datetime.fromtimestamp(at, UTC).strftime(SEEN)

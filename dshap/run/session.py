@@ -43,7 +43,7 @@ class HeldProgress:
     shown: Progress
     check: Callable[[], None]
     told: Progress = field(default_factory=SilentProgress)
-    """The same, for who looks at the run from another process."""
+    """A display for who looks at the run from another process."""
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self.check()
@@ -60,8 +60,8 @@ class HeldProgress:
         self.shown.end()
         self.told.end()
 
-    def say(self, text: str) -> None:
-        self.shown.say(text)
+    def say(self, text: str, **facts: Any) -> None:
+        self.shown.say(text, **facts)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import dask
 import numpy as np
@@ -66,11 +67,18 @@ def test_a_lost_worker_is_told_once():
     """With its address, and how many are left, whatever it had to do."""
     there, said = {"tcp://a:1": 1, "tcp://b:2": 1}, []
     client = SimpleNamespace(status="running", nthreads=lambda: dict(there))
-    executor = DaskExecutor(client, say=said.append)
+    told: list[dict[str, Any]] = []
+
+    def say(text: str, **facts: Any) -> None:
+        said.append(text)
+        told.append(facts)
+
+    executor = DaskExecutor(client, say=say)
     del there["tcp://a:1"]
     for _ in range(3):
         executor.tell_lost(set(client.nthreads()))
     assert said == ["worker tcp://a:1 is lost (workers lost: 1, left: 1): others do its tasks"]
+    assert told == [{"event": "worker_lost", "worker": "tcp://a:1", "lost": 1, "left": 1}]
     assert workers_of(executor) == {"workers": 1, "workers_lost": 1}
     assert workers_of(LoopExecutor()) == workers_of(None) == {}
 

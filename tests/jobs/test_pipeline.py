@@ -210,6 +210,16 @@ def test_lines_for_machines(folder):
     lines = [json.loads(line) for line in result.stderr.splitlines()]
     assert all("time" in line for line in lines)
     by_event = {line["event"]: line for line in lines}
+    started = lines[0]
+    assert started["event"] == "started" and started["explanations"] == ["reasons"]
+    assert (started["part"], started["shard"], started["cluster"]) == ("run", None, "none")
+    begun = [line for line in lines if line["event"] == "stage_started"]
+    assert {"stage": "evaluation", "explanation": "reasons", "total": 300}.items() <= (
+        begun[-1].items()
+    )
+    failed = by_event["failed_rows"]
+    assert (failed["explanation"], failed["rows"]) == ("reasons", 3)
+    assert failed["blocks"] == [[0, 0]] and "sensor" in failed["reason"]
     stages = {line["stage"]: line for line in lines if line["event"] == "stage"}
     assert list(stages) == ["census", "reasons: base value", "reasons: evaluation"]
     assert stages["census"]["rows"] == stages["reasons: evaluation"]["rows"] == 300
@@ -218,8 +228,8 @@ def test_lines_for_machines(folder):
     assert by_event["run"]["exit_status"] == 5 and by_event["run"]["failed"] == {"reasons": 3}
     assert by_event["error"]["exit_status"] == 5 and lines[-1]["event"] == "error"
     bad = run(folder, *BLACK_BOX, ("model.function", "none_such:f"), options=("--log", "json"))
-    (line,) = map(json.loads, bad.stderr.splitlines())
-    assert (line["event"], line["exit_status"]) == ("error", 2)
+    first, line = map(json.loads, bad.stderr.splitlines())
+    assert (first["event"], line["event"], line["exit_status"]) == ("started", "error", 2)
 
 
 def test_a_model_in_a_file_is_named_by_its_content(folder):

@@ -56,7 +56,7 @@ class Said(SilentProgress):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, **facts: Any) -> None:
         self.lines.append(text)
 
 

@@ -113,7 +113,7 @@ class Told(SilentProgress):
     def end(self) -> None:
         self.said.append(("end",))
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, **facts: Any) -> None:
         self.said.append(("say", text))
 
 
@@ -262,8 +262,26 @@ def test_lines_for_machines():
     at_once.begin("evaluation", 200, "rows")
     at_once.advance(100)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [line["event"] for line in lines] == ["message", "stage", "stage", "progress"]
-    assert lines[0]["message"] == "a message from postgresql://me:***@host"
-    assert (lines[1]["stage"], lines[1]["rows"]) == ("rows read", 200) and lines[1]["seconds"] > 0
-    assert (lines[2]["stage"], lines[2]["kept"]) == ("fit", ALL_KEPT)
-    assert lines[3]["message"].startswith("evaluation 100 of 200 rows")
+    assert [line["event"] for line in lines] == [
+        *(
+            "stage_started",
+            "stage_started",
+            "message",
+            "stage",
+            "stage",
+            "stage_started",
+            "progress",
+        )
+    ]
+    began, reading, said, read, fit, _, shown = lines
+    assert (began["stage"], began["total"]) == ("rows read", 200)
+    assert (reading["stage"], reading["unit"], reading["done"]) == ("reading", "rows", 0)
+    assert said["message"] == "a message from postgresql://me:***@host"
+    assert (read["stage"], read["rows"]) == ("rows read", 200) and read["seconds"] > 0
+    assert (fit["stage"], fit["kept"]) == ("fit", ALL_KEPT)
+    assert shown["message"].startswith("evaluation 100 of 200 rows")
+    assert (shown["stage"], shown["done"], shown["total"]) == ("evaluation", 100, 200)
+    assert shown["seconds_left"] == pytest.approx(100 / shown["units_per_second"])
+    at_once.say("a worker is lost", event="worker_lost", lost=2)
+    last = json.loads(stream.getvalue().splitlines()[-1])
+    assert (last["event"], last["message"], last["lost"]) == ("worker_lost", "a worker is lost", 2)

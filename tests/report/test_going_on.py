@@ -61,8 +61,8 @@ def test_shards_and_what_nobody_has(tmp_path, s3, is_in_bucket):
         found = progress_summary({"c": store / "c"}, True, holders)
     lines = found.lines
     assert lines[1] == "c: missing: blocks 1-8"
-    assert lines[2].startswith("c: 0.16 rows/s over the last 2 blocks (10") and lines[2].endswith(
-        "s), 0.16 since the start; time left unknown"
+    assert lines[2].startswith("c: 0.16 rows/s over the last 10") and lines[2].endswith(
+        " s (blocks: 2), 0.16 since the start; time left unknown"
     )
     assert lines[3].startswith("c: shard 1 of 4: 1 of 2 blocks ended, missing: block 1; 0.0")
     assert lines[3].endswith(" left, an estimate") and " about 10" in lines[3]
@@ -134,7 +134,7 @@ def test_a_process_in_words():
             {"token": "t", "what": "a run", "host": "h", "pid": 1, "started": "", "machine": ""}
         ).encode()
     )
-    assert holder_line(earlier) == "a run (process 1 on h) is running, last sign of life "
+    assert holder_line(earlier) == "a run (process 1 on h) is running since , last sign of life "
 
 
 def test_blocks_in_words():

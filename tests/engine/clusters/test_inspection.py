@@ -94,7 +94,7 @@ def test_a_late_worker_with_another_version_is_sent_away(tmp_path):
         given = [address, "--nthreads", "1", "--no-dashboard"]
         given += ["--local-directory", str(tmp_path), *tls_arguments(tmp_path / "tls")]
         try:
-            executor = DaskExecutor(client, say=said.append)
+            executor = DaskExecutor(client, say=lambda text, **facts: said.append(text))
             started.append(dask("worker", given, {"PYTHONPATH": str(tmp_path / "other")}))
             client.wait_for_workers(2, timeout=PATIENCE_S)
             executor.tell_lost(set(client.nthreads()))
