@@ -231,7 +231,7 @@ def test_8_the_attributions_of_a_column_have_drifted(folder):
     assert output["features"][0]["psi"] == pytest.approx(psi, rel=1e-3)
     assert output["rows"][0]["key"].keys() == {"id"}
     shown = CliRunner().invoke(cli, ["diff", "build/shop", "--fail-above", "psi=99", "--rows", "2"])
-    assert shown.exit_code == 0 and "\nc moved most: PSI " in shown.stdout
+    assert shown.exit_code == 0 and "\nc moved most: Wasserstein " in shown.stdout
     assert CliRunner().invoke(cli, ["diff", "build/shop", "-q"]).stdout == ""
     # the third night has no other rows: the cube stays, and is compared with itself
     assert run(job).exit_code == 0

@@ -300,11 +300,15 @@ def _features(
 
 
 def _rank_of_shift(found: FeatureDifference, scale: float) -> tuple[float, float, int]:
-    """The order of features: by PSI, then Wasserstein distance beyond rounding, then place."""
+    """The order of features: by Wasserstein distance beyond rounding, then PSI, then place.
+
+    The distance is in units of the output; PSI has no size, and is large too where attributions
+    that hardly count become others that hardly count.
+    """
     shift = 0.0
     if found.wasserstein > SAME * scale:
         shift = found.wasserstein
-    return -found.psi, -shift, found.place_old
+    return -shift, -found.psi, found.place_old
 
 
 def places_of(mean: FloatArray) -> NDArray[np.int64]:

@@ -295,12 +295,12 @@ def shift_words(output: OutputDifference, units: str) -> str:
     elif first.psi > SMALL_PSI:
         size = "which counts as moderate"
     return (
-        f"{label(first.feature)} moved most: PSI {first.psi:.3g}, {size}; "
-        f"Wasserstein distance {first.wasserstein:.3g}{units}"
+        f"{label(first.feature)} moved most: Wasserstein distance {first.wasserstein:.3g}{units}; "
+        f"PSI {first.psi:.3g}, {size}"
     )
 
 
-FEATURE_HEADS = ("feature", "PSI", "Wasserstein", "mean |Δφ|", "mean |φ|", "place")
+FEATURE_HEADS = ("feature", "Wasserstein", "PSI", "mean |Δφ|", "mean |φ|", "place")
 
 
 def _feature_cells(output: OutputDifference, decimals: int) -> list[tuple[str, ...]]:
@@ -308,8 +308,8 @@ def _feature_cells(output: OutputDifference, decimals: int) -> list[tuple[str, .
     return [
         (
             label(each.feature),
-            f"{each.psi:.4f}",
             number(each.wasserstein, decimals),
+            f"{each.psi:.4f}",
             number(each.mean_change, decimals),
             f"{number(each.magnitude_old, decimals)} → {number(each.magnitude_new, decimals)}",
             f"{each.place_old} → {each.place_new}",
@@ -323,7 +323,8 @@ def _left_out(output: OutputDifference) -> list[str]:
     left = output.features[SHOWN_FEATURES:]
     if not left:
         return []
-    return [f"{len(left):,} more features, PSI at most {left[0].psi:.3g}"]
+    largest = left[0].wasserstein
+    return [f"{len(left):,} more features, Wasserstein distance at most {largest:.3g}"]
 
 
 def counts_line(found: Difference, output: OutputDifference) -> str:

@@ -23,8 +23,8 @@ from dshap.report.pages.relations import ToldFigure, changed_table, shift_table
 from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
 from dshap.report.panels import MAX_SHOWN
 
-SHOWN_PSI = 5e-5
-"""The least population stability index that has a bar: that which four digits tell from 0."""
+SHOWN_PART = 1e-4
+"""The least Wasserstein distance that has a bar, as a part of the largest."""
 PATH = 120
 """The most characters of a path."""
 
@@ -37,7 +37,7 @@ class OutputSection:
     sentences: tuple[str, ...]
     bars_sentence: str
     bars: tuple[BarLine, ...]
-    """The PSI of the features that moved most."""
+    """The Wasserstein distances of the features that moved most."""
     tables: tuple[ToldFigure, ...]
 
 
@@ -46,7 +46,7 @@ def difference_page(
 ) -> Path:
     """Write a difference of two cubes as one HTML page, which loads and runs nothing.
 
-    It shows all that `str` shows of it: rankings, PSI as bars, features and rows as tables.
+    It shows all that `str` shows of it: rankings, Wasserstein distances as bars, features and rows as tables.
 
     Parameters
     ----------
@@ -105,8 +105,9 @@ def _section(found: Difference, output: OutputDifference) -> OutputSection:
     rows = ToldFigure("Rows", (_sentence(counts_line(found, output)),), (changed,))
     if not changed.lines:
         rows = ToldFigure(rows.heading, rows.sentences, ())
-    bars = _bars(output)
-    return OutputSection(heading, said, _bars_sentence(output), bars, (*tables, rows))
+    return OutputSection(
+        heading, said, _bars_sentence(output, units), _bars(output), (*tables, rows)
+    )
 
 
 def _sentence(text: str) -> str:
@@ -115,24 +116,24 @@ def _sentence(text: str) -> str:
 
 
 def _bars(output: OutputDifference) -> tuple[BarLine, ...]:
-    """The PSI of the features that moved most; nothing where none did."""
-    longest = output.features[0].psi
+    """The distances of the features that moved most; nothing where none did."""
+    longest = output.features[0].wasserstein
     return tuple(
-        BarLine(label(each.feature, NAME), (_bar(each.psi, longest),))
+        BarLine(label(each.feature, NAME), (_bar(each.wasserstein, longest),))
         for each in output.features[:MAX_SHOWN]
-        if each.psi >= SHOWN_PSI
+        if each.wasserstein > SHOWN_PART * longest
     )
 
 
-def _bar(psi: float, longest: float) -> Bar:
-    length = BAR_PERCENT * psi / longest
-    return Bar(length, length, length, f"{psi:.4f}")
+def _bar(distance: float, longest: float) -> Bar:
+    length = BAR_PERCENT * distance / longest
+    return Bar(length, length, length, f"{distance:.3g}")
 
 
-def _bars_sentence(output: OutputDifference) -> str:
+def _bars_sentence(output: OutputDifference, units: str) -> str:
     first = output.features[0]
     return (
-        "The population stability index of each feature's attributions: 0 where they are "
-        "distributed as before, above 0.1 a moderate and above 0.25 a large change.  "
-        f"{label(first.feature, NAME)} has the largest, {first.psi:.3g}."
+        "How far the attributions of each feature moved, as Wasserstein distance: at least so much "
+        f"on average over the rows.  {label(first.feature, NAME)} moved most, "
+        f"{first.wasserstein:.3g}{units}."
     )

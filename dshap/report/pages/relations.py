@@ -251,7 +251,7 @@ def shift_table(output: OutputDifference) -> NumberTable:
         value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
     )
     lines = [(label(each.feature), _shift_cells(each, decimals)) for each in shown]
-    heads = ("feature", "PSI", "Wasserstein", "mean |Δφ|", "mean |φ| before", "now", "place")
+    heads = ("feature", "Wasserstein", "PSI", "mean |Δφ|", "mean |φ| before", "now", "place")
     note = f"{len(output.features) - len(shown):,} more features" * (
         len(output.features) > len(shown)
     )
@@ -260,8 +260,9 @@ def shift_table(output: OutputDifference) -> NumberTable:
 
 def _shift_cells(found: FeatureDifference, decimals: int) -> tuple[Cell | str, ...]:
     """The numbers of one feature."""
-    sizes = (found.wasserstein, found.mean_change, found.magnitude_old, found.magnitude_new)
+    sizes = (found.mean_change, found.magnitude_old, found.magnitude_new)
     return (
+        Cell(number(found.wasserstein, decimals), found.wasserstein),
         Cell(f"{found.psi:.4f}", found.psi),
         *(Cell(number(size, decimals), size) for size in sizes),
         f"{found.place_old} → {found.place_new}",

@@ -133,6 +133,18 @@ def test_a_planted_change_is_first_and_the_numbers_are_numpys(monkeypatch, kind,
         assert top.key == {"id": str(IDS[place])}
 
 
+def test_a_feature_that_hardly_counts_does_not_move_most():
+    """PSI has no size: attributions of 1e-4 that become others of 1e-4 come after a change of 1."""
+    old, new = OLD.copy(), OLD.copy()
+    old[:, 4] = np.random.default_rng(1).choice([-1e-4, 2e-4], (N, 1))
+    new[:, 4] = np.random.default_rng(2).choice([-6e-4, 9e-4], (N, 1))
+    new[:, 2] += 0.2
+    (output,) = diff(cube_of(old), cube_of(new)).outputs
+    tenure, faint = output.features[:2]
+    assert (tenure.feature, faint.feature) == ("tenure", "zip") and faint.psi > 2 * tenure.psi
+    assert "\ntenure moved most: " in str(diff(cube_of(old), cube_of(new)))
+
+
 def test_rows_that_are_missing_are_told_and_the_others_compared(tmp_path):
     make_cube(tmp_path / "old", skipped=(1,))
     layout, _ = make_cube(tmp_path / "new", tiles=[0, 1])
@@ -255,7 +267,10 @@ def test_words_json_and_a_notebook():
     found = diff(cube_of(OLD, names, id=IDS), cube_of(NEW, names, id=IDS))
     said = str(found).splitlines()
     assert said[0] == "old: a Dataset in memory, 600 rows"
-    assert said[4].startswith(r"a\x1b[31m moved most: PSI ") and said[4].endswith(" EUR")
+    assert (
+        said[4].startswith(r"a\x1b[31m moved most: Wasserstein distance ")
+        and " EUR; PSI " in said[4]
+    )
     assert "301 changed (50.2%)" in str(found) and len(said) < 40
     assert max(map(len, said)) <= 140
     assert "&lt;b&gt;age" in found._repr_html_() and "<b>age" not in found._repr_html_()

@@ -28,7 +28,7 @@ def test_a_page_holds_the_numbers_of_the_difference_and_nothing_runs(tmp_path):
     values = [float(each) for each in re.findall(r'<data value="([^"]+)"', text)]
     assert {first.psi, first.wasserstein, output.rows[0].prediction_new} <= set(values)
     assert "301 changed (50.2%)" in text and text.count("<rect") == 1
-    assert r"tenure\x1b[31m moved most: PSI" in text
+    assert r"tenure\x1b[31m moved most: Wasserstein" in text
 
 
 def test_a_page_of_several_outputs_and_of_no_difference(tmp_path):
