@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dshap.core.images import image_players, image_rows
     from dshap.designs.coalitions import BaseDesign as Design
     from dshap.report.difference.comparing import diff
+    from dshap.report.drift.comparison import mmd_drift
     from dshap.run.prepared import open_prepared
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
@@ -50,6 +51,7 @@ __all__ = [
     "image_rows",
     "kernels",
     "linear_transform",
+    "mmd_drift",
     "models",
     "mse_v",
     "open_cube",
@@ -74,6 +76,7 @@ _HOMES = {
     "image_players": "dshap.core.images",
     "image_rows": "dshap.core.images",
     "linear_transform": "dshap.attributors.linear",
+    "mmd_drift": "dshap.report.drift.comparison",
     "mse_v": "dshap.api",
     "open_cube": "dshap.api",
     "open_prepared": "dshap.run.prepared",

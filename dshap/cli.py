@@ -684,6 +684,86 @@ def difference(
         raise CheckFailedError("; ".join(beyond))
 
 
+@partial(command, name="drift")
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.option(
+    "--column",
+    "features",
+    metavar="NAME",
+    multiple=True,
+    help="A column to compare, given for each; left out, all but the key.",
+)
+@click.option(
+    "--key", metavar="NAME", multiple=True, help="A key column, which names rows; given for each."
+)
+@click.option(
+    "--rows",
+    "n_rows",
+    metavar="N",
+    type=int,
+    default=10,
+    help="How many of the rows that carry most of the drift are listed; 10 where left out.",
+)
+@click.option(
+    "--max-rows",
+    metavar="N",
+    type=int,
+    default=10_000,
+    help="The most rows of each table that are compared, a seeded sample; 10,000 where left out.",
+)
+@click.option(
+    "--permutations",
+    metavar="N",
+    type=int,
+    default=999,
+    help="The number of permutations that give p-values; 999 where left out.",
+)
+@click.option("--seed", metavar="N", type=int, default=0, help="Seed of samples and permutations.")
+@click.option(
+    "--level",
+    metavar="P",
+    type=float,
+    help="End with exit status 8 where the p-value of all columns together is at most this.",
+)
+def drift(
+    old: str,
+    new: str,
+    features: tuple[str, ...],
+    key: tuple[str, ...],
+    n_rows: int,
+    max_rows: int,
+    permutations: int,
+    seed: int,
+    level: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show how the rows of two tables differ, in all columns together: Parquet or CSV files.
+
+    It finds changes that no column shows by itself, such as a correlation that turns.
+    """
+    from dshap.core.errors import CheckFailedError
+    from dshap.report import checked_level, mmd_drift, seen_line
+
+    if level is not None:
+        checked_level(level)
+    found = mmd_drift(
+        old,
+        new,
+        features=features or None,
+        key=key,
+        max_rows=max_rows,
+        n_permutations=permutations,
+        n_rows=n_rows,
+        seed=seed,
+    )
+    if as_json or not quiet:
+        _print(str(found).splitlines(), found.to_dict(), as_json)
+    if level is not None and found.is_seen(level):
+        raise CheckFailedError(seen_line(found))
+
+
 @command
 @STORE
 @RUN_OF_STORE

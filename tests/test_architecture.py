@@ -19,7 +19,7 @@ FLOORS = (
     {"designs", "kernels", "predictors"},
     {"values"},
     {"attributors"},
-    {"models"},
+    {"models", "discrepancy"},
     {"engine", "cube", "tables"},
     {"run"},
     {"report", "sinks"},

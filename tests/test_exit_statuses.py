@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
@@ -302,3 +304,25 @@ def test_every_exit_status_of_an_error_is_here():
     }
     # 11 is of `dshap verify`: tests/test_cli.py
     assert known - {11} <= tested and {0, 1, 99} <= tested
+
+
+def test_8_rows_that_have_drifted(folder):
+    """`dshap drift` over two tables, in words, as JSON, and with a level."""
+    rng = np.random.default_rng(0)
+    before = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    before["id"] = np.arange(300)
+    now = before.assign(a=rng.permutation(before["a"]) + 1.0)
+    before.to_parquet("before.parquet")
+    now.to_csv("now.csv", index=False)
+    words = ["drift", "before.parquet", "now.csv", "--key", "id", "--permutations", "99"]
+    shown = CliRunner().invoke(cli, words)
+    assert shown.exit_code == 0 and "\nthe rows have drifted: MMD² " in shown.stdout
+    assert "\na  " in shown.stdout and "without drift; p = 0.01 by 99 permutations" in shown.stdout
+    beyond = CliRunner().invoke(cli, [*words, "--level", "0.05", "--json"])
+    found = json.loads(beyond.stdout)
+    assert beyond.exit_code == 8 and last_error(beyond).startswith("the rows have drifted: MMD²")
+    assert (found["columns"][0]["column"], found["p_value"]) == ("a", 0.01)
+    assert len(found["rows"]) == 10 and found["rows"][0]["key"].keys() == {"id"}
+    alone = [*words, "--column", "b", "--column", "c", "--level", "0.05", "-q"]
+    quiet = CliRunner().invoke(cli, alone)
+    assert quiet.exit_code == 0 and quiet.stdout == ""

@@ -9,13 +9,13 @@ from tests.house import circles, importers_of_designs, measured, members
 
 # Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
 BOUNDS = {
-    "syntax nodes": 315_000,
+    "syntax nodes": 325_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 615,
+    "classes": 630,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -175,6 +175,7 @@ KIND = {
     "longest": "optional whole", "tokenizer": "tokenizer", "column": "column", "old": "folder", "new": "folder",
     "explain": "word", "old_run": "word", "new_run": "word", "output": "column", "n_rows": "whole",
     "cube": "folder", "shape": "word", "k": "whole",
+    "absent": "word", "max_rows": "optional whole",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -216,6 +217,8 @@ PLACES = {
     "dshap.choose_background": Place(dshap.choose_background, {"rows": X, "n_background": 5},
                                      kinds={"rows": "any table"}),
     "dshap.diff": Place(dshap.diff, {"old": EXPLAINED, "new": EXPLAINED}, kinds={"n_rows": "whole"}),
+    "dshap.mmd_drift": Place(dshap.mmd_drift, {"old": X, "new": X[:20], "n_permutations": 9},
+                             kinds={"old": "any table", "new": "any table", "n_rows": "whole"}),
     "dshap.explain": Place(dshap.explain, {"value": MARGINAL, "rows": X[:6]},
                            kinds={"tol": "chance", "quality": "any table"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
@@ -533,8 +536,8 @@ WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
-        "unknown command 'rnu'; did you mean 'run'? Allowed: cluster, copy, diff, export, job, plan, report, run, "
-        "runs, schema, show, status, verify.",
+        "unknown command 'rnu'; did you mean 'run'? Allowed: cluster, copy, diff, drift, export, "
+        "job, plan, report, run, runs, schema, show, status, verify.",
     ),
     "an option before the command": Typed(
         "-q run job.toml",
@@ -606,6 +609,18 @@ ON_THE_COMMAND_LINE = {
     "a limit of nothing": Typed(
         "diff a b --fail-above spi=0.2",
         "unknown metric 'spi'; did you mean 'psi'? Allowed: changed, ndcg_loss, psi, spearman_loss, wasserstein.",
+    ),
+    "a level that is none": Typed(
+        "drift table.parquet table.parquet --level 5",
+        "level is 5.0: give a number of at least 0 and at most 1",
+    ),
+    "no table to compare": Typed(
+        "drift table.parquet none.csv",
+        "new: no CSV file at none.csv: give a file, a folder that holds *.csv files, or a glob",
+    ),
+    "no such column to compare": Typed(
+        "drift table.parquet table.parquet --column humm",
+        "old: unknown column 'humm'; did you mean 'hum'? Allowed: hr, hum, id, note, temp, y.",
     ),
     "no store to compare": Typed("diff a b", "FOLDER/a does not exist: give the store of a run"),
     "a key that is no key": Typed(

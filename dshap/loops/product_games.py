@@ -213,9 +213,9 @@ def _buffers(
     """
     rows, pairs, lanes = _buffer_shape(d, b, r)
     return (
-        _aligned_ones(blocks, rows, pairs, lanes),
-        _aligned_ones(planes, pairs, lanes),
-        _aligned_ones(lines, lanes),
+        aligned_ones(blocks, rows, pairs, lanes),
+        aligned_ones(planes, pairs, lanes),
+        aligned_ones(lines, lanes),
     )
 
 
@@ -224,7 +224,7 @@ def _buffer_shape(d: int, b: int, r: int) -> tuple[int, int, int]:
     return min(b, BACKGROUND_BLOCK), -(-d // 2), -(-min(LANES, r) // 8) * 8
 
 
-def _aligned_ones(*shape: int) -> FloatArray:
+def aligned_ones(*shape: int) -> FloatArray:
     """Ones that begin on a cache line: loads that cross lines cost a third of the rate."""
     size = int(np.prod(shape))
     store = np.ones(size + 8)

@@ -23,12 +23,22 @@ from dshap.report.difference.record import (
     SideRows,
     refuse_unknown_metrics,
 )
+from dshap.report.drift.comparison import mmd_drift
+from dshap.report.drift.record import (
+    ColumnDrift,
+    ComparedTable,
+    Drift,
+    DriftingRow,
+    checked_level,
+    seen_line,
+)
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pages import difference_page, page, require_jinja
 from dshap.report.pictures.bars import bar
 from dshap.report.pictures.compare import compare
 from dshap.report.pictures.densities import beeswarm
 from dshap.report.pictures.dependence import dependence
+from dshap.report.pictures.drift import drift_bars
 from dshap.report.pictures.force import force
 from dshap.report.pictures.heatmaps import heatmap
 from dshap.report.pictures.interactions import interactions
@@ -62,7 +72,11 @@ def _draws_a_cube(parameters: list[str]) -> bool:
 __all__ = [
     "METRICS",
     "ChangedRow",
+    "ColumnDrift",
+    "ComparedTable",
     "Difference",
+    "Drift",
+    "DriftingRow",
     "FeatureDifference",
     "Heat",
     "OutputDifference",
@@ -78,6 +92,7 @@ __all__ = [
     "beeswarm",
     "breakdown",
     "breakdown_lines",
+    "checked_level",
     "column_of_segment",
     "compare",
     "damage_summary",
@@ -85,6 +100,7 @@ __all__ = [
     "force",
     "diff",
     "difference_page",
+    "drift_bars",
     "heat_map",
     "heat_picture",
     "heatmap",
@@ -93,6 +109,7 @@ __all__ = [
     "over_runs",
     "pictures_of_a_cube",
     "largest_shift",
+    "mmd_drift",
     "page",
     "progress_summary",
     "ranking_lines",
@@ -101,6 +118,7 @@ __all__ = [
     "refuse_unknown_metrics",
     "require_jinja",
     "require_matplotlib",
+    "seen_line",
     "segment_tables",
     "sentence",
     "sentence_picture",

@@ -58,7 +58,7 @@ def open_rows(
         features,
         n_columns,
         target,
-        _checked_key(key),
+        checked_key(key),
         missing,
         categories or {},
         as_times(times),
@@ -107,7 +107,7 @@ def open_source(
             names,
             None,
             target,
-            _checked_key(key),
+            checked_key(key),
             missing,
             categories or {},
             as_times(times),
@@ -115,7 +115,7 @@ def open_source(
     )
 
 
-def _checked_key(given: Any) -> Any:
+def checked_key(given: Any) -> Any:
     """The key, checked to be a name, names, or a mapping from names to values."""
     match given:
         case None | []:

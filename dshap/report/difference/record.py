@@ -225,7 +225,7 @@ def _output_lines(found: Difference, output: OutputDifference) -> list[str]:
     return [
         *_summary_lines(found, output),
         "",
-        *_table(FEATURE_HEADS, _feature_cells(output, decimals)),
+        *text_table(FEATURE_HEADS, _feature_cells(output, decimals)),
         *_left_out(output),
         "",
         *_row_lines(found, output, decimals),
@@ -365,7 +365,7 @@ def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> li
     counts = counts_line(found, output)
     if not output.rows:
         return [counts]
-    return [counts, *_table(_row_heads(output), _row_cells(output, decimals), n_texts=2)]
+    return [counts, *text_table(_row_heads(output), _row_cells(output, decimals), n_texts=2)]
 
 
 def difference_html(found: Difference) -> str:
@@ -386,7 +386,7 @@ def difference_html(found: Difference) -> str:
     return "".join([table_html("Difference of two cubes", (), sides, n_texts=2), *parts])
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_texts: int = 1) -> list[str]:
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_texts: int = 1) -> list[str]:
     """Lines of a table, as wide as their longest cells; the first `n_texts` columns are texts."""
     cells = [tuple(heads), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
