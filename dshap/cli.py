@@ -450,6 +450,12 @@ def schema(as_json: bool, quiet: bool) -> None:
     "skipped; 0 where left out.",
 )
 @click.option(
+    "--performance-report",
+    "performance",
+    metavar="FILE.html",
+    help="Write what every worker of the cluster did, and when, as one page of Dask.",
+)
+@click.option(
     "--log",
     type=click.Choice(list(LOGS)),
     default="text",
@@ -465,25 +471,31 @@ def run(
     shard: str | None,
     only: str | None,
     skip_code: int,
+    performance: str | None,
     log: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.core.options import RULES
+    from dshap.core.rules import as_path
+    from dshap.engine.performance import report_path
     from dshap.jobs import Command, RunPart, about_start, error_of, load_job, run_recorded
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
     if wait_s is not None:
         wait_s = RULES["wait"]("--wait", wait_s)
+    page = None
+    if performance is not None:
+        page = report_path(as_path("--performance-report", performance, "file"))
     part = RunPart.of(only, shard, job_file, os.environ)
     job = load_job(job_file, settings, cluster)
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
         require_jinja()
-    given = Command(job_file, settings, as_of, reread, wait_s, part, cluster)
+    given = Command(job_file, settings, as_of, reread, wait_s, part, cluster, page)
     if not quiet:
         LOGS[log].open(about_start(job, part))
     ended = run_recorded(job, _progress(quiet, log), given)

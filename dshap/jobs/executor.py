@@ -11,6 +11,7 @@ from dshap.core.errors import InputError
 from dshap.core.options import WAIT_S, parse_bytes
 from dshap.engine import DaskExecutor, LoopExecutor, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
+from dshap.engine.performance import PerformanceReport
 
 
 class ThisProcess(LoopExecutor):
@@ -37,6 +38,7 @@ class ClusterExecutor:
     say : function that shows a line about the workers
     lifetime_s : the seconds after which a worker ends itself; None where it has no walltime
     seen : noun -> path of what every worker must see
+    report : a performance report from the start of the cluster to its end; None for none
     """
 
     is_local = False
@@ -50,7 +52,9 @@ class ClusterExecutor:
         say: Callable[..., None] = lambda text, **facts: None,
         lifetime_s: float | None = None,
         seen: Mapping[str, Path] | None = None,
+        report: PerformanceReport | None = None,
     ) -> None:
+        self._report = report
         self._lifetime_s = lifetime_s
         self._seen = seen or {}
         self._connected = connected
@@ -72,9 +76,12 @@ class ClusterExecutor:
         """Start the cluster at the first access; gives its executor."""
         client = self._connected()
         try:
-            return DaskExecutor(
+            executor = DaskExecutor(
                 client, self._wait_s, self._say, lifetime_s=self._lifetime_s, seen=self._seen
             )
+            if self._report is not None:
+                self._report.begin(client)
+            return executor
         except InputError:
             shut_down(client)
             raise
@@ -105,9 +112,13 @@ class ClusterExecutor:
         return self._limit
 
     def close(self) -> None:
-        """Close the cluster, if it has started."""
+        """Close the cluster, if it has started, and write its performance report."""
         if self.running is not None:
+            if self._report is not None:
+                self._report.end(self.running.client)
             shut_down(self.running.client)
+        elif self._report is not None:
+            self._report.without_cluster()
 
 
 JobExecutor = ThisProcess | ClusterExecutor

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from dshap.core.addresses import without_quoted_secrets
@@ -90,6 +91,8 @@ class Command:
     part: RunPart = WHOLE
     """The part of a run that it does."""
     cluster: str | None = None
+    performance: Path | None = None
+    """The performance report of the cluster that it writes; None for none."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -129,7 +132,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_place(store)
     refuse_in_bucket(job)
     part = command.part
-    opened = locked(job, store, progress, command.wait_s, part)
+    opened = locked(job, store, progress, command.wait_s, part, command.performance)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
         refuse_altered(store)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)

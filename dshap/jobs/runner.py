@@ -50,6 +50,8 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.engine.clusters.installed import require_kind
+from dshap.engine.performance import OPTION as REPORT_OPTION
+from dshap.engine.performance import PerformanceReport
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, stage_cells
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.columns import in_words_of
@@ -370,13 +372,21 @@ def run_job(
 
 @contextlib.contextmanager
 def locked(
-    job: Job, store: Place, progress: Progress, wait_s: float | None, part: RunPart = WHOLE
+    job: Job,
+    store: Place,
+    progress: Progress,
+    wait_s: float | None,
+    part: RunPart = WHOLE,
+    report: Path | None = None,
 ) -> Iterator[tuple[Session, StageRecorder]]:
-    """Hold the store, alone or beside others; gives the session of the run, and its stages."""
+    """Hold the store, alone or beside others; gives the session of the run, and its stages.
+
+    `report` is the performance report of the cluster; None for none.
+    """
     with (
         _workspace(store, part, progress.say, job.options().scratch or "") as workspace,
         contextlib.closing(
-            executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path))
+            executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path), report)
         ) as executor,
     ):
         recorder = StageRecorder(progress, executor, workspace.check, workspace.tell)
@@ -435,10 +445,19 @@ def table_of_workers(job: Job) -> dict[str, Path]:
 
 
 def executor_of(
-    job: Job, progress: Progress, wait_s: float | None, seen: Mapping[str, Path] | None = None
+    job: Job,
+    progress: Progress,
+    wait_s: float | None,
+    seen: Mapping[str, Path] | None = None,
+    report: Path | None = None,
 ) -> JobExecutor:
     """Build the executor of a job; every worker of its cluster must see the paths of `seen`."""
     if job.cluster.kind == "none":
+        if report is not None:
+            raise InputError(
+                f"{REPORT_OPTION} {report}: the job runs in this process, and only a cluster has "
+                "one: give --cluster, such as --cluster local, or leave it out"
+            )
         return ThisProcess()
     require_kind(job.cluster.kind)
     limit = dict(job.cluster).get("memory_limit") or job.worker_options.process_memory
@@ -452,6 +471,7 @@ def executor_of(
         progress.say,
         job.worker_options.lifetime_s,
         seen,
+        None if report is None else PerformanceReport(report, progress.say),
     )
 
 
