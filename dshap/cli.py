@@ -42,6 +42,8 @@ LAST_STATUS = 11
 """The largest exit status with a meaning, below that of an interrupted run."""
 PARTS = ("learn", "finish")
 """The parts of a run that --only names."""
+MOST_SHARDS = 100_000
+"""The most shards that a plan tells; queues take fewer tasks of an array job."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -359,11 +361,18 @@ AS_OF = click.option(
 @SET
 @CLUSTER
 @AS_OF
+@click.option(
+    "--shards",
+    metavar="N",
+    type=click.IntRange(1, MOST_SHARDS),
+    help="Show too what each of N shards does: `dshap run --shard I/N`.",
+)
 def plan(
     job_file: str,
     settings: tuple[str, ...],
     cluster: str | None,
     as_of: date | None,
+    shards: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -371,7 +380,7 @@ def plan(
     from dshap.jobs import load_job, plan_from_source
 
     job = load_job(job_file, settings, cluster)
-    planned = plan_from_source(job, as_of, _progress(quiet).say)
+    planned = plan_from_source(job, as_of, _progress(quiet).say, shards)
     _print(str(planned).splitlines(), planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 

@@ -212,7 +212,7 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
         stage.grain,
         f"{stage.n_tasks:,}",
         format_bytes(stage.task_bytes),
-        _duration(stage.operations),
+        one_core_time(stage.operations),
     )
 
 
@@ -227,7 +227,8 @@ def format_bytes(n: float) -> str:
     return f"{n:.1f} TiB"
 
 
-def _duration(operations: float) -> str:
+def one_core_time(operations: float) -> str:
+    """The time that one core is expected to take for so many operations, in words."""
     if not math.isfinite(operations):
         return "the model's"
     seconds = operations / OPERATIONS_PER_SECOND

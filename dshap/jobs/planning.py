@@ -14,6 +14,7 @@ from dshap.jobs.columns import in_words_of
 from dshap.jobs.outlook import nights_of, sinks_of
 from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout
 from dshap.jobs.schema import Job
+from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.spooling import (
     is_spooled,
     job_of_parts,
@@ -24,7 +25,10 @@ from dshap.jobs.spooling import (
 
 
 def plan_from_source(
-    job: Job, as_of: date | None = None, say: Callable[[str], None] = lambda _: None
+    job: Job,
+    as_of: date | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    shards: int | None = None,
 ) -> JobPlan:
     """Plan a job: fits nothing, leaves nothing behind, starts no cluster.
 
@@ -38,6 +42,8 @@ def plan_from_source(
         The day that stands for {as_of} in a query; today, in UTC, where None.
     say : function, optional
         Takes a line for people, such as a warning.
+    shards : int, optional
+        The number of shards whose work is told too.
 
     Raises
     ------
@@ -53,6 +59,8 @@ def plan_from_source(
     refuse_unknown_runs(job.check, store)
     refuse_other_layout(store, is_incremental=job.is_incremental)
     plan = _plan_of_rows(job, as_of or datetime.now(UTC).date(), say)
+    if shards is not None:
+        plan = replace(plan, shards=ShardsPlan.of(shards, plan.explanations))
     return replace(plan, nights=nights_of(job), sinks=sinks_of(job))
 
 

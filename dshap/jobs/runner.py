@@ -62,6 +62,7 @@ from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.segments import check_segments, segment_lines
+from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
@@ -116,6 +117,8 @@ class JobPlan:
     """The options of each [[sink]]."""
     segments: tuple[str, ...] = ()
     """The segments of [report]."""
+    shards: ShardsPlan | None = None
+    """The work of each shard, where a number of them is given."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
@@ -144,6 +147,8 @@ class JobPlan:
             *sink_lines(self.sinks),
             *segment_lines(self.segments, [plan for _, plan in self.explanations]),
         ]
+        if self.shards is not None:
+            after += self.shards.lines()
         return "\n".join([self.source, *missing, *fit, *plans, *after])
 
     def _repr_html_(self) -> str:
@@ -171,6 +176,7 @@ class JobPlan:
             "nights": self.nights,
             "sinks": self.sinks,
             "segments": self.segments,
+            "shards": self.shards and self.shards.to_dict(),
         }
 
 
