@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError, UnreachableError
@@ -209,6 +210,51 @@ def head_of(place: BucketPath) -> Mapping[str, Any] | None:
             return dict(obstore.head(connection(place), place.key))
     except FileNotFoundError:
         return None
+
+
+def content_of(place: BucketPath) -> bytes | None:
+    """The bytes of the object at a place; None if there is none."""
+    import obstore
+
+    try:
+        with told(place):
+            return bytes(obstore.get(connection(place), place.key).bytes())
+    except FileNotFoundError:
+        return None
+
+
+def range_of(place: BucketPath, start: int, stop: int) -> bytes:
+    """The bytes start..stop of the object at a place, or up to its end.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no object.
+    """
+    import obstore
+
+    with told(place):
+        found = obstore.get_range(connection(place), place.key, start=start, end=stop)
+    return bytes(found)
+
+
+def upload(place: BucketPath, content: bytes | Path) -> None:
+    """Put bytes, or a file of a disk, as the object at a place, over one that is there.
+
+    It appears once it is whole; a large one is sent in pieces, several at once.
+    """
+    import obstore
+
+    with told(place):
+        obstore.put(connection(place), place.key, content)
+
+
+def copy_object(place: BucketPath, to: BucketPath) -> None:
+    """Copy an object to another name of its bucket, where the service does it by itself."""
+    import obstore
+
+    with told(place):
+        obstore.copy(connection(place), place.key, to.key)
 
 
 class ObjectReader(io.RawIOBase):

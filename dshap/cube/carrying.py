@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import DshapError
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
+from dshap.cube.array_files import rows_of_array
 from dshap.cube.layout import CubeLayout, reading
 from dshap.cube.summary import bounded_sums
 from dshap.cube.zarr_stores import stored_array
@@ -41,13 +41,13 @@ class CarriedRows:
 
     path: Place
     """The path of the earlier cube."""
-    positions: Path
-    """The path of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
+    positions: Place
+    """The place of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
     the new cube takes; −1 for rows that are explained."""
 
     def positions_of(self, start: int, stop: int) -> NDArray[np.int64]:
         """(n,): the positions in the earlier cube of rows start..stop of the new one, or −1."""
-        return np.array(np.load(self.positions, mmap_mode="r")[start:stop])
+        return rows_of_array(self.positions, start, stop)
 
     def copy_into(
         self, stored: Mapping[str, NDArray[Any]], positions: NDArray[np.int64]

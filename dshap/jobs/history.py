@@ -11,15 +11,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
-from dshap.core.disk import whole_file
+from dshap.core.places import Place
 from dshap.core.records import BoolArray
+from dshap.cube.array_files import load_array, save_array
 from dshap.cube.folder import Folder
 from dshap.jobs.run_folders import RunFolders
 from dshap.jobs.run_record import KeyCounts
@@ -72,7 +72,7 @@ class NightHistory:
     def damage(self) -> str:
         """The reason why the history cannot be read; empty where it can."""
         try:
-            lengths = {len(self.rows), len(self._run_of_row), len(np.load(self.positions, "r"))}
+            lengths = {len(self.rows), len(self._run_of_row), len(load_array(self.positions))}
         except UNREADABLE as error:
             return str(error)
         if len(lengths) > 1:
@@ -91,12 +91,12 @@ class NightHistory:
         return found
 
     @property
-    def positions(self) -> Path:
+    def positions(self) -> Place:
         """The file of the rows of the earlier cube that these are carried from; −1 of the others."""
         return self.folders.keys / f"{self.explain}.positions.npy"
 
     @property
-    def _computed(self) -> Path:
+    def _computed(self) -> Place:
         return self.folders.keys / f"{self.explain}.computed.npy"
 
     @cached_property
@@ -106,7 +106,7 @@ class NightHistory:
     @cached_property
     def _run_of_row(self) -> NDArray[np.int32]:
         """(n,): the position in `_runs` of the run that computed each row."""
-        return np.load(self._computed, mmap_mode="r")
+        return load_array(self._computed)
 
     @cached_property
     def rows(self) -> RowDigests:
@@ -156,7 +156,7 @@ class NightHistory:
             return f"has arrays of other than {n_rows:,} rows"
         if n_rows and not 0 <= self._run_of_row.min() <= self._run_of_row.max() < len(self._runs):
             return "names runs that it does not list"
-        n_carried = int((np.load(self.positions, "r") >= 0).sum())
+        n_carried = int((load_array(self.positions) >= 0).sum())
         if n_carried != self.n_carried:
             return f"counts {self.n_carried:,} carried rows, and {n_carried:,} are"
         return ""
@@ -189,8 +189,8 @@ class NightHistory:
         room.delete(f"{self.explain}.json")
         used = np.unique(run_of_row)
         used = np.union1d([0], used).astype(np.int64)
-        _save(self.positions, positions)
-        _save(self._computed, np.searchsorted(used, run_of_row).astype(np.int32))
+        save_array(self.positions, positions)
+        save_array(self._computed, np.searchsorted(used, run_of_row).astype(np.int32))
         previous = ""
         if before is not None:
             previous = before.run_id
@@ -212,12 +212,6 @@ class NightHistory:
     @property
     def n_carried(self) -> int:
         return int(self._said["carried"])
-
-
-def _save(file: Path, values: NDArray[Any]) -> None:
-    """Write an array in one step that a power cut keeps."""
-    with whole_file(file, synced=True) as private, private.open("wb") as opened:
-        np.save(opened, values)
 
 
 def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:

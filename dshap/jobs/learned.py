@@ -17,13 +17,13 @@ from typing import Any
 
 from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, NotLearnedError, StoreMismatchError
-from dshap.core.places import on_disk
+from dshap.core.places import BucketPath, Place
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
 from dshap.jobs.outlook import ROOM, LearnedAbout, read_learned
-from dshap.jobs.run_folders import RunFolders
+from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
@@ -34,7 +34,7 @@ from dshap.run.fixed import fixed_method
 from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
-from dshap.tables.snapshot import Snapshot
+from dshap.tables.snapshot import Snapshot, copy_rows
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Learner:
         """The run of the rows -> the job on them, and its model."""
 
     @property
-    def room(self) -> Path:
-        return on_disk(self.run.store) / ROOM
+    def room(self) -> Place:
+        return self.run.store / ROOM
 
     def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
         """The method of an explanation, for a night of so many rows."""
@@ -134,12 +134,12 @@ class Learner:
         used = [about for about in map(self._about, self.job.explain) if about is not None]
         keep = {about.method for about in used} | {"rows"}
         for name in Folder(self.room).list():
-            if name not in keep and (self.room / name).is_dir():
-                shutil.rmtree(self.room / name, ignore_errors=True)
+            if name not in keep and Folder(self.room).has_room(name):
+                remove_room(self.room / name)
         rows = self.room / "rows"
         for name in Folder(rows).list():
             if name not in {about.run_id for about in used}:
-                shutil.rmtree(rows / name, ignore_errors=True)
+                remove_room(rows / name)
 
     def _about(self, explain: ExplainTable) -> LearnedAbout | None:
         return read_learned(self.room, explain.name)
@@ -206,20 +206,29 @@ class Learner:
         """
         kept = self.room / "rows" / self.run.run_id
         if Snapshot.read(kept) is None:
+            _keep(self.run.parts, kept, self.run.facts.name)
+        return self.run.run_id
+
+
+def _keep(parts: Place, kept: Place, but: str) -> None:
+    """Keep the rows of a run in another room too; what a killed process left there is replaced.
+
+    The room `but` is left out.
+    """
+    match parts, kept:
+        case BucketPath(), BucketPath():
+            remove_room(kept)
+            copy_rows(parts, kept)
+        case Path(), Path():
             private = kept.with_name(f".{kept.name}")
             for folder in (private, kept):
                 shutil.rmtree(folder, ignore_errors=True)
             make_folder(kept.parent)
-            shutil.copytree(
-                self.run.parts,
-                private,
-                ignore=shutil.ignore_patterns(self.run.facts.name),
-                copy_function=_link,
-            )
+            left_out = shutil.ignore_patterns(but)
+            shutil.copytree(parts, private, ignore=left_out, copy_function=_link)
             sync_tree(private)
             private.rename(kept)
             sync([kept.parent])
-        return self.run.run_id
 
 
 def _link(source: str, target: str) -> None:

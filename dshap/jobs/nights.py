@@ -12,13 +12,12 @@ import contextlib
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dshap.core.errors import EmptyTableError, NotLearnedError
-from dshap.core.places import on_disk
+from dshap.core.places import Place
 from dshap.core.types import RowReader
 from dshap.cube import (
     StateFolder,
@@ -47,7 +46,7 @@ from dshap.jobs.runner import (
 )
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
-from dshap.jobs.spooling import job_of_parts, spool_job
+from dshap.jobs.spooling import job_of_parts, spool_into
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
@@ -55,12 +54,13 @@ from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.tables.digests import UNREADABLE, RowDigests, digest_rows
 from dshap.tables.snapshot import Snapshot
+from dshap.tables.stored_parts import parts_in
 
 NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
 """The remedy of an `EmptyTableError` about a source that is read once."""
 
 
-def create_night_store(store: Path, job: Job) -> None:
+def create_night_store(store: Place, job: Job) -> None:
     """Create the store of a job that writes a cube each night, unless it is there.
 
     Raises
@@ -103,8 +103,8 @@ class Night:
     """explanation -> why nothing is carried, where the history of the run before is damaged."""
 
     @property
-    def store(self) -> Path:
-        return on_disk(self.folders.store)
+    def store(self) -> Place:
+        return self.folders.store
 
     @property
     def run_id(self) -> str:
@@ -143,9 +143,10 @@ class Night:
         if not self.part.learns:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has not read its rows yet")
         with self.progress.stage("rows read") as counted:
-            found = spool_job(
+            found = spool_into(
                 self.job,
                 self.folders.parts,
+                lambda: self.session.folder("rows"),
                 datetime.date.fromisoformat(self._about.as_of),
                 source_types_before(self.store),
                 self.progress.say,
@@ -257,9 +258,9 @@ class Night:
             return known
         if not self.part.learns:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has no digests of its rows")
-        parts = sorted(self.folders.parts.glob("part-*.parquet"))
         with self.progress.stage("digests of keys") as counted:
             reader = self._table(job).reader
+            parts = parts_in(self.folders.parts)
             found = digest_rows(parts, reader.key_names, reader.feature_names)
             found.write(file)
             counted.rows = len(found)
@@ -355,7 +356,7 @@ class Night:
         }
         return {"model": model_facts(self.job), "prepared": prepared}
 
-    def _cube(self, explain: ExplainTable, run_id: str) -> Path:
+    def _cube(self, explain: ExplainTable, run_id: str) -> Place:
         return self.store / explain.name / run_id
 
     def _is_carried_whole(self, explain: ExplainTable) -> bool:

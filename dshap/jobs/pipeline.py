@@ -36,6 +36,7 @@ from dshap.cube import (
     finishing,
     has_every_receipt,
     is_finished,
+    is_there,
     mark_finished,
     n_shards_on,
     read_job,
@@ -72,7 +73,7 @@ from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_plac
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable
-from dshap.jobs.spooling import is_spooled, look_at_source, refuse_in_bucket
+from dshap.jobs.spooling import is_spooled, look_at_source
 from dshap.jobs.stages import StageRecorder
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
@@ -130,7 +131,6 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     store = place_of(job.job.store)
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
-    refuse_in_bucket(job)
     part = command.part
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
@@ -403,7 +403,7 @@ class Pipeline:
             return self._over(replace(facts, failure=error), nothing)
         except Exception:
             if self.part.learns and not any(
-                (self.store / each.name / run.run_id).exists() for each in self.job.explain
+                is_there(self.store / each.name / run.run_id) for each in self.job.explain
             ):
                 self._throw_away(run)
             raise

@@ -19,7 +19,6 @@ from dshap.jobs.spooling import (
     is_spooled,
     job_of_parts,
     look_at_source,
-    refuse_in_bucket,
     spool_job,
 )
 
@@ -55,7 +54,6 @@ def plan_from_source(
         Something else lies at the path of the store.
     """
     store = place_of(job.job.store)
-    refuse_in_bucket(job)
     refuse_unknown_runs(job.check, store)
     refuse_other_layout(store, is_incremental=job.is_incremental)
     plan = _plan_of_rows(job, as_of or datetime.now(UTC).date(), say)

@@ -14,10 +14,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from dshap.core.disk import sync
-from dshap.core.places import Place, is_bucket, on_disk
+from dshap.core.places import Place, is_bucket
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
 from dshap.tables.snapshot import Snapshot
@@ -50,19 +49,19 @@ class RunFolders:
     run_id: str
 
     @property
-    def parts(self) -> Path:
+    def parts(self) -> Place:
         """The folder of the rows that the run read."""
-        return on_disk(self.store) / "parts" / self.run_id
+        return self.store / "parts" / self.run_id
 
     @property
-    def facts(self) -> Path:
+    def facts(self) -> Place:
         """The folder of facts about these rows, for the parts of a run that come later."""
         return self.parts / "facts"
 
     @property
-    def keys(self) -> Path:
+    def keys(self) -> Place:
         """The folder of the digests of the rows, and of what was carried."""
-        return on_disk(self.store) / "keys" / self.run_id
+        return self.store / "keys" / self.run_id
 
     @property
     def record(self) -> Place:
@@ -101,7 +100,7 @@ class RunFolders:
     def drop_facts(self) -> None:
         """Remove the facts about the rows, which no part of the run asks for any more."""
         if self.has_rows:
-            shutil.rmtree(self.facts, ignore_errors=True)
+            remove_room(self.facts)
 
     @property
     def has_rows(self) -> bool:
@@ -115,40 +114,40 @@ class RunFolders:
 
     def drop_rows(self) -> None:
         """Remove the rows and digests of the run; its record stays."""
-        if is_bucket(self.store):
-            return
         for folder in (self.parts, self.keys):
             _unmark(folder)
         for folder in (self.keys, self.parts):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_room(folder)
 
     def drop(self) -> None:
         """Remove all of the run, and the folders above that are empty then, the store too."""
-        if is_bucket(self.store):
-            Folder(self.record.parent).delete(self.run_id)
-            return
         self.drop_rows()
-        shutil.rmtree(on_disk(self.record), ignore_errors=True)
-        for folder in (
-            self.parts.parent,
-            self.keys.parent,
-            on_disk(self.record).parent,
-            self.store,
-        ):
-            with contextlib.suppress(OSError):  # it is not there, or holds something else
-                folder.rmdir()
+        remove_room(self.record)
+        for folder in (self.parts.parent, self.keys.parent, self.record.parent, self.store):
+            if not is_bucket(folder):
+                with contextlib.suppress(OSError):  # it is not there, or holds something else
+                    folder.rmdir()
 
 
-def _unmark(folder: Path) -> None:
-    """Remove the .json files of a folder, which say that the others are whole.
+def remove_room(room: Place) -> None:
+    """Remove a room of a store with all in it; on a disk as far as that can be done."""
+    if is_bucket(room):
+        Folder(room.parent).delete(room.name)
+    else:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def _unmark(room: Place) -> None:
+    """Remove the .json files of a room, which say that the others are whole.
 
     What a killed process leaves of the others then counts as unfinished, never as all there was.
     """
-    marks = list(folder.glob("*.json"))
+    folder = Folder(room)
+    marks = [name for name in folder.list() if name.endswith(".json")]
     for mark in marks:
-        mark.unlink(missing_ok=True)
-    if marks:
-        sync([folder])
+        folder.delete(mark)
+    if marks and not is_bucket(room):
+        sync([room])
 
 
 def runs_in_store(store: Place) -> list[RunFolders]:

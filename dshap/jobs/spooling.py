@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -9,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
-from dshap.core.places import BucketPath, place_of
+from dshap.core.places import Place, is_bucket
 from dshap.jobs.columns import feature_columns
 from dshap.jobs.schema import SOURCES, Job
 from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.tables.columns import as_names
-from dshap.tables.snapshot import Snapshot
+from dshap.tables.snapshot import Snapshot, put_rows
 from dshap.tables.spooler import (
     SpoolRules,
     look_at_parquet,
@@ -25,15 +26,6 @@ from dshap.tables.spooler import (
 
 _ROLES = ("key", "target", "features", "missing")
 """Keys of [source] that stay when its rows are read from parts."""
-
-
-def refuse_in_bucket(job: Job) -> None:
-    """Raise where rows that are read once, and nights, would be kept in a bucket."""
-    if isinstance(place_of(job.job.store), BucketPath) and (is_spooled(job) or job.is_incremental):
-        raise InputError(
-            f"[job] store {job.job.store} is in a bucket, and rows that are read once are kept as "
-            "files of a folder: give a folder, or a source of Parquet files without [incremental]"
-        )
 
 
 def is_spooled(job: Job) -> bool:
@@ -86,6 +78,27 @@ def spool_job(
     return spool_parquet(source.path, folder, as_of, rules, say)
 
 
+def spool_into(
+    job: Job,
+    room: Place,
+    scratch: Callable[[], Path],
+    as_of: date,
+    previous: Mapping[str, str] | None,
+    say: Callable[[str], None],
+) -> Snapshot:
+    """Read the rows of a job's source into parts of a room of its store, as `spool_job` does.
+
+    Those of a store in a bucket are made in a folder of this machine first, which `scratch` gives.
+    """
+    if not is_bucket(room):
+        return spool_job(job, room, as_of, previous, say)
+    folder = scratch() / "parts"
+    snapshot = spool_job(job, folder, as_of, previous, say)
+    put_rows(folder, room)
+    shutil.rmtree(folder)
+    return snapshot
+
+
 def look_at_source(
     job: Job, as_of: date, previous: Mapping[str, str] | None, say: Callable[[str], None]
 ) -> Snapshot | None:
@@ -127,12 +140,12 @@ def _rules(job: Job, previous: Mapping[str, str] | None) -> SpoolRules:
     return rules
 
 
-def job_of_parts(job: Job, folder: Path) -> Job:
-    """Build the job whose source is the Parquet table in a folder of parts."""
+def job_of_parts(job: Job, room: Place) -> Job:
+    """Build the job whose source is the Parquet table in a room of parts."""
     given: dict[str, Any] = {
         key: value
         for key, value in dict(job.source).items()
         if key in _ROLES and key in job.source.model_fields_set
     }
-    source = SOURCES({"kind": "parquet", "path": str(folder), **given})
+    source = SOURCES({"kind": "parquet", "path": str(room), **given})
     return job.model_copy(update={"source": source})

@@ -7,10 +7,9 @@ its ids, methods and numbers of rows must be those of its neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from dshap.core.errors import DshapError
-from dshap.core.places import Place, on_disk
+from dshap.core.places import Place
 from dshap.cube import (
     Damage,
     alone,
@@ -31,7 +30,8 @@ from dshap.jobs.outlook import ROOM, read_learned
 from dshap.jobs.run_folders import ABOUT, RunFolders, runs_in_store
 from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
 from dshap.tables.digests import UNREADABLE
-from dshap.tables.snapshot import SNAPSHOT, Snapshot, columns_of_part, count_rows_of
+from dshap.tables.snapshot import SNAPSHOT, Snapshot
+from dshap.tables.stored_parts import columns_of_part, count_rows_of, parts_in
 from dshap.tables.streams import digest_of_types
 
 Damages = dict[str, list[Damage]]
@@ -107,7 +107,7 @@ def _damage_of_learned(store: Place) -> Iterator[Damage]:
         if not Folder(room).has_room(about.method):
             yield Damage(file, f"names the method {about.method}, which is not there", (file,))
         rows = room / "rows" / about.run_id
-        yield from _damage_of_rows(on_disk(rows), f"{ROOM}/rows/{about.run_id}")
+        yield from _damage_of_rows(rows, f"{ROOM}/rows/{about.run_id}")
 
 
 def _damage_of_run(run: RunFolders) -> Iterator[Damage]:
@@ -198,15 +198,15 @@ def _unlike_cube(run: RunFolders, explain: str, n_rows: int, method: str | None)
         yield f"has the method {method}, and its cube {known}"
 
 
-def _damage_of_rows(folder: Path, name: str) -> Iterator[Damage]:
-    """Check the parts in a folder against their snapshot."""
-    snapshot = Snapshot.read(folder)
+def _damage_of_rows(room: Place, name: str) -> Iterator[Damage]:
+    """Check the parts in a room against their snapshot."""
+    snapshot = Snapshot.read(room)
     if snapshot is None:
         what = "is missing or damaged, or its rows are not those of the parts"
         yield Damage(f"{name}/{SNAPSHOT}", what, (name,))
         return
     if digest_of_types(snapshot.schema) != snapshot.schema_digest:
         yield Damage(f"{name}/{SNAPSHOT}", "has other columns than it says", (name,))
-    for file in sorted(folder.glob("part-*.parquet")):
-        if columns_of_part(file) != snapshot.detail["columns"]:
-            yield Damage(f"{name}/{file.name}", "has other columns than the snapshot", (name,))
+    for part in parts_in(room):
+        if columns_of_part(part) != snapshot.detail["columns"]:
+            yield Damage(f"{name}/{part.name}", "has other columns than the snapshot", (name,))

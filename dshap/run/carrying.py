@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.places import Place
 from dshap.core.rows import spans
 from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
+from dshap.cube.array_files import load_array
 from dshap.cube.carrying import EXPLAINED
 
 POSITIONS_AT_ONCE = 1 << 20
@@ -35,8 +35,8 @@ class Carried:
 
     path: Place
     """The path of the earlier cube."""
-    positions: Path
-    """The path of a .npy file (n,) of int64, with an entry for each row to explain: the row of the
+    positions: Place
+    """The place of a .npy file (n,) of int64, with an entry for each row to explain: the row of the
     earlier cube whose values it takes, which has not failed there; −1 for a row to explain.  The
     file must stay until the run is over."""
 
@@ -100,7 +100,7 @@ class Carried:
 
     def _check_positions(self, n_rows: int) -> None:
         """Raise an InputError unless there is a position for each row, in a finished block."""
-        found = np.load(self.positions, mmap_mode="r")
+        found = load_array(self.positions)
         if found.dtype != np.int64 or found.shape != (n_rows,):
             raise InputError(
                 f"{self.positions} holds {found.dtype} {found.shape}: give int64 ({n_rows},), one "
@@ -121,6 +121,6 @@ class Carried:
 
     def _parts(self) -> Iterator[NDArray[np.int64]]:
         """The positions, part by part."""
-        found = np.load(self.positions, mmap_mode="r")
+        found = load_array(self.positions)
         for start, stop in spans(0, len(found), POSITIONS_AT_ONCE):
             yield np.array(found[start:stop])

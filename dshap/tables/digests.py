@@ -8,10 +8,10 @@ missing value as a flag.  Two tables are compared by their keys, then by these d
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dshap.core.buckets import content_of, upload
 from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
+from dshap.core.places import Place, is_bucket
 from dshap.tables.columns import is_text, key_array, key_dtype, null_key_refusal
+from dshap.tables.stored_parts import opened_part
 
 DIGEST_BYTES = 16
 """Bytes of a digest: two different rows among 10^12 share one with probability 10^-15."""
@@ -76,7 +79,7 @@ class RowDigests:
         is_gone = self.positions_in(others) < 0
         return pa.table({name: pa.array(_plain(keys[is_gone])) for name, keys in self.keys.items()})
 
-    def write(self, file: Path) -> None:
+    def write(self, file: Place) -> None:
         """Store keys and digests as one Parquet file, in one step that a power cut keeps."""
         columns: dict[str, Any] = {
             name: pa.array(_plain(values)) for name, values in self.keys.items()
@@ -85,18 +88,24 @@ class RowDigests:
         columns[DIGEST] = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(DIGEST_BYTES), len(self), [None, content]
         )
+        table = pa.table(columns)
+        if is_bucket(file):
+            written = io.BytesIO()
+            pq.write_table(table, written, compression="lz4", use_dictionary=False)
+            upload(file, written.getvalue())
+            return
         with whole_file(file, synced=True) as private:
-            pq.write_table(pa.table(columns), private, compression="lz4", use_dictionary=False)
+            pq.write_table(table, private, compression="lz4", use_dictionary=False)
 
     @classmethod
-    def read(cls, file: Path) -> RowDigests:
+    def read(cls, file: Place) -> RowDigests:
         """The keys and digests that `write` stored."""
-        table = pq.read_table(file).combine_chunks()
+        table = pq.read_table(_opened_whole(file)).combine_chunks()
         keys = _keys_of(table, [name for name in table.column_names if name != DIGEST])
         return cls(keys, _as_numbers(table[DIGEST].combine_chunks()))
 
 
-def digest_rows(parts: Sequence[Path], key: Sequence[str], features: Sequence[str]) -> RowDigests:
+def digest_rows(parts: Sequence[Place], key: Sequence[str], features: Sequence[str]) -> RowDigests:
     """Digest the rows of Parquet files, in their order, a batch at a time.
 
     No two rows have one key: that was seen to where they were spooled (`contract.check_keys`).
@@ -110,7 +119,7 @@ def digest_rows(parts: Sequence[Path], key: Sequence[str], features: Sequence[st
     digests: list[NDArray[np.uint64]] = [np.zeros((0, 2), np.uint64)]
     wanted = list(dict.fromkeys([*key, *features]))
     for part in parts:
-        with pq.ParquetFile(part, pre_buffer=False) as file:
+        with pq.ParquetFile(opened_part(part), pre_buffer=False) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
                 for name, values in _keys_of(batch, key).items():
                     keys[name].append(values)
@@ -119,6 +128,16 @@ def digest_rows(parts: Sequence[Path], key: Sequence[str], features: Sequence[st
         return RowDigests({}, digests[0])
     joined = {name: np.concatenate(values) for name, values in keys.items()}
     return RowDigests(joined, np.concatenate(digests))
+
+
+def _opened_whole(file: Place) -> Any:
+    """A file as Arrow reads all of it; an object in one request."""
+    if not is_bucket(file):
+        return file
+    content = content_of(file)
+    if content is None:
+        raise FileNotFoundError(str(file))
+    return pa.BufferReader(content)
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

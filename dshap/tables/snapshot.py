@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from dshap.core.buckets import content_of, copy_object, upload
 from dshap.core.disk import whole_file
+from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.tables.stored_parts import count_rows_in, parts_in
 
 SNAPSHOT = "snapshot.json"
 """The name of the file, written once all parts of the folder are whole, and removed before them."""
+TRANSFERS = 4
+"""The number of parts that are put into a bucket, or copied there, at once."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +57,43 @@ class Snapshot:
             private.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path) -> Snapshot | None:
-        """The record in a folder of parts; None where the parts are not whole.
+    def read(cls, room: Place) -> Snapshot | None:
+        """The record in a room of parts; None where the parts are not whole.
 
         The rows in the footers of the parts are counted too: a part that is lost is missed.
         """
         try:
-            found = cls.from_json((folder / SNAPSHOT).read_text(encoding="utf-8"))
-            if found.n_rows == sum(map(count_rows_of, folder.glob("part-*.parquet"))):
+            found = cls.from_json(_text_of(room / SNAPSHOT))
+            if found.n_rows == count_rows_in(room):
                 return found
         except (OSError, ValueError, TypeError):  # those of Arrow are ValueErrors
             return None
         return None
 
 
-def count_rows_of(part: Path) -> int:
-    """The number of rows that the footer of a part states."""
-    return int(pq.read_metadata(part).num_rows)
+def _text_of(place: Place) -> str:
+    """The text of a file of a store; an `OSError` where there is none."""
+    if not is_bucket(place):
+        return place.read_text(encoding="utf-8")
+    content = content_of(place)
+    if content is None:
+        raise FileNotFoundError(str(place))
+    return content.decode()
 
 
-def columns_of_part(part: Path) -> list[str]:
-    """The names of the columns of a part."""
-    return list(pq.read_schema(part).names)
+def put_rows(folder: Path, room: BucketPath) -> None:
+    """Put the parts of a folder into a room of a bucket, and the record of them last."""
+    _in_order(lambda name: upload(room / name, folder / name), folder)
+
+
+def copy_rows(room: BucketPath, to: BucketPath) -> None:
+    """Copy the parts in a room of a bucket to another room there, and the record of them last."""
+    _in_order(lambda name: copy_object(room / name, to / name), room)
+
+
+def _in_order(transfer: Callable[[str], None], room: Place) -> None:
+    """Transfer the parts of a room by their names, several at once, and then their record."""
+    with ThreadPoolExecutor(TRANSFERS) as pool:
+        for _ in pool.map(transfer, [part.name for part in parts_in(room)]):
+            pass
+    transfer(SNAPSHOT)
