@@ -48,6 +48,8 @@ def rows_of_array(file: Place, start: int, stop: int) -> NDArray[Any]:
     head = io.BytesIO(range_of(file, 0, HEAD_BYTES))
     npy.read_magic(head)
     _, _, dtype = npy.read_array_header_1_0(head)
+    if start == stop:
+        return np.zeros(0, dtype)
     first = head.tell()
     size = dtype.itemsize
     content = range_of(file, first + start * size, first + stop * size)

@@ -15,7 +15,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.cube.folder import Folder
 from dshap.cube.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
 from dshap.cube.objects import refuse_unusable
+from dshap.cube.scratch import scratch_folder
 from dshap.cube.workspace import (
     Rooms,
     Workspace,
@@ -85,14 +85,8 @@ def _temporary_rooms(store: BucketPath, scratch: str) -> Iterator[Rooms]:
     """Room for temporary files of a run on a store in a bucket, which must be usable."""
     check_place(store)
     refuse_unusable(store)
-    try:
-        made = tempfile.TemporaryDirectory(prefix="dshap-", dir=scratch or None)
-    except OSError as error:
-        raise InputError(
-            f"scratch {scratch}: no folder can be made there ({error.strerror}): give another one"
-        ) from error
-    with made as folder:
-        yield Rooms(Path(folder))
+    with scratch_folder(scratch) as folder:
+        yield Rooms(folder)
 
 
 @contextlib.contextmanager

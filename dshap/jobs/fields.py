@@ -23,7 +23,7 @@ from dshap.core.errors import InputError
 from dshap.core.options import MISSING_POLICIES, parse_bytes
 from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
 from dshap.designs.sampling import SAMPLERS
-from dshap.jobs.paths import TablePath
+from dshap.jobs.paths import FolderPath, TablePath
 from dshap.values.regression import PRECISIONS
 
 
@@ -187,6 +187,7 @@ WORDS: Mapping[str, Any] = {
     "path": TablePath,
     "precision": one_of(PRECISIONS),
     "sampling": one_of(SAMPLERS),
+    "scratch": FolderPath,
     "target": Target | None,
 }
 """Option of dshap's classes -> its type, where no rule says it: names of columns, a path, words of

@@ -44,3 +44,28 @@ def _kill_at(place: str, number: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
+
+
+def killed_in_bucket(environment: dict[str, str], job: str, word: str, number: int) -> None:
+    """Run a job, and SIGKILL before it writes, copies or removes the n-th object with a word."""
+    os.environ.update(environment)
+    import obstore
+
+    calls = 0
+
+    def counted(name: str) -> Any:
+        plain = getattr(obstore, name)
+
+        def call(store: Any, keys: Any, *given: Any, **options: Any) -> Any:
+            nonlocal calls
+            if word in f"{keys} {given if name == 'copy' else ''}":
+                calls += 1
+                if calls == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return plain(store, keys, *given, **options)
+
+        return call
+
+    for name in ("put", "put_async", "copy", "delete"):
+        setattr(obstore, name, counted(name))
+    run_recorded(load_job(job), SilentProgress(), Command(job))

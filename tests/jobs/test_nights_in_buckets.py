@@ -1,0 +1,269 @@
+"""Nights, and rows that are read once, with a store in a bucket: the files of a store in a folder."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import duckdb
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import dshap
+from dshap.cli import cli
+from dshap.core.errors import InputError, StaleSourceError
+from dshap.core.places import place_of
+from dshap.cube import current_of
+from dshap.cube.folder import Folder
+from dshap.engine import SilentProgress
+from dshap.jobs import Command, parse_job, run_recorded
+from dshap.jobs.run_folders import runs_in_store
+from dshap.jobs.verification import verify_job_store
+from tests.buckets import BUCKET
+from tests.jobs.job_files import to_toml
+from tests.jobs.killed import killed_in_bucket
+from tests.jobs.test_nights import FEATURES, Shop, counts, model, rows_of
+from tests.processes import forked
+
+__all__ = ["model"]
+TIMED = re.compile(r"runs/.*|.*snapshot\.json|.*/facts/.*")
+"""The files that hold times or the path of the store."""
+AGE = re.compile(rb'"age": [0-9.]+')
+"""The age of a method, in seconds."""
+
+
+class BucketShop(Shop):
+    """The shop with the store of its job in a bucket."""
+
+    @property
+    def store(self):
+        return place_of(f"s3://{BUCKET}/team/churn")
+
+    def tables(self, **changed):
+        tables = super().tables(**changed)
+        return {**tables, "job": {**tables["job"], "store": str(self.store)}}
+
+    @property
+    def cube(self):
+        return dshap.open_cube(f"{self.store}/reasons")
+
+
+@pytest.fixture
+def shop(s3, tmp_path, model):
+    yield BucketShop(tmp_path, model)
+    Folder(f"s3://{BUCKET}").delete("team")
+
+
+@pytest.fixture
+def beside(shop):
+    """The same shop with its store in a folder."""
+    return Shop(shop.folder, shop.model)
+
+
+def files_in(store):
+    """The files of a store by their names, with numbers in place of the ids of runs."""
+    folder = Folder(store)
+    ids = [run.run_id for run in runs_in_store(folder.path)]
+
+    def numbered(text):
+        for number, run_id in enumerate(ids):
+            text = text.replace(run_id.encode(), b"run-%06d--------" % number)
+        return AGE.sub(b"", text)
+
+    return {
+        numbered(name.encode()).decode(): numbered(folder.get(name) or b"")
+        for name in folder.tree()
+    }
+
+
+def assert_same_files(shop, beside):
+    """Both stores hold the same names, and the same bytes where these hold no time."""
+    there = files_in(shop.store)
+    here = files_in(beside.folder / "store")
+    assert there.keys() == here.keys()
+    assert [name for name in here if not TIMED.fullmatch(name) and here[name] != there[name]] == []
+
+
+@pytest.mark.slow
+def test_three_nights(shop, beside):
+    """All rows; none; those that are new or have changed, while others go: as in a folder."""
+    for each in (shop, beside):
+        assert counts(each.night()) == (150, 0, 0, 0)
+    assert_same_files(shop, beside)
+    shop.check()
+    made = current_of(shop.store / "reasons")
+    assert counts(shop.night()) == counts(beside.night()) == (0, 0, 150, 0)
+    assert current_of(shop.store / "reasons") == made
+    shop.table = pd.concat([shop.table.iloc[5:], rows_of(20, seed=1, start=1000)])
+    shop.table.loc[shop.table["id"].isin([10, 11, 12]), "a"] += 1
+    shop.put()
+    assert counts(shop.night()) == counts(beside.night()) == (20, 3, 142, 5)
+    shop.check()
+    assert_same_files(shop, beside)
+    assert not any(verify_job_store(shop.store).values())
+    assert [run.is_over for run in runs_in_store(shop.store)] == [True] * 3
+
+
+@pytest.mark.parametrize("kind", ["sql", "csv"])
+def test_rows_that_are_read_once(shop, beside, kind):
+    """One cube for all runs: as in a folder, and a second run finds nothing to do."""
+    changed = {"incremental": {"strategy": "none"}}
+    if kind == "csv":
+        shop.table.to_csv(shop.folder / "rows.csv", index=False)
+        roles = {"key": ["id"], "features": FEATURES, "missing": "pass"}
+        changed["source"] = {"kind": "csv", "path": str(shop.folder / "rows.csv"), **roles}
+    for each in (shop, beside):
+        assert each.night(**changed).result.has_failed is False
+    assert_same_files(shop, beside)
+    shop.check()
+    again = shop.night(**changed)
+    assert again.result.was_complete and not again.facts.has_work
+    assert len(Folder(shop.store / "parts").list()) == 1  # the rows of one run are kept
+
+
+@pytest.mark.slow
+def test_commands_about_nights(shop, tmp_path):
+    shop.night()
+    shop.table.loc[shop.table["id"] < 7, "c"] = 0.25
+    shop.put()
+    shop.night()
+    job = tmp_path / "job.toml"
+    job.write_text(to_toml(shop.tables()))
+    store = f"{shop.store}"
+    other = f"s3://{BUCKET}/team/other"
+    for arguments, said in (
+        (["status", store], "150 rows: 150 ok"),
+        (["show", store], "143 of 150 rows carried"),
+        (["runs", store], "      7        0       0  reasons"),
+        (["verify", store], "verified: 5 of 5 blocks finished"),
+        (["verify", store, "--repair", "--job", str(job)], "verified: 5 of 5 blocks finished"),
+        (["diff", store], "4   c        0.2291   0.6378 → 0.4330"),
+        (["plan", str(job)], "rows that are as in the current cube are copied from it"),
+        (["report", store, "-o", str(tmp_path / "page.html")], "page.html"),
+        (["copy", store, other], "each reads back as it was"),
+        (["verify", other], "verified: 5 of 5 blocks finished"),
+        (["copy", other, str(tmp_path / "here")], "each reads back as it was"),
+        (["verify", str(tmp_path / "here")], "verified: 5 of 5 blocks finished"),
+    ):
+        result = CliRunner().invoke(cli, arguments)
+        assert result.exit_code == 0, result.output
+        assert said in result.output, arguments
+
+
+@pytest.mark.slow
+def test_damage_beside_the_cubes_is_named_and_mended(shop, tmp_path):
+    shop.night()
+    (run,) = runs_in_store(shop.store)
+    store = Folder(shop.store)
+    store.replace(f"keys/{run.run_id}/rows.parquet", b"nonsense")
+    store.delete(f"parts/{run.run_id}/part-000000.parquet")
+    places = [each.place for each in verify_job_store(shop.store)["runs"]]
+    assert places == [f"parts/{run.run_id}/snapshot.json", f"keys/{run.run_id}/rows.parquet"]
+    job = tmp_path / "job.toml"
+    job.write_text(to_toml(shop.tables()))
+    result = CliRunner().invoke(cli, ["verify", str(shop.store), "--repair", "--job", str(job)])
+    assert result.exit_code == 0, result.output
+    assert counts(shop.night()) == (0, 0, 150, 0)
+    assert not any(verify_job_store(shop.store).values())
+
+
+def test_a_first_night_that_is_refused_leaves_nothing(shop):
+    shop.table["id"] = 7
+    shop.put()
+    with pytest.raises(InputError, match="repeat the key of another row"):
+        shop.night()
+    assert Folder(f"s3://{BUCKET}/team").list() == []
+
+
+@pytest.mark.slow
+def test_a_stale_source_and_other_columns(shop):
+    """Both are judged before any row is put into the bucket; the night before stays."""
+    shop.table["loaded_at"] = pd.Timestamp.now("UTC").tz_localize(None)
+    shop.put()
+    source = {
+        **shop.tables()["source"],
+        "query": "select * from customers where {as_of} >= date '2026-01-01'",
+        "freshness": {"column": "loaded_at", "error_after": "48h"},
+        "contract": {"columns": "freeze"},
+    }
+    del source["table"]
+    shop.night(source=source)
+    shop.table["more"] = 1
+    shop.put()
+    with pytest.raises(InputError, match="new: 'more'"):
+        shop.night(source=source)
+    shop.table = shop.table.drop(columns="more")
+    shop.table["loaded_at"] -= pd.Timedelta("3d")
+    shop.put()
+    stale = shop.night(source=source)
+    assert isinstance(stale.facts.failure, StaleSourceError)
+    (_, run) = runs_in_store(shop.store)
+    assert run.is_over and not (run.has_rows or run.has_keys)
+    shop.check()
+
+
+@pytest.mark.slow
+def test_old_runs_go_and_checks_see_earlier_ones(shop):
+    """Rows, keys and cubes of the runs beyond `keep_runs` are removed; drift looks at the others."""
+    changed = {
+        "check": [{"kind": "drift", "metric": "ndcg", "error": 0.1}],
+        "sink": [{"uri": f"duckdb:///{shop.folder}/sink.duckdb", "table": "reasons"}],
+    }
+    job = {**shop.tables()["job"], "keep_runs": 2}
+    for number in range(4):
+        shop.table.loc[shop.table["id"] == number, "c"] = 0.25
+        shop.put()
+        ended = run_recorded(
+            parse_job({**shop.tables(**changed), "job": job}), SilentProgress(), Command("job.toml")
+        )
+    assert ended.facts.checks[0].status == "pass"
+    ids = [run.run_id for run in runs_in_store(shop.store)]
+    assert len(ids) == 4
+    for room in ("reasons", "parts", "keys"):
+        assert Folder(shop.store / room).list()[:2] == ids[2:]
+    assert Folder(shop.store / "prepared" / "rows").list() == ids[:1]
+    with duckdb.connect(str(shop.folder / "sink.duckdb"), read_only=True) as sink:
+        assert sink.execute("select count(distinct id) from reasons").fetchall() == [(150,)]
+    shop.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        ("run.json", 1),
+        ("parts/", 1),
+        ("snapshot.json", 1),
+        ("snapshot.json", 2),
+        ("keys/", 1),
+        ("keys/", 3),
+        ("prepared/rows", 2),
+        ("prepared/", 5),
+        ("zarr.json", 4),
+        ("receipts", 3),
+        ("current", 1),
+        ("run_results.json", 1),
+    ],
+)
+@pytest.mark.parametrize("night", [1, 2])
+def test_a_killed_night_is_finished(shop, beside, s3, night, word, number):
+    """Killed before the n-th object of a kind is written or removed; then the same command."""
+    if night == 2:
+        shop.night()
+        shop.table.loc[shop.table["id"] % 9 == 0, "d"] = -1.5
+        shop.table = shop.table[shop.table["id"] % 25 != 3]
+        shop.put()
+    file = shop.folder / "job.toml"
+    file.write_text(to_toml(shop.tables()))
+    with forked(killed_in_bucket, s3.environment, str(file), word, number) as process:
+        process.join(120)
+    assert process.exitcode in (-signal.SIGKILL, 0)
+    shop.night()
+    shop.check()
+    runs = runs_in_store(shop.store)
+    assert all(run.is_over for run in runs)
+    ids = {run.run_id for run in runs}
+    assert set(Folder(shop.store / "parts").list()) <= ids
+    assert set(Folder(shop.store / "keys").list()) <= ids
+    assert not any(verify_job_store(shop.store).values())

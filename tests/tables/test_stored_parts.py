@@ -1,0 +1,74 @@
+"""Parts in a room of a store: the same on a disk and in a bucket, the record of them last."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from dshap.core.places import place_of
+from dshap.cube.folder import Folder
+from dshap.tables.digests import RowDigests, digest_rows
+from dshap.tables.parts import PartWriter
+from dshap.tables.snapshot import SNAPSHOT, Snapshot, copy_rows, put_rows
+from dshap.tables.stored_parts import columns_of_part, count_rows_in, count_rows_of, parts_in
+from tests.buckets import BUCKET
+
+TABLE = pa.table({"id": pa.array([*range(7)]), "x": pa.array([float(i) for i in range(7)])})
+
+
+@pytest.fixture
+def rooms(s3, tmp_path):
+    """A folder with three parts, and a room of a bucket with the same."""
+    folder = tmp_path / "parts"
+    for first, rows in ((0, TABLE[:4]), (1, TABLE[4:]), (5, TABLE[:0])):
+        with PartWriter(folder, TABLE.schema, first) as writer:
+            for batch in rows.to_batches():
+                writer.write(batch)
+    (folder / "facts").mkdir()
+    (folder / "facts" / "census.npz").write_bytes(b"1")
+    Snapshot("csv", "a", "", "", 7, {}, "").write(folder)
+    room = place_of(f"s3://{BUCKET}/rows/parts")
+    put_rows(folder, room)
+    yield folder, room
+    Folder(f"s3://{BUCKET}").delete("rows")
+
+
+def test_a_bucket_holds_what_a_folder_does(rooms):
+    folder, room = rooms
+    names = ["part-000000.parquet", "part-000001.parquet", "part-000005.parquet"]
+    for place in rooms:
+        assert [part.name for part in parts_in(place)] == names
+        assert count_rows_in(place) == 7 and count_rows_of(place / names[1]) == 3
+        assert columns_of_part(place / names[2]) == ["id", "x"]
+        assert Snapshot.read(place) == Snapshot("csv", "a", "", "", 7, {}, "")
+    assert [*Folder(room).tree()] == [*names, SNAPSHOT]
+    for name in (*names, SNAPSHOT):
+        assert Folder(room).get(name) == (folder / name).read_bytes()
+
+
+def test_a_copy_and_what_is_lost_of_it(rooms):
+    folder, room = rooms
+    kept = room.with_name("kept")
+    copy_rows(room, kept)
+    assert [*Folder(kept).tree()] == [*Folder(room).tree()]
+    assert Snapshot.read(kept) == Snapshot.read(folder)
+    Folder(kept).delete("part-000001.parquet")
+    assert Snapshot.read(kept) is None  # a part that is lost is missed
+    Folder(room).replace(SNAPSHOT, b"{")
+    assert Snapshot.read(room) is None
+    assert Snapshot.read(room / "none") is None
+
+
+def test_digests_are_those_of_a_disk(rooms, tmp_path):
+    _, room = rooms
+    found = [digest_rows(parts_in(place), ["id"], ["x"]) for place in rooms]
+    for digests, file in zip(
+        found, (tmp_path / "rows.parquet", room / "rows.parquet"), strict=True
+    ):
+        digests.write(file)
+        again = RowDigests.read(file)
+        assert (again.digests == found[0].digests).all()
+        assert (again.keys["id"] == found[0].keys["id"]).all()
+    assert Folder(room).get("rows.parquet") == (tmp_path / "rows.parquet").read_bytes()
+    with pytest.raises(FileNotFoundError):
+        RowDigests.read(room / "none.parquet")
