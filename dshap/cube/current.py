@@ -32,7 +32,7 @@ def set_current(folder: Place, run_id: str) -> None:
     InputError
         There is no such cube.
     """
-    if run_id not in runs_of(folder):
+    if read_run(folder / run_id) is None:
         raise _no_run(folder, run_id)
     Folder(folder).replace(CURRENT, f"{run_id}\n".encode())
 
@@ -60,7 +60,7 @@ def fault_of_current(folder: Place) -> str | None:
     named = _named(folder)
     if named is None:
         return "names no run"
-    if named not in runs_of(folder):
+    if read_run(folder / named) is None:
         return f"names the run {named}, whose cube is not there"
     return None
 

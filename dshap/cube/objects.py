@@ -91,11 +91,11 @@ class ObjectFiles:
         """Remove the object of this name, and all in a room of that name."""
         import obstore
 
-        keys = [self._key(name), *(each["path"] for each in self._objects(self._key(name)))]
+        inside = [each["path"] for each in self._objects(self._key(name))]
         with told(self.place):
-            for key in keys:
+            for keys in (self._key(name), inside):
                 with contextlib.suppress(FileNotFoundError):
-                    obstore.delete(self._store, key)
+                    obstore.delete(self._store, keys)
 
     def has(self, name: str) -> bool:
         return self.has_file(name) or self.has_room(name)

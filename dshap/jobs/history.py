@@ -25,8 +25,6 @@ from dshap.jobs.run_folders import RunFolders
 from dshap.jobs.run_record import KeyCounts
 from dshap.tables.digests import UNREADABLE, RowDigests
 
-ROWS = "rows.parquet"
-"""The file of the keys and digests of a run's rows."""
 CARRIED = (int(Status.OK), int(Status.SKIPPED))
 """The statuses of rows that need not be explained again; failed ones are tried again."""
 
@@ -108,10 +106,10 @@ class NightHistory:
         """(n,): the position in `_runs` of the run that computed each row."""
         return load_array(self._computed)
 
-    @cached_property
+    @property
     def rows(self) -> RowDigests:
         """The keys and digests of the rows."""
-        return RowDigests.read(self.folders.keys / ROWS)
+        return self.folders.digests
 
     def computed_by(self, start: int, stop: int) -> NDArray[Any]:
         """(n,): the id of the run that computed each of the rows start to stop."""
@@ -202,7 +200,8 @@ class NightHistory:
             "facts": dict(facts or {}),
         }
         room.replace(f"{self.explain}.json", json.dumps(said).encode())
-        self.__dict__.pop("_said", None)
+        for name in ("_said", "damage", "_runs", "_run_of_row"):
+            self.__dict__.pop(name, None)
 
     @property
     def previous(self) -> str:

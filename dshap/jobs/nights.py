@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dshap.core.errors import EmptyTableError, NotLearnedError
-from dshap.core.places import Place
+from dshap.core.places import Place, is_bucket
 from dshap.core.types import RowReader
 from dshap.cube import (
     StateFolder,
@@ -30,9 +32,9 @@ from dshap.cube import (
 )
 from dshap.cube.blocks import CubeArrays
 from dshap.jobs.facts import model_facts
-from dshap.jobs.history import ROWS, NightHistory, counts_between
+from dshap.jobs.history import NightHistory, counts_between
 from dshap.jobs.learned import Learner, NightMethod
-from dshap.jobs.run_folders import RunAbout, RunFolders
+from dshap.jobs.run_folders import ROWS, RunAbout, RunFolders
 from dshap.jobs.run_record import KeyCounts, source_types_before, started_at
 from dshap.jobs.runner import (
     NIGHTS,
@@ -46,14 +48,14 @@ from dshap.jobs.runner import (
 )
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
-from dshap.jobs.spooling import job_of_parts, spool_into
+from dshap.jobs.spooling import job_of_parts, spool_job
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.tables.digests import UNREADABLE, RowDigests, digest_rows
-from dshap.tables.snapshot import Snapshot
+from dshap.tables.snapshot import Snapshot, put_rows
 from dshap.tables.stored_parts import parts_in
 
 NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
@@ -101,6 +103,10 @@ class Night:
     """The part of the run that is carried out."""
     lost: dict[str, str] = field(default_factory=dict)
     """explanation -> why nothing is carried, where the history of the run before is damaged."""
+    histories: dict[tuple[str, str], NightHistory] = field(default_factory=dict)
+    """(run, explanation) -> its history, with what was read of it, until rows are explained."""
+    made: Path | None = None
+    """The folder of this machine in which parts were made that lie in a bucket, until it is removed."""
 
     @property
     def store(self) -> Place:
@@ -123,6 +129,7 @@ class Night:
             raise EmptyTableError(snapshot.source, NO_ROWS)
         job = job_of_parts(self.job, self.folders.parts)
         if not self.job.is_incremental:
+            self._drop_made()
             return NightResult(self.run_id, self._whole(job), snapshot)
         return self._incremental(job, snapshot)
 
@@ -143,16 +150,27 @@ class Night:
         if not self.part.learns:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has not read its rows yet")
         with self.progress.stage("rows read") as counted:
-            found = spool_into(
-                self.job,
-                self.folders.parts,
-                lambda: self.session.folder("rows"),
-                datetime.date.fromisoformat(self._about.as_of),
-                source_types_before(self.store),
-                self.progress.say,
-            )
+            room = self.folders.parts
+            if is_bucket(room):
+                self.made = self.session.folder("rows") / "parts"
+                found = self._spooled(self.made)
+                put_rows(self.made, room)
+            else:
+                found = self._spooled(room)
             counted.rows = found.n_rows
         return found
+
+    def _spooled(self, folder: Path) -> Snapshot:
+        """Read the source into parts of a new folder."""
+        as_of = datetime.date.fromisoformat(self._about.as_of)
+        before = source_types_before(self.store)
+        return spool_job(self.job, folder, as_of, before, self.progress.say)
+
+    def _drop_made(self) -> None:
+        """Remove the folder in which parts were made that lie in a bucket by now."""
+        if self.made is not None:
+            shutil.rmtree(self.made, ignore_errors=True)
+            self.made = None
 
     def _whole(self, job: Job) -> JobResult:
         """Explain all rows into cubes that are the same for every run."""
@@ -228,6 +246,7 @@ class Night:
         self, job: Job, left: Sequence[ExplainTable], methods: Mapping[str, NightMethod]
     ) -> dict[str, ExplanationResult]:
         """Write the cubes that are left to write."""
+        self.histories.clear()  # whose keys of all rows would take memory while rows are explained
         if not left:
             return {}
         work = self._work(job)
@@ -260,14 +279,20 @@ class Night:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has no digests of its rows")
         with self.progress.stage("digests of keys") as counted:
             reader = self._table(job).reader
-            parts = parts_in(self.folders.parts)
+            parts = parts_in(self.made or self.folders.parts)
             found = digest_rows(parts, reader.key_names, reader.feature_names)
             found.write(file)
+            self._drop_made()
             counted.rows = len(found)
         return found
 
     def _history(self, explain: ExplainTable, run_id: str) -> NightHistory:
-        return NightHistory(RunFolders(self.store, run_id), explain.name)
+        known = (run_id, explain.name)
+        if known not in self.histories:
+            others = [each.folders for each in self.histories.values() if each.run_id == run_id]
+            folders = others[0] if others else RunFolders(self.store, run_id)
+            self.histories[known] = NightHistory(folders, explain.name)
+        return self.histories[known]
 
     def _before(self, explain: ExplainTable) -> NightHistory | None:
         """The history of the cube that was read when this run began."""

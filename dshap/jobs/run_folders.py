@@ -19,9 +19,12 @@ from dshap.core.disk import sync
 from dshap.core.places import Place, is_bucket
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
+from dshap.tables.digests import RowDigests
 from dshap.tables.snapshot import Snapshot
 
 ABOUT = "run.json"
+ROWS = "rows.parquet"
+"""The file of the keys and digests of a run's rows."""
 LOOK = "source.json"
 """The file of what a look at the source said, where its rows are read in place."""
 
@@ -80,6 +83,11 @@ class RunFolders:
     def is_over(self) -> bool:
         """Whether the run has written its results."""
         return Folder(self.record).has_file(RECORD)
+
+    @cached_property
+    def digests(self) -> RowDigests:
+        """The keys and digests of the rows that the run read, as they were when first asked for."""
+        return RowDigests.read(self.keys / ROWS)
 
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.jobs.columns import feature_columns
 from dshap.jobs.schema import SOURCES, Job
 from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.tables.columns import as_names
-from dshap.tables.snapshot import Snapshot, put_rows
+from dshap.tables.snapshot import Snapshot
 from dshap.tables.spooler import (
     SpoolRules,
     look_at_parquet,
@@ -76,27 +75,6 @@ def spool_job(
             "files or Parquet: name one of these, or leave [incremental] out"
         )
     return spool_parquet(source.path, folder, as_of, rules, say)
-
-
-def spool_into(
-    job: Job,
-    room: Place,
-    scratch: Callable[[], Path],
-    as_of: date,
-    previous: Mapping[str, str] | None,
-    say: Callable[[str], None],
-) -> Snapshot:
-    """Read the rows of a job's source into parts of a room of its store, as `spool_job` does.
-
-    Those of a store in a bucket are made in a folder of this machine first, which `scratch` gives.
-    """
-    if not is_bucket(room):
-        return spool_job(job, room, as_of, previous, say)
-    folder = scratch() / "parts"
-    snapshot = spool_job(job, folder, as_of, previous, say)
-    put_rows(folder, room)
-    shutil.rmtree(folder)
-    return snapshot
 
 
 def look_at_source(

@@ -25,9 +25,9 @@ from dshap.cube.arrays import is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights
 from dshap.cube.folder import Folder
-from dshap.jobs.history import ROWS, NightHistory
+from dshap.jobs.history import NightHistory
 from dshap.jobs.outlook import ROOM, read_learned
-from dshap.jobs.run_folders import ABOUT, RunFolders, runs_in_store
+from dshap.jobs.run_folders import ABOUT, ROWS, RunFolders, runs_in_store
 from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
 from dshap.tables.digests import UNREADABLE
 from dshap.tables.snapshot import SNAPSHOT, Snapshot

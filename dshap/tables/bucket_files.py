@@ -31,9 +31,9 @@ def find_objects(place: BucketPath) -> tuple[str, tuple[str, ...]]:
         There is no such object.
     """
     if not SIGNS.search(place.key):
-        if head_of(place) is not None:
-            return str(place.parent), (place.name,)
         names = tuple(name for name in listed(place) if name.endswith(".parquet"))
+        if not names and head_of(place) is not None:
+            return str(place.parent), (place.name,)
         root = place
     else:
         root = place
@@ -76,11 +76,15 @@ def head_of_object(path: str) -> dict[str, Any]:
     }
 
 
-def open_object(path: str) -> pa.NativeFile:
-    """The object at an address as a file of Arrow, which reads ranges of it."""
+def open_object(path: str, size: int | None = None) -> pa.NativeFile:
+    """The object at an address as a file of Arrow, which reads ranges of it.
+
+    Who knows its bytes gives them as `size`, which saves a request.
+    """
     place = place_of(path)
     assert isinstance(place, BucketPath), f"{path} is no address of a bucket"
-    size = head_of_object(path)["size"]
+    if size is None:
+        size = head_of_object(path)["size"]
     return pa.PythonFile(ObjectReader(place, size), mode="r")
 
 

@@ -29,7 +29,7 @@ from dshap.tables.files import (
     stamp_file,
     table_stamp,
 )
-from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
+from dshap.tables.reader import BATCH_ROWS, PAGE_BYTES, STREAM_BYTES, BatchReader
 
 OPEN_FILES = 4
 """Number of files that each thread keeps open."""
@@ -64,7 +64,7 @@ class ParquetFiles:
         self._opened_ns = time.time_ns()
         self._host = platform.node()
         self._local = threading.local()
-        with open_file(self._root, self._names[0]) as first:
+        with open_file(self._root, self._names[0], self._stamps[0].size) as first:
             inside = first.schema_arrow
         self._partitions = find_partitions(self._root, self._names, inside)
         self._schema = self._partitions.schema(inside)
@@ -143,8 +143,11 @@ class ParquetFiles:
     ) -> Iterator[pa.RecordBatch]:
         """The rows low..high of one file."""
         inside = [name for name in names if name not in self._partitions.names]
+        at_once = not is_in_bucket(self._root)
         try:
-            for batch in read_batches(self._open(index), low, high, inside, self.batch_rows):
+            for batch in read_batches(
+                self._open(index), low, high, inside, self.batch_rows, at_once=at_once
+            ):
                 yield self._partitions.batch(index, batch, names)
         # reading a changed file fails like reading a damaged one
         except (OSError, ValueError, pa.ArrowException):
@@ -156,7 +159,7 @@ class ParquetFiles:
         """A file, kept open per thread (threads cannot share Arrow's handles)."""
         files = self._local.__dict__.setdefault("files", OrderedDict())
         if index not in files:
-            opened = open_file(self._root, self._names[index])
+            opened = open_file(self._root, self._names[index], self._stamps[index].size)
             check_same_file(self._stamps[index], self._host)
             files[index] = opened
         files.move_to_end(index)
@@ -223,8 +226,8 @@ class ParquetSource(ParquetFiles, BatchReader):
         }
         self._layout = layout_of(self._schema, **roles, categories=categories, times=times)
         footers = [
-            read_footer(self._root, name, self._layout, self._partitions, index)
-            for index, name in enumerate(self._names)
+            read_footer(self._root, name, self._layout, self._partitions, index, stamp.size)
+            for index, (name, stamp) in enumerate(zip(self._names, self._stamps, strict=True))
         ]
         # (files + 1,): first row of each file, and the number of rows
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
@@ -267,12 +270,21 @@ def _total(counts: Iterable[int | None]) -> int | None:
     return sum(count for count in known if count)
 
 
-def open_file(root: str, name: str) -> pq.ParquetFile:
-    """Open a file and read its footer; its columns are streamed."""
+def open_file(root: str, name: str, size: int | None = None) -> pq.ParquetFile:
+    """Open a file and read its footer; its columns are streamed.
+
+    The columns of an object with small row groups are fetched together, group by group: a request
+    in place of several for each column.  `size` is the bytes of an object, where they are known.
+    """
     path = os.path.join(root, name)
     try:
-        opened = open_object(path) if is_in_bucket(path) else path
-        return pq.ParquetFile(opened, buffer_size=STREAM_BYTES, pre_buffer=False)
+        if not is_in_bucket(path):
+            return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
+        file = open_object(path, size)
+        opened = pq.ParquetFile(file, buffer_size=STREAM_BYTES, pre_buffer=False)
+        if has_small_chunks(opened.metadata):
+            return pq.ParquetFile(file, metadata=opened.metadata, pre_buffer=True)
+        return opened
     except pa.ArrowInvalid as error:
         suffix = os.path.splitext(path)[1].lower()
         advice = AS_PARQUET.get(
@@ -281,23 +293,47 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
+def has_small_chunks(metadata: Any) -> bool:
+    """Whether no column of a row group has more bytes than a page, which plans count with."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return all(
+        group.column(j).total_compressed_size <= PAGE_BYTES
+        for group in groups
+        for j in range(metadata.num_columns)
+    )
+
+
 def read_batches(
-    file: pq.ParquetFile, start: int, stop: int, names: list[str], batch_rows: int
+    file: pq.ParquetFile,
+    start: int,
+    stop: int,
+    names: list[str],
+    batch_rows: int,
+    *,
+    at_once: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows start..stop of one file, from the row groups that overlap them."""
+    """Rows start..stop of one file, from the row groups that overlap them.
+
+    With `at_once` False the row groups are opened one after the other, as those of an object that
+    are fetched whole.
+    """
     sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     ends = np.cumsum(sizes)
     first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
     at = int(ends[first]) - sizes[first]
     groups = list(range(first, last + 1))
-    for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
-        low = max(start - at, 0)
-        high = min(stop - at, batch.num_rows)
-        if low < high:
-            yield batch.slice(low, high - low)
-        at += batch.num_rows
-        if at >= stop:
-            return
+    opened = [groups] if at_once else [[group] for group in groups]
+    for chosen in opened:
+        for batch in file.iter_batches(
+            batch_rows, row_groups=chosen, columns=names, use_threads=False
+        ):
+            low = max(start - at, 0)
+            high = min(stop - at, batch.num_rows)
+            if low < high:
+                yield batch.slice(low, high - low)
+            at += batch.num_rows
+            if at >= stop:
+                return
 
 
 @dataclass(frozen=True)
@@ -314,12 +350,14 @@ class Footer:
     """feature, key or target -> number of nulls; None if the file does not count them."""
 
 
-def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
-    """Read the footer of one file; raise if its columns do not fit the layout.
+def read_footer(
+    root: str, name: str, layout: Layout, partitions: Partitions, index: int, size: int
+) -> Footer:
+    """Read the footer of one file of so many bytes; raise if its columns do not fit the layout.
 
     `partitions` adds the columns of its folders.
     """
-    with open_file(root, name) as file:
+    with open_file(root, name, size) as file:
         schema = partitions.schema(file.schema_arrow)
         n_rows = file.metadata.num_rows
         _check_same_layout(layout, schema, name)

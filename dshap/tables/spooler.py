@@ -247,8 +247,8 @@ def whole_folder(folder: Path) -> Iterator[None]:
             raise
         raise InputError(
             f"no space is left on the disk of {folder}, where the rows are kept while they are "
-            "explained: make room there, name fewer columns in [source] features, or give [job] "
-            "store another place"
+            "explained: make room there, name fewer columns in [source] features, or give another "
+            "place: [job] store, and where that is in a bucket [run] scratch"
         ) from None
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

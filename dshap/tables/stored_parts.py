@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dshap.core.buckets import ObjectReader, listed
+from dshap.core.buckets import listed
 from dshap.core.places import Place, is_bucket
 from dshap.tables.bucket_files import open_object
 
@@ -28,11 +28,9 @@ def parts_in(room: Place) -> list[Place]:
 
 def opened_part(part: Place, size: int | None = None) -> Path | pa.NativeFile:
     """A Parquet file as Arrow opens it; of an object whose bytes are known, `size` of them."""
-    if not is_bucket(part):
-        return part
-    if size is None:
-        return open_object(str(part))
-    return pa.PythonFile(ObjectReader(part, size), mode="r")
+    if is_bucket(part):
+        return open_object(str(part), size)
+    return part
 
 
 def count_rows_of(part: Place) -> int:

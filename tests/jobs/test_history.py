@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dshap.core.blocks import Status
-from dshap.jobs.history import ROWS, NightHistory, counts_between
-from dshap.jobs.run_folders import RunFolders
+from dshap.jobs.history import NightHistory, counts_between
+from dshap.jobs.run_folders import ROWS, RunFolders
 from dshap.jobs.run_record import KeyCounts
 from dshap.tables.digests import RowDigests
 

@@ -267,3 +267,37 @@ def test_a_killed_night_is_finished(shop, beside, s3, night, word, number):
     assert set(Folder(shop.store / "parts").list()) <= ids
     assert set(Folder(shop.store / "keys").list()) <= ids
     assert not any(verify_job_store(shop.store).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["digest", "none"])
+def test_shards(shop, beside, strategy):
+    """Two runs in parts write the files of two whole runs in a folder."""
+    changed = {"incremental": {"strategy": strategy}}
+    file = shop.folder / "job.toml"
+    file.write_text(to_toml(shop.tables(**changed)))
+    for _ in range(2 if strategy == "digest" else 1):
+        for part in (["--only", "learn"], ["--shard", "2/2"], ["--shard", "1/2"]):
+            result = CliRunner().invoke(cli, ["run", str(file), "-q", *part])
+            assert result.exit_code == 0, result.output
+        beside.night(**changed)
+        assert_same_files(shop, beside)
+        shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
+        shop.put()
+    assert not any(verify_job_store(shop.store).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["digest", "none"])
+def test_workers_read_rows_and_history_in_the_bucket(shop, beside, strategy):
+    """Workers of a cluster see the rows of the night, and those that are carried."""
+    changed = {
+        "incremental": {"strategy": strategy},
+        "cluster": {"kind": "local", "workers": 1, "memory_limit": "1GiB"},
+    }
+    for _ in range(2 if strategy == "digest" else 1):
+        shop.night(**changed)
+        beside.night(incremental=changed["incremental"])
+        assert_same_files(shop, beside)
+        shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
+        shop.put()

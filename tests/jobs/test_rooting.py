@@ -16,6 +16,7 @@ ALL = (
     ("cluster", {"kind": "python", "file": "own.py"}),
     ("report", {"picture": "a/b.png"}),
 )
+SSH = {"kind": "ssh", "hosts": ["one", "two"]}
 
 
 @pytest.fixture
@@ -35,6 +36,15 @@ def test_paths_are_relative_to_the_job_file(folder):
     relative = Path("..", "jobs", "job.toml")
     assert load_job(relative) == job
     assert sys.path[0] == str(folder)
+
+
+def test_scratch_is_relative_to_the_job_file(folder):
+    """That of a worker is a folder of its machine, and stays as it is written."""
+    scratch = (("run", {"scratch": "made"}), ("worker", {"scratch": "there"}), ("cluster", SSH))
+    file = write_job(folder, changed(*scratch))
+    job = load_job(file)
+    assert job.options().scratch == f"{folder}/made" and job.worker.scratch == "there"
+    assert load_job(file, ["run.scratch=x"]).options().scratch == f"{folder.parent}/here/x"
 
 
 def test_settings_are_relative_to_where_the_command_runs(folder):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 
@@ -72,3 +74,16 @@ def test_digests_are_those_of_a_disk(rooms, tmp_path):
     assert Folder(room).get("rows.parquet") == (tmp_path / "rows.parquet").read_bytes()
     with pytest.raises(FileNotFoundError):
         RowDigests.read(room / "none.parquet")
+
+
+@pytest.mark.slow
+def test_more_parts_than_a_page_of_a_listing(s3):
+    """A listing, and a removal, takes 1,000 names at a time."""
+    room = Folder(f"s3://{BUCKET}/many")
+    names = [f"part-{i:06d}.parquet" for i in range(1_005)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: room.replace(f"parts/{name}", b"1"), names))
+    assert [part.name for part in parts_in(room.path / "parts")] == names
+    assert Folder(room.path / "parts").list() == names
+    room.delete("parts")
+    assert not room.has_room()
