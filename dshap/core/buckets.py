@@ -212,7 +212,7 @@ def head_of(place: BucketPath) -> Mapping[str, Any] | None:
         return None
 
 
-def content_of(place: BucketPath) -> bytes | None:
+def whole_object(place: BucketPath) -> bytes | None:
     """The bytes of the object at a place; None if there is none."""
     import obstore
 

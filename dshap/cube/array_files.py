@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from dshap.core.buckets import content_of, range_of, upload
+from dshap.core.buckets import range_of, upload, whole_object
 from dshap.core.disk import whole_file
 from dshap.core.places import Place, is_bucket
 
@@ -34,7 +34,7 @@ def load_array(file: Place) -> NDArray[Any]:
     if not is_bucket(file):
         found = np.load(file, mmap_mode="r")
         return found
-    content = content_of(file)
+    content = whole_object(file)
     if content is None:
         raise FileNotFoundError(str(file))
     found = np.load(io.BytesIO(content))

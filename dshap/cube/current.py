@@ -32,7 +32,7 @@ def set_current(folder: Place, run_id: str) -> None:
     InputError
         There is no such cube.
     """
-    if read_run(folder / run_id) is None:
+    if not RUN_ID.fullmatch(run_id) or read_run(folder / run_id) is None:
         raise _no_run(folder, run_id)
     Folder(folder).replace(CURRENT, f"{run_id}\n".encode())
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Literal
 
-from dshap.core.buckets import connection, content_of, head_of, is_late, told
+from dshap.core.buckets import connection, head_of, is_late, told, whole_object
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
 
@@ -79,7 +79,7 @@ class ObjectFiles:
             _put(self._store, self._key(name), content)
 
     def get(self, name: str) -> bytes | None:
-        return content_of(self.place / name)
+        return whole_object(self.place / name)
 
     def open(self, name: str) -> BinaryIO:
         content = self.get(name)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dshap.core.buckets import content_of, upload
+from dshap.core.buckets import upload, whole_object
 from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.core.places import Place, is_bucket
@@ -134,7 +134,7 @@ def _opened_whole(file: Place) -> Any:
     """A file as Arrow reads all of it; an object in one request."""
     if not is_bucket(file):
         return file
-    content = content_of(file)
+    content = whole_object(file)
     if content is None:
         raise FileNotFoundError(str(file))
     return pa.BufferReader(content)

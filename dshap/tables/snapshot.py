@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.core.buckets import content_of, copy_object, upload
+from dshap.core.buckets import copy_object, upload, whole_object
 from dshap.core.disk import whole_file
 from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.tables.stored_parts import count_rows_in, parts_in
@@ -75,7 +75,7 @@ def _text_of(place: Place) -> str:
     """The text of a file of a store; an `OSError` where there is none."""
     if not is_bucket(place):
         return place.read_text(encoding="utf-8")
-    content = content_of(place)
+    content = whole_object(place)
     if content is None:
         raise FileNotFoundError(str(place))
     return content.decode()

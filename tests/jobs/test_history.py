@@ -137,7 +137,7 @@ def test_a_history_that_cannot_be_read_is_known_no_more(tmp_path, name, content)
         file.unlink()
     else:
         file.write_bytes(content)
-    assert NightHistory(first.folders, EXPLAIN).damage
+    assert NightHistory(RunFolders(tmp_path, first.run_id), EXPLAIN).damage
     second = night(tmp_path, "20261102T000000Z", {1: 1}, None)
     assert second.changed_since(first.run_id, "m") is None
     assert second.deleted_since(first.run_id, "m") is None
@@ -146,7 +146,8 @@ def test_a_history_that_cannot_be_read_is_known_no_more(tmp_path, name, content)
 def test_files_of_other_rows_are_damage(tmp_path):
     first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
     rows_of({1: 1}).write(first.folders.keys / ROWS)
-    assert "different numbers of rows" in NightHistory(first.folders, EXPLAIN).damage
+    again = NightHistory(RunFolders(tmp_path, first.run_id), EXPLAIN)
+    assert "different numbers of rows" in again.damage
 
 
 def test_every_file_is_on_disk_before_the_one_that_says_so(tmp_path, monkeypatch):

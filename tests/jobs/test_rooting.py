@@ -16,7 +16,7 @@ ALL = (
     ("cluster", {"kind": "python", "file": "own.py"}),
     ("report", {"picture": "a/b.png"}),
 )
-SSH = {"kind": "ssh", "hosts": ["one", "two"]}
+SSH = {"kind": "ssh", "hosts": ["one", "two"], "certificates": "certificates"}
 
 
 @pytest.fixture
