@@ -290,7 +290,19 @@ def test_shards_of_a_job_in_a_bucket(folder, s3):
     assert files_of(store) == files_of(folder / "out.zarr")
 
 
-def test_rows_that_are_read_once_are_not_kept_in_a_bucket(folder, s3):
-    refused = run(folder, ("job.store", BUCKET_STORE), ("incremental", {"strategy": "digest"}))
-    assert refused.exit_code == 2
-    assert "is in a bucket, and rows that are read once are kept as files" in refused.output
+@pytest.mark.slow
+def test_nights_of_a_fitted_model_in_a_bucket(folder, s3):
+    """Rows come from the bucket too; the model is fitted on those of the first night, and kept."""
+    nights = ("incremental", {"strategy": "digest"})
+    store = f"s3://{BUCKET}/jobs/nights"
+    rows = ("source.path", f"s3://{BUCKET}/rows/table.parquet")
+    Folder(f"s3://{BUCKET}/rows").replace("table.parquet", Path("table.parquet").read_bytes())
+    assert run(folder, nights).exit_code == 0
+    assert run(folder, nights, rows, ("job.store", store)).exit_code == 0
+    for name in ("interventional", "observational"):
+        here = dshap.open_cube(folder / "out.zarr" / name)["attribution"].values
+        np.testing.assert_array_equal(
+            dshap.open_cube(f"{store}/{name}")["attribution"].values, here
+        )
+    again = run(folder, nights, rows, ("job.store", store), options=("--json",))
+    assert again.exit_code == 0 and '"has_work": false' in again.output
