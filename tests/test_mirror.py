@@ -11,9 +11,9 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "dshap"
-BESIDE = {"benchmarks", "chaos", "golden", "oracles"}
-"""Folders of tests that are of no room: speed and accuracy, stored numbers, and a second
-program."""
+BESIDE = {"benchmarks", "chaos", "documented", "golden", "oracles"}
+"""Folders of tests that are of no room: speed and accuracy, commands of pages, stored numbers, and a
+second program."""
 ELSEWHERE = {
     "api.py": "run/test_explanation.py",
     "attributors/game.py": "attributors/test_base.py",
