@@ -98,7 +98,7 @@ def explain(
         Folder of the cube, readable while it grows: the same call again resumes after a crash.
         None computes in memory and keeps the explained columns beside the attributions, for
         pictures; ``keep_rows=False`` leaves them out.  It is refused above 2 GiB of both.
-    client : distributed.Client or the address of a scheduler (`tcp://…`), optional
+    client : distributed.Client or the address of a scheduler (`tls://…`), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.
     key : str or list of str

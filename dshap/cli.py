@@ -1024,13 +1024,25 @@ def check(
     metavar="FOLDER",
     help="Put these certificates into a secret of the manifest, which is then one itself.",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="A run in parts: Jobs that learn and finish, and an Indexed Job of N shards.",
+)
 def manifest(
-    profile: str, job_file: str, certificates: str | None, as_json: bool, quiet: bool
+    profile: str,
+    job_file: str,
+    certificates: str | None,
+    shards: int | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Show the objects of Kubernetes that run JOB on the pods of PROFILE, for `kubectl apply -f -`.
 
     A Job of the run with the scheduler beside it, an Indexed Job of workers, a service and a config
-    map with both files.
+    map with both files.  With --shards there is no scheduler: a Job that learns, and, suspended, an
+    Indexed Job of the shards and a Job that finishes.
     """
     from dshap.core.rules import as_path
     from dshap.engine.clusters.kubernetes import as_yaml
@@ -1039,7 +1051,7 @@ def manifest(
     folder = None
     if certificates is not None:
         folder = as_path("--certificates", certificates, "folder")
-    objects = manifests_of(profile, job_file, folder)
+    objects = manifests_of(profile, job_file, folder, shards)
     if as_json:
         _print([], {"apiVersion": "v1", "kind": "List", "items": objects}, as_json)
     else:

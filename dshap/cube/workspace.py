@@ -26,7 +26,7 @@ from dshap.cube.lease import Lease
 LOCK = "lock"
 ATTEMPTS = 100
 """Number of tries to open a workspace that the previous run is just removing."""
-ROOMS = ("keys", "quality", "rows")
+ROOMS = ("certificates", "keys", "quality", "rows")
 """The folders that a workspace may hold; only folders of these names are ever cleared."""
 CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 import logging
 import multiprocessing
 import os
@@ -37,6 +38,8 @@ NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 The terminal sends the interrupt to every process; the client alone answers it and ends the workers.
 """
+ENCRYPTED = ("tls", "wss")
+"""The protocols of addresses whose connections are encrypted."""
 CONNECT_S = 10
 NOTICE_S = 2.0
 """Seconds to wait for the first worker before the user is told about the wait."""
@@ -45,7 +48,7 @@ NOTICE_S = 2.0
 def checked_client(given: Any) -> Client:
     """A client as it is, or a connection to the scheduler at a given address.
 
-    An address looks like "tcp://10.0.0.5:8786".
+    An address looks like "tls://10.0.0.5:8786".
 
     Raises
     ------
@@ -59,7 +62,7 @@ def checked_client(given: Any) -> Client:
     if not isinstance(given, Client):
         raise InputError(
             f"client is {shown(given)}: give a distributed.Client, or an address like "
-            '"tcp://10.0.0.5:8786"'
+            '"tls://10.0.0.5:8786"'
         )
     return given
 
@@ -150,20 +153,32 @@ def connect(
     *,
     set_as_default: bool = True,
     security: Security | None = None,
+    is_open: bool = False,
 ) -> Client:
-    """Connect to the scheduler at an address like tcp://127.0.0.1:8786 or tls://…
+    """Connect to the scheduler at an address like tls://10.0.0.5:8786, or tcp://127.0.0.1:8786
 
-    `security` are the certificates of a tls:// address; those of Dask's configuration where None.
+    Parameters
+    ----------
+    security : the certificates of a tls:// address; those of Dask's configuration where None
+    is_open : whether a connection that leaves this machine may go without encryption
 
     Raises
     ------
     InputError
-        No scheduler answers, or it does not take these certificates.
+        No scheduler answers, or it does not take these certificates; or the address leaves this
+        machine without encryption.
     """
     if security is not None and not address.startswith("tls://"):
         raise InputError(
             f"{address!r} is an address without encryption, and certificates are given: write "
             "tls://HOST:PORT, or leave them out"
+        )
+    if not (is_open or is_encrypted(address) or is_on_loopback(address)):
+        raise InputError(
+            f"{address!r} leaves this machine without encryption, and whoever can speak to it runs "
+            "code as its user: start the scheduler with certificates (tls://HOST:PORT), or, in a "
+            'network that you trust, say so: [cluster] security = "none" in a job file, '
+            "client=distributed.Client(ADDRESS) in Python"
         )
     try:
         return Client(address, timeout=timeout_s, set_as_default=set_as_default, security=security)
@@ -183,6 +198,25 @@ def connect(
             f"no scheduler answers at {address!r} within {timeout_s:g} s{certificates}: start "
             "`dask scheduler`, or correct the address"
         ) from error
+
+
+def is_encrypted(address: str) -> bool:
+    """Whether connections to the scheduler at an address are encrypted."""
+    return address.partition("://")[0] in ENCRYPTED
+
+
+def is_on_loopback(address: str) -> bool:
+    """Whether an address does not leave this machine: one in this process, or on loopback."""
+    protocol, separator, place = address.rpartition("://")
+    if separator and protocol == "inproc":
+        return True
+    host = place.rpartition(":")[0].strip("[]") or place
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dshap.engine.clusters.inspection import (
 )
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.clusters.worker import WorkerOptions
+from dshap.jobs.clusters import ClusterSite
 from dshap.jobs.reading import read_cluster, read_job_file
 from dshap.jobs.runner import table_of_workers
 from dshap.jobs.schema import Job
@@ -121,28 +123,49 @@ def check_cluster(
     if "hosts" in type(cluster).model_fields:
         one = {"hosts": cluster.hosts[:1]}
     start = time.monotonic()
-    client = cluster.model_copy(update=one).made(worker)
-    try:
-        await_workers(client, cluster.wait if wait_s is None else wait_s, say)
-        start_s = time.monotonic() - start
-        found = client.scheduler_info(n_workers=-1)["workers"]
-        address = min(found)
-        return ClusterCheck(
-            profile=profile,
-            kind=cluster.kind,
-            address=address,
-            n_workers=len(found),
-            threads=found[address]["nthreads"],
-            memory_limit=found[address]["memory_limit"] or None,
-            start_s=start_s,
-            round_trip_s=round_trip_s(client),
-            versions_here=versions_here(),
-            versions_there=versions_of_workers(client)[address],
-            seen={} if job is None else _seen(client, job),
-            lifetime_s=WorkerOptions(**dict(worker)).lifetime_s,
+    with _folder_maker(job) as new_folder:
+        client = cluster.model_copy(update=one).made(ClusterSite(worker, new_folder))
+        try:
+            await_workers(client, cluster.wait if wait_s is None else wait_s, say)
+            start_s = time.monotonic() - start
+            found = client.scheduler_info(n_workers=-1)["workers"]
+            address = min(found)
+            return ClusterCheck(
+                profile=profile,
+                kind=cluster.kind,
+                address=address,
+                n_workers=len(found),
+                threads=found[address]["nthreads"],
+                memory_limit=found[address]["memory_limit"] or None,
+                start_s=start_s,
+                round_trip_s=round_trip_s(client),
+                versions_here=versions_here(),
+                versions_there=versions_of_workers(client)[address],
+                seen={} if job is None else _seen(client, job),
+                lifetime_s=WorkerOptions(**dict(worker)).lifetime_s,
+            )
+        finally:
+            shut_down(client)
+
+
+@contextlib.contextmanager
+def _folder_maker(job: Job | None) -> Iterator[Callable[[], Path]]:
+    """A function that makes a private folder beside the store of a job, removed at the end.
+
+    Without a job, or with a store in a bucket, in the working directory.
+    """
+    above = Path.cwd()
+    if job is not None and not scheme_of(job.job.store):
+        above = _folder_above(Path(job.job.store))
+    with contextlib.ExitStack() as made:
+        yield lambda: Path(
+            made.enter_context(tempfile.TemporaryDirectory(prefix=".dshap-", dir=above))
         )
-    finally:
-        shut_down(client)
+
+
+def _folder_above(path: Path) -> Path:
+    """The nearest folder that is there: the path itself, or one above it."""
+    return next(above for above in (path, *path.parents) if above.is_dir())
 
 
 def _seen(client: Any, job: Job) -> dict[str, bool]:
@@ -153,8 +176,7 @@ def _seen(client: Any, job: Job) -> dict[str, bool]:
     tables = table_of_workers(job)
     if scheme_of(job.job.store):
         return _by_noun(tables, unseen_by_workers(client, tables))
-    store = Path(job.job.store)
-    folder = next(above for above in (store, *store.parents) if above.is_dir())
+    folder = _folder_above(Path(job.job.store))
     try:
         with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=folder) as probe:
             paths = {"folder of the store": Path(probe.name), **tables}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
@@ -55,8 +57,23 @@ WorkerTable: Any = create_model(  # type: ignore[call-overload]
     "WorkerTable", __base__=_Worker, **options_of(WorkerOptions, types=_TYPES)
 )
 """The table [worker]; see `dshap.engine.clusters.worker.WorkerOptions`."""
-WORKER = ConstructedArgument(lambda table, worker: WorkerOptions(**dict(worker)))
-"""The argument `worker` of a kind of cluster, made from [worker]."""
+
+
+@dataclass(frozen=True)
+class ClusterSite:
+    """What a run has for its cluster beside the table [cluster]."""
+
+    worker: Table
+    """The table [worker]."""
+    new_folder: Callable[[], Path]
+    """Makes a private folder that workers see, and that goes with the run."""
+
+
+PARTS = {
+    "worker": ConstructedArgument(lambda table, site: WorkerOptions(**dict(site.worker))),
+    "new_folder": ConstructedArgument(lambda table, site: site.new_folder),
+}
+"""Argument of a kind of cluster -> how it is made of a `ClusterSite`."""
 
 
 SIZE = ("cores", "memory", "threads")
@@ -170,6 +187,10 @@ class PodsTable(ClusterTable):
     """The address of the scheduler, where that is not the one of its service."""
     volumes: dict[str, PodName] = Field(default={})
     """Path in a pod -> persistent volume claim, as in { "/data" = "shared" }."""
+    credentials: PodName | None = None
+    """A secret whose entries are variables of all containers, such as AWS_ACCESS_KEY_ID."""
+    service_account: PodName | None = None
+    """The service account of the pods, where a bucket is reached by its role."""
 
     def pods(self, worker: WorkerOptions) -> Pods:
         """The pods of a run."""
@@ -194,7 +215,17 @@ class GatewayTable(ClusterTable):
     """The table [cluster.gateway]: the options that the gateway offers for a new cluster."""
 
 
-_OF_PODS = ("image", "name", "namespace", "workers", "secret", "certificates", "volumes")
+_OF_PODS = (
+    "image",
+    "name",
+    "namespace",
+    "workers",
+    "secret",
+    "certificates",
+    "volumes",
+    "credentials",
+    "service_account",
+)
 """The keys that `Pods` has as they are."""
 
 
@@ -203,6 +234,9 @@ class SchedulerTable(TlsTable):
 
     address: Address
     """The address of the scheduler, like "tls://10.0.0.5:8786"."""
+    security: Literal["tls", "none"] = "tls"
+    """ "none" where an address without encryption, like "tcp://10.0.0.5:8786", may be one of another
+    machine."""
 
 
 _ROOM = "dshap.engine.clusters"
@@ -219,7 +253,7 @@ CLUSTERS = Kinds(
         "none": NoCluster,
     },
     ClusterTable,
-    parts={"worker": WORKER},
+    parts=PARTS,
     bases={
         "local": LocalTable,
         "python": PythonTable,

@@ -18,7 +18,7 @@ PATHS = (("job", "store"), ("source", "path"), ("model", "path"))
 
 
 def manifests_of(
-    profile: str, job_file: str, certificates: Path | None = None
+    profile: str, job_file: str, certificates: Path | None = None, shards: int | None = None
 ) -> list[dict[str, Any]]:
     """The objects of Kubernetes that run a job on the pods of a profile.
 
@@ -27,12 +27,17 @@ def manifests_of(
     profile : the name of a profile of kind "kubernetes", or the path of its file
     job_file : the path of the job
     certificates : the folder of certificates to put into a secret; None: the secret is there
+    shards : the number of shards of a run in parts; None: a whole run on workers
 
     Raises
     ------
     InputError
         Another kind of profile, a job that is not allowed, or paths in it that no pod sees.
     """
+    if shards is not None and certificates is not None:
+        raise InputError(
+            "--shards has no scheduler and so no certificates: leave --certificates out"
+        )
     cluster, worker = read_cluster(profile)
     if cluster.kind != "kubernetes":
         raise InputError(
@@ -41,6 +46,8 @@ def manifests_of(
     read_job_file(job_file, cluster=profile)
     pods: Pods = cluster.pods(WorkerOptions(**dict(worker)))
     _refuse_paths(Path(job_file), pods)
+    if shards is not None:
+        return pods.shards(Path(job_file), shards)
     return pods.manifests(profile_file(profile), Path(job_file), certificates)
 
 

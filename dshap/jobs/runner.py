@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ from dshap.engine.performance import OPTION as REPORT_OPTION
 from dshap.engine.performance import PerformanceReport
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, stage_cells
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
+from dshap.jobs.clusters import ClusterSite
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.models import ModelFileTable, given_model, sha256_of_given
@@ -392,7 +394,14 @@ def locked(
     with (
         _workspace(store, part, progress.say, job.options().scratch or "") as workspace,
         contextlib.closing(
-            executor_of(job, progress, wait_s, _seen_by_all(job, store, workspace.path), report)
+            executor_of(
+                job,
+                progress,
+                wait_s,
+                workspace,
+                _seen_by_all(job, store, workspace.path),
+                report,
+            )
         ) as executor,
     ):
         recorder = StageRecorder(progress, executor, workspace.check, workspace.tell)
@@ -454,7 +463,8 @@ def executor_of(
     job: Job,
     progress: Progress,
     wait_s: float | None,
-    seen: Mapping[str, Path] | None = None,
+    workspace: Rooms,
+    seen: Mapping[str, Path],
     report: Path | None = None,
 ) -> JobExecutor:
     """Build the executor of a job; every worker of its cluster must see the paths of `seen`."""
@@ -466,11 +476,12 @@ def executor_of(
             )
         return ThisProcess()
     require_kind(job.cluster.kind)
+    site = ClusterSite(job.worker, partial(workspace.folder, "certificates"))
     limit = dict(job.cluster).get("memory_limit") or job.worker_options.process_memory
     if wait_s is None:
         wait_s = job.options().wait
     return ClusterExecutor(
-        lambda: job.cluster.made(job.worker),
+        lambda: job.cluster.made(site),
         limit,
         job.n_threads,
         wait_s,

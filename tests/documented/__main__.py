@@ -78,12 +78,22 @@ HOW: Mapping[str, How] = {
         after=ALL_OK,
     ),
     "apply.sh": How("valid by the schemas; each command of the pods is run in mounts like a pod's"),
+    "shards.sh": How(
+        "valid by the schemas; suspended Jobs are run once they are patched",
+        before='rm -rf "$DSHAP_STAND_INS/volume-shared"',
+    ),
+    "copy.sh": How(
+        "to another name: in_a_bucket.py has taken the first",
+        edits={"s3://my-bucket/team/cube.zarr": "s3://my-bucket/team/copy.zarr"},
+    ),
     "image.sh": How(
         "each line of cluster/Containerfile is carried out in mounts; nothing is pushed",
         before=f"cd {ROOT}",
     ),
     # commands in sentences
-    "dshap run job.toml --cluster office.toml": How("run above, with a store of its own"),
+    "dshap run job.toml --cluster office.toml": How(
+        "run above, with a store of its own", line="true"
+    ),
     "dshap run job.toml --cluster slurm": How(
         "by clusters/slurm.toml, the page's file with the names of the two nodes",
         line="dshap run job.toml --cluster slurm --set job.store=slurm.zarr",
@@ -102,7 +112,7 @@ HOW: Mapping[str, How] = {
         )
         for extra, quote in (("slurm", '"'), ("ssh", '"'), ("gateway", '"'), ("cloud", "'"))
     },
-    "pip install dshap": How("the image above is made of its wheel"),
+    "pip install dshap": How("the image above is made of its wheel", line="true"),
 }
 """Title of a block, or command of a sentence -> how it is run.  What is not named is run as it stands."""
 PROFILES = {
@@ -294,6 +304,7 @@ def _clusters(folder: Path, only: str) -> list[Ended]:
             '"long"': '"here"',
             '"ib0"': '"lo"',
             "--constraint=avx512": "--comment=avx512",
+            "module load python/3.11": "echo module load python/3.11",
             '"/scratch"': f'"{folder}"',
             "wait = 3600": "wait = 120",
         }

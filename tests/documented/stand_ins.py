@@ -95,6 +95,13 @@ def kubectl(words: list[str]) -> int:
             return _apply([_object("Secret", name, type="Opaque", data=data)])
         case ["apply", "-f", file]:
             return _apply(list(yaml.safe_load_all(Path(file).read_text())))
+        case ["wait", "--for=condition=complete", timeout, job] if timeout.startswith("--timeout="):
+            return int(_known()[_job_key(job)].get("status") != "complete")
+        case ["patch", "job", name, "--patch", patch]:
+            known = _known()
+            job = known[_job_key(name)]
+            job["spec"] |= json.loads(patch)["spec"]
+            return _apply([job], known)
         case ["logs", "--follow", job, "--container", container]:
             print((_state() / f"{job.removeprefix('job/')}.{container}.log").read_text())
             return 0
@@ -111,27 +118,38 @@ def _check_by_kubectl(words: list[str]) -> None:
         subprocess.run([real, *words, "--dry-run=client", "-o", "name"], check=True)
 
 
-def _apply(objects: list[Object]) -> int:
-    """Check objects, remember them, and run the jobs among them to their end."""
+def _known() -> dict[str, Object]:
+    """Kind and name -> the objects of earlier calls."""
+    file = _state() / "objects.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def _job_key(name: str) -> str:
+    return f"Job/{name.removeprefix('job/')}"
+
+
+def _apply(objects: list[Object], known: dict[str, Object] | None = None) -> int:
+    """Check objects, remember them, and run the jobs among them to their end, but for suspended ones."""
     import kubernetes_validate
 
-    file = _state() / "objects.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
+    known = known or _known()
     for each in objects:
+        plain = {name: part for name, part in each.items() if name != "status"}
         for version in SCHEMAS:
-            kubernetes_validate.validate(each, version, strict=True)
+            kubernetes_validate.validate(plain, version, strict=True)
         known[f"{each['kind']}/{each['metadata']['name']}"] = each
         print(f"{each['kind'].lower()}/{each['metadata']['name']} is valid")
-    file.write_text(json.dumps(known))
-    jobs = [each for each in objects if each["kind"] == "Job"]
-    if not jobs:
-        return 0
+    jobs = [each for each in objects if each["kind"] == "Job" and not each["spec"].get("suspend")]
     hosts = [
         f"{each['metadata']['name']}.{each['metadata']['namespace']}.svc"
         for each in objects
         if each["kind"] == "Service"
     ]
-    return _run_jobs(jobs, known, " ".join(hosts))
+    status = _run_jobs(jobs, known, " ".join(hosts)) if jobs else 0
+    for job in jobs if status == 0 else []:
+        job["status"] = "complete"
+    (_state() / "objects.json").write_text(json.dumps(known))
+    return status
 
 
 def _run_jobs(jobs: list[Object], known: Mapping[str, Object], host: str) -> int:
@@ -146,7 +164,8 @@ def _run_jobs(jobs: list[Object], known: Mapping[str, Object], host: str) -> int
             for container in spec["containers"]:
                 running.append((job, _start(job, container, known, host, index)))
     # a worker ends once its scheduler is gone, and that goes with the pod of the run
-    first = [process for job, process in running if job["spec"].get("completionMode") is None]
+    is_first = [job["spec"].get("completionMode") is None or not sidecars for job, _ in running]
+    first = [process for (_, process), waits in zip(running, is_first, strict=True) if waits]
     statuses = [process.wait(PATIENCE_S) for process in first]
     for process in sidecars:
         process.kill()  # unshare keeps SIGTERM to itself
@@ -301,6 +320,9 @@ def aws(words: list[str]) -> int:
     if "array-properties" in options:
         size = int(options["array-properties"].removeprefix("size="))
         parameters["arrayProperties"] = {"size": size}
+    if "retry-strategy" in options:
+        attempts = int(options["retry-strategy"].removeprefix("attempts="))
+        parameters["retryStrategy"] = {"attempts": attempts}
     before = options.get("depends-on", "").removeprefix("jobId=")
     if before:
         parameters["dependsOn"] = [{"jobId": before}]
@@ -321,7 +343,7 @@ def _options_of(words: list[str]) -> dict[str, str]:
     parser.add_argument("service", choices=["batch"])
     parser.add_argument("operation", choices=["submit-job"])
     names = ["job-name", "job-queue", "job-definition", "container-overrides", "query", "output"]
-    for name in [*names, "array-properties", "depends-on"]:
+    for name in [*names, "array-properties", "depends-on", "retry-strategy"]:
         parser.add_argument(f"--{name}")
     found = vars(parser.parse_args(words))
     return {name.replace("_", "-"): text for name, text in found.items() if text is not None}

@@ -53,6 +53,7 @@ def test_a_section_ends_where_the_next_begins():
 
 @pytest.mark.slow
 @pytest.mark.cluster
+@pytest.mark.timeout(3_600)
 def test_every_command_of_the_pages_ends_well():
     """A command that is new in a page is run as it stands, unless the script says how."""
     if missing := missing_programs():

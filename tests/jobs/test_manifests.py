@@ -54,6 +54,66 @@ def test_the_objects_are_valid_by_the_schemas_of_kubernetes(folder, version):
         validate.validate(broken, version, strict=True)
 
 
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
+def test_the_objects_of_shards_are_valid_too(folder, version):
+    validate = pytest.importorskip("kubernetes_validate", reason="it is not installed")
+    more = 'workers = 3\ncredentials = "keys"\nservice_account = "reader"'
+    (folder / "pods.toml").write_text(PROFILE.replace("workers = 3", more))
+    done = manifest("--shards", "64")
+    assert done.exit_code == 0, done.stderr
+    objects = list(yaml.safe_load_all(done.stdout))
+    assert [each["kind"] for each in objects] == ["ConfigMap", "Job", "Job", "Job"]
+    for each in objects:
+        validate.validate(each, version, strict=True)
+
+
+def test_what_the_objects_of_shards_say(folder):
+    """Shards and finish wait until they are started; none has a scheduler or certificates."""
+    _, learn, shards, finish = json.loads(manifest("--shards", "64", "--json").stdout)["items"]
+    assert [job["spec"]["suspend"] for job in (learn, shards, finish)] == [False, True, True]
+    spec = shards["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["completionMode"]) == (64, 3, "Indexed")
+    assert spec["backoffLimitPerIndex"] == 3 and "backoffLimit" not in spec
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"][-2:] == ["--shard", "auto/64"]
+    assert container["resources"]["requests"] == {"cpu": "2", "memory": str(8 << 30)}
+    assert {volume["name"] for volume in pod["volumes"]} == {"shared", "files"}
+    refused = manifest("--shards", "64", "--certificates", "tls")
+    assert refused.exit_code == 2 and "leave --certificates out" in refused.stderr
+
+
+@pytest.mark.parametrize(("words", "action"), [((), "FailJob"), (("--shards", "4"), "FailIndex")])
+def test_exit_statuses_that_are_not_tried_again(folder, words, action):
+    """Those of which docs/schedules.md says that the same command ends like this again; a pod that
+    is taken away does not count."""
+    jobs = json.loads(manifest(*words, "--json").stdout)["items"]
+    (found,) = (
+        job["spec"]["podFailurePolicy"]["rules"]
+        for job in jobs
+        if job["metadata"]["name"] in ("dshap-run", "dshap-shards")
+    )
+    taken_away, final = found
+    assert taken_away["action"] == "Ignore"
+    assert taken_away["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+    assert final["action"] == action
+    assert final["onExitCodes"]["values"] == [1, 2, 3, 4, 5, 7, 8, 9, 11]
+    tried_again = {6, 10, 130, 137}
+    assert not tried_again & set(final["onExitCodes"]["values"])
+
+
+def test_a_bucket_is_reached_by_a_secret_or_a_role(folder):
+    more = 'workers = 3\ncredentials = "keys"\nservice_account = "reader"'
+    (folder / "pods.toml").write_text(PROFILE.replace("workers = 3", more))
+    _, _, run, workers = json.loads(manifest("--json").stdout)["items"]
+    for job in (run, workers):
+        pod = job["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] == "reader"
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
+            assert "memory" in container["resources"]["requests"]
+
+
 def test_what_the_objects_say(folder):
     shown = manifest("--json")
     files, service, run, workers = json.loads(shown.stdout)["items"]

@@ -9,19 +9,20 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from distributed import Client, SchedulerPlugin
+from distributed.security import Security
 from tornado.ioloop import PeriodicCallback
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.user_code import job_path
-from dshap.engine.certificates import Certificates
+from dshap.engine.certificates import Certificates, make_certificates
 from dshap.engine.clients import NO_HTTP
 from dshap.engine.clusters.installed import package_of
 from dshap.engine.clusters.worker import HOURS, WorkerOptions, clock
@@ -79,14 +80,16 @@ def check_queue_options(kind: str, given: Collection[str]) -> None:
 def queue_client(
     kind: str,
     worker: WorkerOptions,
+    new_folder: Callable[[], Path],
     workers: int = 1,
     certificates: str | None = None,
     jobqueue: Mapping[str, Any] | None = None,
 ) -> Client:
     """Submit `workers` jobs to the queue, and keep as many there until the client is closed.
 
-    Without `certificates`, new ones are made for this cluster; dask-jobqueue puts them into files
-    in `shared_temp_directory`, which the workers must see.  `jobqueue` are other options of it.
+    Without `certificates`, new ones are made for this cluster, in a folder that `new_folder` makes
+    where workers see it; dask-jobqueue puts them into files in `shared_temp_directory` instead,
+    where `jobqueue`, which are options of it, names that.
     """
     cluster_class = getattr(package_of(kind), CLASSES[kind])
     if worker.memory is None:
@@ -95,7 +98,8 @@ def queue_client(
     logging.getLogger("distributed").setLevel(logging.ERROR)
     _check_command(kind, cluster_class.job_cls.submit_command)
     try:
-        cluster = cluster_class(**_arguments(kind, worker, certificates, dict(jobqueue or {})))
+        security = _security(new_folder, certificates, jobqueue or {})
+        cluster = cluster_class(**_arguments(kind, worker, security, dict(jobqueue or {})))
     except (TypeError, ValueError) as error:
         raise InputError(f'[cluster] kind = "{kind}": {error}') from error
     for _ in range(workers):
@@ -111,18 +115,25 @@ def queue_client(
     return client
 
 
+def _security(
+    new_folder: Callable[[], Path], certificates: str | None, jobqueue: Mapping[str, Any]
+) -> Security | bool:
+    """The certificates of a cluster; True where dask-jobqueue makes them, in memory and in files."""
+    if certificates is not None:
+        return Certificates.of_folder(certificates).security()
+    if "shared_temp_directory" in jobqueue:
+        return True
+    return make_certificates(new_folder()).security()
+
+
 def _arguments(
-    kind: str, worker: WorkerOptions, certificates: str | None, options: dict[str, Any]
+    kind: str, worker: WorkerOptions, security: Security | bool, options: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments of the class of dask-jobqueue."""
     variables = {**worker.variables, **job_path(worker.variables)}
     exports = [f"export {name}={shlex.quote(text)}" for name, text in variables.items()]
     more = options.pop("worker_extra_args", [])
     quiet = {"dashboard": False, "dashboard_address": ":0", "preload": [NO_HTTP]}
-    if certificates is None:
-        security: Any = True
-    else:
-        security = Certificates.of_folder(certificates).security()
     arguments: dict[str, Any] = {
         "cores": worker.cores,
         "processes": worker.n_processes,
@@ -134,7 +145,6 @@ def _arguments(
         "job_script_prologue": [*exports, *options.pop("job_script_prologue", [])],
         "scheduler_options": {**quiet, **options.pop("scheduler_options", {})},
         "silence_logs": "error",
-        "shared_temp_directory": os.getcwd(),
         **options,
     }
     if worker.walltime is not None:

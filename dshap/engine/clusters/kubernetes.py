@@ -2,6 +2,8 @@
 
 One Job holds the run, with the scheduler beside it in the same pod, which ends with the run.  An
 Indexed Job holds the workers; they end when their scheduler is gone.
+
+A run in parts has no scheduler: a Job learns, an Indexed Job has a shard a pod, and a Job finishes.
 """
 
 from __future__ import annotations
@@ -27,8 +29,14 @@ PROFILES = "/etc/dshap/clusters"
 JOBS = "/etc/dshap/jobs"
 DEATH_S = 60
 """The seconds after which a worker ends that has lost its scheduler, or finds none."""
-FINAL = [2, 3, 4, 7, 8, 9, 11]
-"""Exit statuses of `dshap run` that the same command would have again."""
+FINAL = [1, 2, 3, 4, 5, 7, 8, 9, 11]
+"""Exit statuses of `dshap run` that the same command would have again at once."""
+RETRIES = 3
+"""The times that a run, or a shard, is started again after another exit status."""
+OF_RUN = {"cpu": "1", "memory": "2Gi"}
+"""What is asked for a run that leaves the rows to workers."""
+OF_SCHEDULER = {"cpu": "500m", "memory": "1Gi"}
+"""What is asked for the scheduler."""
 Manifest = dict[str, Any]
 
 
@@ -64,7 +72,37 @@ class Pods:
     """The address of the scheduler."""
     volumes: Mapping[str, str]
     """Path in a pod -> name of a persistent volume claim."""
+    credentials: str | None
+    """The name of a secret whose entries are variables of all containers; None: there is none."""
+    service_account: str | None
+    """The name of the service account of the pods; None: that of the namespace."""
     worker: WorkerOptions
+
+    def shards(self, job: Path, count: int) -> list[Manifest]:
+        """The objects of a run in parts; shards and finish wait until they are started."""
+        run = ["dshap", "run", f"{JOBS}/{job.name}", "--log", "json"]
+        parts = (
+            ("learn", ["--only", "learn"], {"suspend": False}),
+            ("shards", ["--shard", f"auto/{count}"], {"suspend": True}),
+            ("finish", ["--only", "finish"], {"suspend": True}),
+        )
+        files = {job.name: job.read_text()}
+        objects = [self._object("v1", "ConfigMap", self.name, data=files)]
+        for part, words, spec in parts:
+            container = self._container(part, [*run, *words], self._files([(JOBS, job.name)]))
+            container["resources"] = self._size_of_worker()
+            pod = self._pod(part, "Never", [container], tls=False)
+            pod["spec"]["volumes"].append(self._files_volume())
+            tries = _tries(part, is_indexed=part == "shards")
+            if part == "shards":
+                tries |= {
+                    "completionMode": "Indexed",
+                    "completions": count,
+                    "parallelism": min(self.workers, count),
+                }
+            whole = {**spec, **tries, "template": pod}
+            objects.append(self._object("batch/v1", "Job", f"{self.name}-{part}", spec=whole))
+        return objects
 
     def manifests(self, profile: Path, job: Path, with_secret: Path | None) -> list[Manifest]:
         """The objects, in the order in which they are applied.
@@ -128,30 +166,21 @@ class Pods:
     def _run(self, profile: Path, job: Path) -> Manifest:
         """The Job of the run; a pod that is lost is made anew, and goes on where it was."""
         command = ["dshap", "run", f"{JOBS}/{job.name}", "--cluster", profile.stem, "--log", "json"]
-        scheduler = self._container("scheduler", self.scheduler_command())
-        files = [
-            {"name": "files", "mountPath": f"{PROFILES}/{profile.name}", "subPath": profile.name},
-            {"name": "files", "mountPath": f"{JOBS}/{job.name}", "subPath": job.name},
-        ]
-        run = self._container("run", command, files)
-        on_exit = {"containerName": "run", "operator": "In", "values": FINAL}
+        scheduler = self._container("scheduler", self.scheduler_command(), [self._tls_mount()])
+        scheduler["resources"] = {"requests": OF_SCHEDULER}
+        files = self._files([(PROFILES, profile.name), (JOBS, job.name)])
+        run = self._container("run", command, [self._tls_mount(), *files])
+        run["resources"] = {"requests": OF_RUN}
         pod = self._pod("run", "Never", [run])
         pod["spec"]["initContainers"] = [{**scheduler, "restartPolicy": "Always"}]
-        pod["spec"]["volumes"].append({"name": "files", "configMap": {"name": self.name}})
-        spec = {
-            "backoffLimit": 3,
-            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": on_exit}]},
-            "template": pod,
-        }
+        pod["spec"]["volumes"].append(self._files_volume())
+        spec = {**_tries("run"), "template": pod}
         return self._object("batch/v1", "Job", f"{self.name}-run", spec=spec)
 
     def _workers(self) -> Manifest:
         """The Indexed Job of the workers."""
-        size = {"cpu": str(self.worker.cores)}
-        if self.worker.process_memory is not None:
-            size["memory"] = str(self.worker.process_memory * self.worker.n_processes)
-        container = self._container("worker", self.worker_command())
-        container["resources"] = {"requests": size, "limits": size}
+        container = self._container("worker", self.worker_command(), [self._tls_mount()])
+        container["resources"] = self._size_of_worker()
         spec = {
             "completionMode": "Indexed",
             "completions": self.workers,
@@ -161,36 +190,64 @@ class Pods:
         }
         return self._object("batch/v1", "Job", f"{self.name}-workers", spec=spec)
 
+    def _size_of_worker(self) -> dict[str, Any]:
+        """The resources of a container that explains rows: what [worker] says, no more and no less."""
+        size = {"cpu": str(self.worker.cores)}
+        if self.worker.process_memory is not None:
+            size["memory"] = str(self.worker.process_memory * self.worker.n_processes)
+        return {"requests": size, "limits": size}
+
+    def _files(self, places: list[tuple[str, str]]) -> list[dict[str, Any]]:
+        """The mounts of files of the config map, by folder and name."""
+        return [
+            {"name": "files", "mountPath": f"{folder}/{name}", "subPath": name}
+            for folder, name in places
+        ]
+
+    def _files_volume(self) -> dict[str, Any]:
+        return {"name": "files", "configMap": {"name": self.name}}
+
+    def _tls_mount(self) -> dict[str, Any]:
+        return {"name": "tls", "mountPath": self.certificates, "readOnly": True}
+
     def _container(
-        self, name: str, command: list[str], files: list[dict[str, str]] | None = None
+        self, name: str, command: list[str], mounts: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """A container that sees the certificates and the volumes, and no more than it needs."""
+        """A container that sees these mounts and the volumes, and may do no more than it needs."""
         variables = {**QUIET_PAGES, **(self.worker.environment or {})}
         claims = [
             {"name": claim, "mountPath": path} for path, claim in sorted(self.volumes.items())
         ]
-        tls = {"name": "tls", "mountPath": self.certificates, "readOnly": True}
-        return {
+        container = {
             "name": name,
             "image": self.image,
             "command": command,
             "env": [{"name": key, "value": value} for key, value in variables.items()],
-            "volumeMounts": [tls, *claims, *(files or [])],
+            "volumeMounts": [*mounts, *claims],
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
             },
         }
+        if self.credentials is not None:
+            container["envFrom"] = [{"secretRef": {"name": self.credentials}}]
+        return container
 
-    def _pod(self, part: str, restarts: str, containers: list[dict[str, Any]]) -> Manifest:
+    def _pod(
+        self, part: str, restarts: str, containers: list[dict[str, Any]], *, tls: bool = True
+    ) -> Manifest:
         claims = [
             {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
             for claim in sorted(set(self.volumes.values()))
         ]
-        tls = {"name": "tls", "secret": {"secretName": self.secret, "defaultMode": 0o440}}
+        secret = {"name": "tls", "secret": {"secretName": self.secret, "defaultMode": 0o440}}
+        account = {}
+        if self.service_account is not None:
+            account = {"serviceAccountName": self.service_account}
         return {
             "metadata": {"labels": {"app": self.name, "part": part}},
             "spec": {
+                **account,
                 "restartPolicy": restarts,
                 "automountServiceAccountToken": False,
                 "securityContext": {
@@ -200,9 +257,24 @@ class Pods:
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": containers,
-                "volumes": [tls, *claims],
+                "volumes": [*([secret] if tls else []), *claims],
             },
         }
+
+
+def _tries(container: str, *, is_indexed: bool = False) -> dict[str, Any]:
+    """How often a Job starts its pods again.
+
+    A pod that is evicted or preempted does not count, and one that ends with a final exit status is
+    the last.
+    """
+    on_exit = {"containerName": container, "operator": "In", "values": FINAL}
+    rules = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {"action": "FailIndex" if is_indexed else "FailJob", "onExitCodes": on_exit},
+    ]
+    limit = "backoffLimitPerIndex" if is_indexed else "backoffLimit"
+    return {limit: RETRIES, "podFailurePolicy": {"rules": rules}}
 
 
 def as_yaml(objects: list[Manifest]) -> str:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from distributed import Client
 
+from dshap.core.errors import InputError
 from dshap.engine.certificates import Certificates
-from dshap.engine.clients import connect
+from dshap.engine.clients import connect, is_encrypted
 
 
-def at_scheduler(address: str, certificates: str | None = None) -> Client:
+def at_scheduler(
+    address: str, certificates: str | None = None, security: Literal["tls", "none"] = "tls"
+) -> Client:
     """Connect to the scheduler at an address, by the certificates of a folder where one is given.
 
-    Without it Dask's own configuration says which certificates a tls:// address is asked by.
+    Without it Dask's own configuration says which certificates a tls:// address is asked by.  An
+    address without encryption that leaves this machine wants `security` "none".
     """
+    if security == "none" and is_encrypted(address):
+        raise InputError(
+            f'[cluster] security = "none", and {address!r} is encrypted: leave one of both out'
+        )
     if certificates is None:
-        return connect(address)
+        return connect(address, is_open=security == "none")
     return connect(address, security=Certificates.of_folder(certificates).security())

@@ -1,6 +1,7 @@
 """A job on SLURM whose worker is cancelled while it runs; `cluster/slurm_here.sh` runs this file.
 
-It also notes what dask-jobqueue has put into the working directory while the workers ran.
+It also notes what dask-jobqueue has put into the working directory while the workers ran, and where
+the keys of the certificates were.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def main(store: Path, said: Path, command: list[str]) -> None:
         waited(lambda: before[0] not in jobs_of_queue() and len(jobs_of_queue()) == len(before))
         after = jobs_of_queue()
         put_here = [path.name for path in Path().glob(".dask-jobqueue.*")]
+        keys = [str(path.relative_to(store.parent)) for path in store.parent.rglob("key.pem")]
         status = run.wait(PATIENCE_S)
     finally:
         run.kill()
-    told = {"before": before, "after": after, "status": status, "put_here": put_here}
+    told = {"before": before, "after": after, "status": status, "put_here": put_here, "keys": keys}
     said.write_text(json.dumps(told))
 
 

@@ -78,13 +78,13 @@ def test_options_are_those_of_dask_jobqueue(kind):
 
 def test_memory_is_asked_for():
     with pytest.raises(InputError, match=r"\[worker\] memory is missing"):
-        queue_client("slurm", WorkerOptions())
+        queue_client("slurm", WorkerOptions(), Path)
 
 
 @pytest.mark.parametrize("kind", ["pbs", "sge", "lsf"])
 def test_a_queue_whose_commands_are_not_here(kind):
     with pytest.raises(InputError, match=r"there is no command \w+ here: run dshap where jobs are"):
-        queue_client(kind, WORKER)
+        queue_client(kind, WORKER, Path)
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_queue_whose_commands_are_not_here(kind):
 def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(tmp_path):
     """The module beside the job is found by the workers; nothing of SLURM is left.
 
-    No certificate or key stands in the working directory at any time.
+    Certificates of the run stand in its workspace, which others cannot read, and end with it.
     """
     needs_slurm()
     (tmp_path / "slow_model.py").write_text(SLOW_MODEL)
@@ -108,6 +108,9 @@ def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(
     assert found["status"] == 0 and len(found["before"]) == len(found["after"]) == 2
     assert found["before"][0] not in found["after"], found
     assert found["put_here"] == []
+    (key,) = found["keys"]
+    assert re.fullmatch(r"\.out\.zarr\.running/certificates-\d+/key\.pem", key)
+    assert list(tmp_path.rglob("*.pem")) == []
     here = subprocess.run(
         [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
     )

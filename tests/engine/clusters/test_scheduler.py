@@ -12,6 +12,7 @@ import dshap
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.engine import connect, make_certificates
+from dshap.engine.clients import checked_client, is_on_loopback
 from dshap.engine.clusters.scheduler import at_scheduler
 from tests.engine.clusters.servers import running_scheduler
 from tests.engine.test_cluster import met_by
@@ -53,6 +54,32 @@ def _security(folder):
     from dshap.engine import Certificates
 
     return Certificates.of_folder(folder).security()
+
+
+@pytest.mark.parametrize("address", ["tcp://192.0.2.1:1", "192.0.2.1:1", "tcp://[2001:db8::1]:1"])
+def test_an_address_without_encryption_that_leaves_this_machine(address):
+    """Nothing is connected; these addresses are of no network."""
+    with pytest.raises(InputError, match=r"leaves this machine without encryption.*\"none\""):
+        at_scheduler(address)
+    with pytest.raises(InputError, match="leaves this machine without encryption"):
+        checked_client(address)
+
+
+def test_it_is_taken_where_the_profile_says_so(monkeypatch):
+    asked = []
+    monkeypatch.setattr("dshap.engine.clients.Client", lambda *given, **_: asked.append(given))
+    at_scheduler("tcp://192.0.2.1:1", security="none")
+    assert asked == [("tcp://192.0.2.1:1",)]
+    with pytest.raises(InputError, match="is encrypted: leave one of both out"):
+        at_scheduler("tls://192.0.2.1:1", security="none")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://127.0.0.1:8786", "127.0.0.2:1", "tcp://localhost:1", "tcp://[::1]:1", "inproc://a/1"],
+)
+def test_addresses_of_this_machine(address):
+    assert is_on_loopback(address)
 
 
 def test_bad_addresses_and_certificates(tmp_path):
