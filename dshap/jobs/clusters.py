@@ -61,7 +61,7 @@ WorkerTable: Any = create_model(  # type: ignore[call-overload]
 
 @dataclass(frozen=True)
 class ClusterSite:
-    """What a run has for its cluster beside the table [cluster]."""
+    """The parts of a run that its cluster is made with, beside the table [cluster]."""
 
     worker: Table
     """The table [worker]."""

@@ -33,6 +33,7 @@ def test_a_command_in_a_sentence(span):
         "dshap verify --repair",
         "dshap run JOB",
         "dask",
+        "sbatch --requeue",
         "--wait",
     ],
 )

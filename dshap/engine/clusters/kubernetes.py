@@ -34,9 +34,9 @@ FINAL = [1, 2, 3, 4, 5, 7, 8, 9, 11]
 RETRIES = 3
 """The times that a run, or a shard, is started again after another exit status."""
 OF_RUN = {"cpu": "1", "memory": "2Gi"}
-"""What is asked for a run that leaves the rows to workers."""
+"""The resources of a run that leaves the rows to workers."""
 OF_SCHEDULER = {"cpu": "500m", "memory": "1Gi"}
-"""What is asked for the scheduler."""
+"""The resources of the scheduler."""
 Manifest = dict[str, Any]
 
 
@@ -81,26 +81,25 @@ class Pods:
     def shards(self, job: Path, count: int) -> list[Manifest]:
         """The objects of a run in parts; shards and finish wait until they are started."""
         run = ["dshap", "run", f"{JOBS}/{job.name}", "--log", "json"]
+        indexed = {
+            "completionMode": "Indexed",
+            "completions": count,
+            "parallelism": min(self.workers, count),
+            "backoffLimitPerIndex": RETRIES,
+            "podFailurePolicy": _policy("shards", "FailIndex"),
+        }
         parts = (
-            ("learn", ["--only", "learn"], {"suspend": False}),
-            ("shards", ["--shard", f"auto/{count}"], {"suspend": True}),
-            ("finish", ["--only", "finish"], {"suspend": True}),
+            ("learn", ["--only", "learn"], {"suspend": False, **_tries("learn")}),
+            ("shards", ["--shard", f"auto/{count}"], {"suspend": True, **indexed}),
+            ("finish", ["--only", "finish"], {"suspend": True, **_tries("finish")}),
         )
         files = {job.name: job.read_text()}
         objects = [self._object("v1", "ConfigMap", self.name, data=files)]
         for part, words, spec in parts:
             container = self._container(part, [*run, *words], self._files([(JOBS, job.name)]))
             container["resources"] = self._size_of_worker()
-            pod = self._pod(part, "Never", [container], tls=False)
-            pod["spec"]["volumes"].append(self._files_volume())
-            tries = _tries(part, is_indexed=part == "shards")
-            if part == "shards":
-                tries |= {
-                    "completionMode": "Indexed",
-                    "completions": count,
-                    "parallelism": min(self.workers, count),
-                }
-            whole = {**spec, **tries, "template": pod}
+            pod = self._pod(part, "Never", [container], [self._files_volume()])
+            whole = {**spec, "template": pod}
             objects.append(self._object("batch/v1", "Job", f"{self.name}-{part}", spec=whole))
         return objects
 
@@ -171,9 +170,8 @@ class Pods:
         files = self._files([(PROFILES, profile.name), (JOBS, job.name)])
         run = self._container("run", command, [self._tls_mount(), *files])
         run["resources"] = {"requests": OF_RUN}
-        pod = self._pod("run", "Never", [run])
+        pod = self._pod("run", "Never", [run], [self._tls_volume(), self._files_volume()])
         pod["spec"]["initContainers"] = [{**scheduler, "restartPolicy": "Always"}]
-        pod["spec"]["volumes"].append(self._files_volume())
         spec = {**_tries("run"), "template": pod}
         return self._object("batch/v1", "Job", f"{self.name}-run", spec=spec)
 
@@ -186,7 +184,7 @@ class Pods:
             "completions": self.workers,
             "parallelism": self.workers,
             "backoffLimit": 10 * self.workers,
-            "template": self._pod("worker", "OnFailure", [container]),
+            "template": self._pod("worker", "OnFailure", [container], [self._tls_volume()]),
         }
         return self._object("batch/v1", "Job", f"{self.name}-workers", spec=spec)
 
@@ -206,6 +204,9 @@ class Pods:
 
     def _files_volume(self) -> dict[str, Any]:
         return {"name": "files", "configMap": {"name": self.name}}
+
+    def _tls_volume(self) -> dict[str, Any]:
+        return {"name": "tls", "secret": {"secretName": self.secret, "defaultMode": 0o440}}
 
     def _tls_mount(self) -> dict[str, Any]:
         return {"name": "tls", "mountPath": self.certificates, "readOnly": True}
@@ -234,13 +235,17 @@ class Pods:
         return container
 
     def _pod(
-        self, part: str, restarts: str, containers: list[dict[str, Any]], *, tls: bool = True
+        self,
+        part: str,
+        restarts: str,
+        containers: list[dict[str, Any]],
+        volumes: list[dict[str, Any]],
     ) -> Manifest:
+        """The template of a pod with these volumes, and those of the profile."""
         claims = [
             {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
             for claim in sorted(set(self.volumes.values()))
         ]
-        secret = {"name": "tls", "secret": {"secretName": self.secret, "defaultMode": 0o440}}
         account = {}
         if self.service_account is not None:
             account = {"serviceAccountName": self.service_account}
@@ -257,24 +262,29 @@ class Pods:
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": containers,
-                "volumes": [*([secret] if tls else []), *claims],
+                "volumes": [*volumes, *claims],
             },
         }
 
 
-def _tries(container: str, *, is_indexed: bool = False) -> dict[str, Any]:
-    """How often a Job starts its pods again.
+def _tries(container: str) -> dict[str, Any]:
+    """How often a Job starts its pod again."""
+    return {"backoffLimit": RETRIES, "podFailurePolicy": _policy(container, "FailJob")}
 
-    A pod that is evicted or preempted does not count, and one that ends with a final exit status is
-    the last.
+
+def _policy(container: str, at_the_end: str) -> dict[str, Any]:
+    """The rules by which a failed pod is the last one, or does not count.
+
+    One that is evicted or preempted does not count; after a final exit status of its container there
+    is no other.
     """
     on_exit = {"containerName": container, "operator": "In", "values": FINAL}
+    is_taken_away = [{"type": "DisruptionTarget", "status": "True"}]
     rules = [
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        {"action": "FailIndex" if is_indexed else "FailJob", "onExitCodes": on_exit},
+        {"action": "Ignore", "onPodConditions": is_taken_away},
+        {"action": at_the_end, "onExitCodes": on_exit},
     ]
-    limit = "backoffLimitPerIndex" if is_indexed else "backoffLimit"
-    return {limit: RETRIES, "podFailurePolicy": {"rules": rules}}
+    return {"rules": rules}
 
 
 def as_yaml(objects: list[Manifest]) -> str:
