@@ -54,7 +54,7 @@ def is_command(span: str) -> bool:
     if words[0].startswith(SCRIPTS) and len(words) > 1:
         return True
     if words[0] != "dshap":
-        return words[0] in PROGRAMS and any(map(_is_argument, words[1:]))
+        return words[0] in PROGRAMS and len(words) > 1 and _is_argument(words[-1])
     return any(_is_argument(word) for word in _beyond_names(words[1:]))
 
 

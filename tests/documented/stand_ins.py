@@ -261,6 +261,8 @@ def _build(text: str, context: Path) -> None:
         if word == "FROM":
             stage = _Stage(len(stages))
             stages[rest.partition(" AS ")[2]] = stage
+            for top in re.findall(r"(?<=\s)/\w+", text):
+                stage.path(top)  # a folder of the image's own, which stays
         assert stage is not None, line
         _carry_out(word, rest, stage, stages, context)
     assert stage is not None, "an image has a stage"
