@@ -139,7 +139,7 @@ def test_how_long_a_cluster_is_waited_for(folder, monkeypatch, in_file, given, e
         raise InputError("no workers")
 
     client = SimpleNamespace(status="running", close=lambda: None, cluster=None)
-    monkeypatch.setattr("dshap.engine.clusters.scheduler.connect", lambda address: client)
+    monkeypatch.setattr("dshap.engine.clusters.scheduler.connect", lambda address, **_: client)
     monkeypatch.setattr("dshap.engine.cluster.await_workers", none_comes)
     with pytest.raises(InputError, match="no workers"):
         run(
