@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.records import BoolArray, FloatArray
-from dshap.kernels import RBF, Categorical, Product, ProductKernel
+from dshap.kernels import RBF, Product, ProductKernel
 from dshap.kernels.product import Distinct
 from dshap.kernels.unbound import Kernel
 
@@ -131,21 +131,20 @@ def compared_rows(
     """
     pooled = samples.pooled
     d = len(samples.names)
-    kernels = kernels_of(kernel, samples)
     is_missing = np.isnan(pooled)  # (m + n, d)
     gaps = np.flatnonzero(is_missing.any(axis=0))
     x = np.concatenate([filled(pooled, is_missing), is_missing[:, gaps].astype(float)], axis=1)
-    rho = even_rho(d)
     chosen = kernel_sample(x, seed)
-    bound = Product(kernels).bind(d, _without_gaps(x[chosen, :d], is_missing[chosen]), seed)
-    families = (*bound.families, *("categorical",) * len(gaps))
-    parameters = np.concatenate([bound.parameters, np.full(len(gaps), rho)])
+    sample = _without_gaps(x[chosen, :d], is_missing[chosen])
+    families, parameters = bound_to(kernel or RBF(), samples, sample, seed)
+    families += ["categorical"] * len(gaps)
+    parameters = np.concatenate([parameters, np.full(len(gaps), even_rho(d))])
     members = np.concatenate([np.eye(d, dtype=bool), np.eye(d, dtype=bool)[:, gaps]], axis=1)
     rows = ComparedRows(
         x,
         len(samples.old),
         samples.names,
-        ProductKernel(families, parameters),
+        ProductKernel(tuple(families), parameters),
         members,
         np.ones(d),
     )
@@ -154,29 +153,28 @@ def compared_rows(
     return rows
 
 
-def kernels_of(kernel: Kernel | None, samples: TwoSamples) -> tuple[Kernel, ...]:
-    """A kernel for each column."""
+def bound_to(
+    kernel: Kernel, samples: TwoSamples, sample: FloatArray, seed: int
+) -> tuple[list[str], FloatArray]:
+    """The families and parameters of a kernel, one a column; categories take a categorical one."""
     names = samples.names
-    asked = kernel or RBF()
-    if asked.is_validated:
+    if kernel.is_validated:
         raise InputError(
             'lengthscale "validate" needs a target to be chosen by: give "median" or numbers'
         )
-    kernels = asked.of_columns(len(names), names)
-    even = Categorical(even_rho(len(names)))
-    out = []
-    for name, each, is_categorical in zip(
-        names, kernels, samples.is_categorical.tolist(), strict=True
-    ):
-        if is_categorical and not each.is_categorical and isinstance(asked, Product):
-            raise InputError(
-                f"column {name!r} holds categories, and its kernel is {each!r}: give "
-                "dshap.kernels.Categorical()"
-            )
-        if is_categorical and not each.is_categorical:
-            each = even
-        out.append(each)
-    return tuple(out)
+    bound = kernel.bind(len(names), sample, seed, names)
+    families = list(bound.families)
+    parameters = bound.parameters.copy()
+    for j in np.flatnonzero(samples.is_categorical & (np.array(families) != "categorical")):
+        match kernel:
+            case Product():
+                raise InputError(
+                    f"column {names[j]!r} holds categories, and its kernel is {families[j]}: give "
+                    "dshap.kernels.Categorical()"
+                )
+        families[j] = "categorical"
+        parameters[j] = even_rho(len(names))
+    return families, parameters
 
 
 def kernel_sample(x: FloatArray, seed: int) -> NDArray[np.intp]:

@@ -5,7 +5,7 @@
 First how often p ≤ 0.05 where nothing has changed: of all columns together, and of the least
 adjusted p-value of a column; of single rows and of cells, of samples of equal and other sizes, of
 columns of several kinds.  Then how often a correlation that turns and a shift are found, in few
-columns and in many, beside the Kolmogorov–Smirnov tests of each column (adjusted by Holm's least,
+columns and in many, beside the Kolmogorov–Smirnov tests of each column (adjusted for
 their number), and beside hyppo's MMD where it is installed; with length-scales of the default times
 a factor, and with cells of several numbers.  Then how often columns are named that have not changed
 beside one that is shifted far.  Last the seconds of a core and the memory of a large comparison.

@@ -14,7 +14,7 @@ from dshap.discrepancy.samples import (
     filled,
     kernel_sample,
 )
-from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
+from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product, median_lengthscale
 from tests.discrepancy.made_up import samples_of, two_samples
 
 
@@ -83,8 +83,20 @@ def test_columns_of_categories_take_a_categorical_kernel():
         "x0": "laplacian 1",
         "x1": "categorical 0.3",
     }
-    with pytest.raises(InputError, match="column 'x1' holds categories, and its kernel is Matern"):
+    with pytest.raises(
+        InputError, match="column 'x1' holds categories, and its kernel is matern32"
+    ):
         compared_rows(samples, Product([RBF(1.0), Matern(1.5, 1.0)]))
+
+
+def test_length_scales_of_the_users():
+    """One, one a column, by name; the median has the factor √columns."""
+    samples = two_samples(30, 20, 3)
+    for given in ([0.5, 1.0, 2.0], {"x2": 2.0, "x0": 0.5, "x1": 1.0}):
+        assert compared_rows(samples, RBF(given)).kernel.parameters.tolist() == [0.5, 1.0, 2.0]
+    assert compared_rows(samples, Laplacian(0.5)).kernel.families == ("laplacian",) * 3
+    expected = median_lengthscale(samples.pooled[np.lexsort(samples.pooled.T)])
+    np.testing.assert_allclose(compared_rows(samples).kernel.parameters, expected, rtol=1e-12)
 
 
 def test_a_length_scale_of_a_fit_is_refused():
