@@ -78,7 +78,7 @@ class CreateOnlyFolder(ABC):
         """The fault of the file of this name, in words; None if it is whole."""
 
     def is_whole(self, name: str) -> bool:
-        return self.has(name) and self.damage(name) is None
+        return self.damage(name) is None
 
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
         """Remove the damaged ones of these files, so that they are made again; return their names.
@@ -97,11 +97,15 @@ class CreateOnlyFolder(ABC):
     def refuse_damaged(self, name: str) -> None:
         """Raise a `DamagedError` if the file of this name is not whole."""
         if what := self.damage(name):
-            raise DamagedError(
-                f"{self.home(name).place(self.file(name))} is damaged ({what}): run the same again, or dshap.prepare "
-                "where it lies in a "
-                "prepared store, and it is made again; dshap verify names all that is damaged"
-            )
+            raise self._damaged(name, what)
+
+    def _damaged(self, name: str, what: str) -> DamagedError:
+        """The error about the file of this name, which has a fault."""
+        return DamagedError(
+            f"{self.home(name).place(self.file(name))} is damaged ({what}): run the same again, or dshap.prepare "
+            "where it lies in a "
+            "prepared store, and it is made again; dshap verify names all that is damaged"
+        )
 
 
 class ReceiptFolder(CreateOnlyFolder):
@@ -121,8 +125,10 @@ class ReceiptFolder(CreateOnlyFolder):
         DamagedError
             Its content is not what was written under this name.
         """
-        self.refuse_damaged(name)
-        return self.content(name)
+        stored = self.folder.get(self.file(name))
+        if what := self._fault(name, stored):
+            raise self._damaged(name, what)
+        return _record_in(stored)
 
     def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """(name, content) of the records that are whole."""
@@ -133,20 +139,22 @@ class ReceiptFolder(CreateOnlyFolder):
         """The record of this name, or None if it is missing or damaged."""
         stored = self.folder.get(self.file(name))
         try:
-            content = dict(json.loads(stored or b""))
+            content = _record_in(stored)
         except (ValueError, TypeError):
             return None
-        content.pop(SEAL, None)
         if stored == self._sealed(name, content):
             return content
         return None
 
     def damage(self, name: str) -> str | None:
-        stored = self.folder.get(self.file(name))
+        return self._fault(name, self.folder.get(self.file(name)))
+
+    def _fault(self, name: str, stored: bytes | None) -> str | None:
+        """The fault of what is stored under this name; None if it is whole."""
         if stored is None:
             return NO_FILE
         try:
-            is_same = stored == self._sealed(name, self.content(name))
+            is_same = stored == self._sealed(name, _record_in(stored))
         except (ValueError, TypeError):
             return "it is no record of names and values"
         if is_same:
@@ -155,9 +163,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def content(self, name: str) -> dict[str, Any]:
         """The record of this name, without a check of its seal."""
-        content = dict(json.loads(self.folder.get(self.file(name)) or b""))
-        content.pop(SEAL, None)
-        return content
+        return _record_in(self.folder.get(self.file(name)))
 
     def holds(self, name: str, content: dict[str, Any]) -> bool:
         """Whether the file is whole and its record equals `content`."""
@@ -168,6 +174,13 @@ class ReceiptFolder(CreateOnlyFolder):
         sealing = _sealing(name)
         sealing.update(json.dumps(content, sort_keys=True).encode())
         return json.dumps({**content, SEAL: sealing.hexdigest()}, sort_keys=True).encode()
+
+
+def _record_in(stored: bytes | None) -> dict[str, Any]:
+    """The record in the content of a file, without its seal."""
+    content = dict(json.loads(stored or b""))
+    content.pop(SEAL, None)
+    return content
 
 
 class StateFolder(CreateOnlyFolder):

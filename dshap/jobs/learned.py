@@ -189,7 +189,16 @@ class Learner:
         job = job_of_parts(self.job, self.room / "rows" / run_id)
         table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
         plan = plan_of(job, table)
-        work = JobRun(job, plan, table, self.run.store, self.session, self.progress, self.part)
+        work = JobRun(
+            job,
+            plan,
+            table,
+            self.run.store,
+            self.session,
+            self.progress,
+            self.part,
+            is_spooled=True,
+        )
         plan.check(job.memory_limit, job.n_threads)
         if job.is_given:
             model = work.model({})

@@ -188,7 +188,9 @@ class Night:
         table = self._table(job)
         plan = plan_of(job, table)
         plan.check(job.memory_limit, job.n_threads)
-        return JobRun(job, plan, table, self.store, self.session, self.progress, self.part)
+        return JobRun(
+            job, plan, table, self.store, self.session, self.progress, self.part, is_spooled=True
+        )
 
     def _incremental(self, job: Job, snapshot: Snapshot) -> NightResult:
         """Write a whole cube for each explanation, unless nothing has changed."""

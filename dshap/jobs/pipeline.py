@@ -73,7 +73,7 @@ from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_plac
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable
-from dshap.jobs.spooling import is_spooled, look_at_source
+from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import StageRecorder
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
@@ -184,7 +184,7 @@ class Pipeline:
     @property
     def reads_once(self) -> bool:
         """Whether rows are read into parts of the store, from which a run can be finished."""
-        return is_spooled(self.job) or self.job.is_incremental
+        return reads_once(self.job)
 
     @property
     def part(self) -> RunPart:

@@ -67,6 +67,7 @@ from dshap.jobs.segments import check_segments, segment_lines
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.sinking import check_targets_of
+from dshap.jobs.spooling import reads_once
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.models import FitReport, KernelModel
@@ -441,10 +442,12 @@ def _seen_by_all(job: Job, store: Place, workspace: Path) -> dict[str, Path]:
     """Noun -> path of what every worker of a cluster must see; what has no path is left out.
 
     The workspace stands beside the store before that is made; that of a store in a bucket lies in
-    the folder for temporary files.
+    the folder for temporary files.  Of rows that lie in the bucket too, only MSE_v needs it.
     """
     table = table_of_workers(job)
     if is_bucket(store):
+        if reads_once(job) and all(each.n_quality_rows is None for each in job.explain):
+            return {}
         return {"folder of [run] scratch": workspace, **table}
     if workspace.parent == store.resolve().parent:
         return {"folder of the store": workspace, **table}
@@ -452,7 +455,9 @@ def _seen_by_all(job: Job, store: Place, workspace: Path) -> dict[str, Path]:
 
 
 def table_of_workers(job: Job) -> dict[str, Path]:
-    """Noun -> path of the table that workers read; empty where it has no path."""
+    """Noun -> path of the table that workers read; empty where it has no path, or is read once."""
+    if reads_once(job):
+        return {}
     table = Path(_place_of(job))
     if table.is_absolute() and table.exists():
         return {"table": table}
@@ -505,6 +510,9 @@ class JobRun:
     """The progress of the session, which records the stages."""
     part: RunPart = WHOLE
     """The part of the run that is carried out."""
+    is_spooled: bool = False
+    """Whether the rows are parts of the store, whose keys were found to be unique when they were
+    read."""
 
     @property
     def executor(self) -> JobExecutor:
@@ -519,7 +527,7 @@ class JobRun:
             raise NotLearnedError(f"{self.store} has not learned anything yet")
         census = self.census()
         fingerprint = fingerprint_of_job(self.job, self.reader, census)
-        _refuse_other_job(self.store, fingerprint, self.reader, self.session)
+        _refuse_other_job(self.store, fingerprint, self.reader, self._comparing)
         if self.part.learns and read_job(self.store) is not None:
             for name in clear_orphans(self.store):
                 self.progress.say(f"{name} was left unfinished by a killed run: it is removed")
@@ -540,6 +548,16 @@ class JobRun:
             report = None
         stages = tuple(self.progress.stages)
         return JobResult(self.store, results, report, stages, part=self.part)
+
+    @property
+    def _comparing(self) -> Session:
+        """Where rows are compared with those of the store, by files in a folder of the run.
+
+        Workers that read rows in a bucket may not see that folder.
+        """
+        if self.is_spooled and is_bucket(self.store):
+            return replace(self.session, executor=LoopExecutor())
+        return self.session
 
     def check_sinks(self, planned: Sequence[tuple[ExplainTable, Explanation]]) -> None:
         """Check the sinks' tables against the cubes that are about to be computed."""
@@ -577,7 +595,8 @@ class JobRun:
             self._start()
         executor = LoopExecutor() if is_small else self.executor
         with self.progress.stage("census", self.reader.n_rows):
-            return take_census(self.reader, replace(self.session, executor=executor))
+            session = replace(self.session, executor=executor)
+            return take_census(self.reader, session, has_unique_keys=self.is_spooled)
 
     def say_damaged(self, names: list[str]) -> None:
         for name in names:

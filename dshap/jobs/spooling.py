@@ -32,6 +32,11 @@ def is_spooled(job: Job) -> bool:
     return isinstance(job.source, SpooledTable)
 
 
+def reads_once(job: Job) -> bool:
+    """Whether a run reads the source once, into parts of the store that all is done from."""
+    return is_spooled(job) or job.is_incremental
+
+
 def spool_job(
     job: Job,
     folder: Path,

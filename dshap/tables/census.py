@@ -249,18 +249,20 @@ def _sorted_hashes(block: RowBlock) -> NDArray[np.uint64]:
     return np.stack([hashes[order], (block.start + order).astype(np.uint64)])
 
 
-def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:
+def take_census(
+    reader: RowReader, site: Site, *, takes_nan: bool = True, has_unique_keys: bool = False
+) -> Census:
     """Take the census in one pass over the rows; refuse bad values and repeated keys.
 
     Bad values are refused by the reader's `missing` policy.  With `takes_nan` False the message
-    does not propose to pass NaN to the model.
+    does not propose to pass NaN to the model.  Keys that are known to be unique are not looked at.
 
     Raises
     ------
     InputError
         States what is bad, how much of it, and what to do.
     """
-    if reader.key_names:
+    if reader.key_names and not has_unique_keys:
         keys = site.folder("keys")
     else:
         keys = None

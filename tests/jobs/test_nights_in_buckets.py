@@ -14,7 +14,7 @@ import dshap
 from dshap.cli import cli
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.core.places import place_of
-from dshap.cube import current_of
+from dshap.cube import Rooms, current_of
 from dshap.cube.folder import Folder
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, run_recorded
@@ -285,6 +285,63 @@ def test_shards(shop, beside, strategy):
         shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
         shop.put()
     assert not any(verify_job_store(shop.store).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("explain", [{}, {"background": 20}])
+@pytest.mark.parametrize("strategy", ["digest", "none"])
+def test_no_task_takes_a_folder_of_this_machine(shop, monkeypatch, strategy, explain):
+    """Parts are made in one; all that tasks read and write lies in the bucket."""
+    asked = []
+    plain = Rooms.folder
+
+    def folder(self, name):
+        asked.append(name)
+        return plain(self, name)
+
+    monkeypatch.setattr(Rooms, "folder", folder)
+    changed = {
+        "incremental": {"strategy": strategy},
+        "explain": [{"name": "reasons", "value": "trees", **explain}],
+    }
+    shop.night(**changed)
+    if strategy == "digest":
+        shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
+        shop.put()
+    shop.night(**changed)
+    assert asked == ["rows", "rows"]
+
+
+class Stopped(BaseException):
+    """The end of a run at the start of its cluster."""
+
+
+def test_what_every_worker_must_see(shop, beside, monkeypatch):
+    """Nothing of this machine where rows and store are in a bucket."""
+    required = []
+
+    def stopped(*given):
+        required.append(next(sorted(each) for each in given if isinstance(each, dict)))
+        raise Stopped
+
+    monkeypatch.setattr("dshap.jobs.runner.ClusterExecutor", stopped)
+    shop.table.to_parquet(shop.folder / "rows.parquet")
+    roles = {"key": ["id"], "features": FEATURES, "missing": "pass"}
+    in_place = {
+        "source": {"kind": "parquet", "path": str(shop.folder / "rows.parquet"), **roles},
+        "incremental": {"strategy": "none"},
+    }
+    csv = {"source": {"kind": "csv", "path": str(shop.folder / "rows.csv"), **roles}}
+    for each, changed in ((shop, {}), (beside, {}), (beside, csv), (shop, csv), (shop, in_place)):
+        with pytest.raises(Stopped):
+            each.night(**changed, cluster={"kind": "local", "workers": 1, "memory_limit": "1GiB"})
+    assert required == [
+        [],
+        ["folder of the store"],
+        ["folder of the store"],
+        [],
+        ["folder of [run] scratch", "table"],
+    ]
 
 
 @pytest.mark.slow
