@@ -12,13 +12,16 @@ import functools
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dshap.core.errors import InputError, UnreachableError
-from dshap.core.places import BucketPath
+from dshap.core.places import BucketPath, Place, is_bucket
 
 MAX_RETRIES = 8
 """Times that a request is repeated after an error of the service or of the connection."""
@@ -26,6 +29,8 @@ RETRY_S = 120
 """Seconds after which a request is not repeated any more."""
 TIMEOUT_S = 60
 """Seconds that one request may take."""
+AT_ONCE = 16
+"""The most requests of one process for small objects that are on their way at once."""
 SETTINGS = {
     "s3": ("AWS_", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     "gs": ("GOOGLE_", "GOOGLE_SERVICE_ACCOUNT"),
@@ -45,6 +50,10 @@ _MISSING = re.compile(
     r"SecretAccessKey)|token request",
     re.IGNORECASE,
 )
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 def connection(place: BucketPath) -> Any:
@@ -187,6 +196,29 @@ def _no_bucket(place: BucketPath) -> InputError:
         f"{place}: there is no bucket {place.bucket!r}: make it, or check the name, the region and "
         "the endpoint in the environment"
     )
+
+
+def side_by_side(
+    place: Place, function: Callable[[Item], Answer], items: Iterable[Item]
+) -> Iterator[Answer]:
+    """The results of function(item), in the order of the items: in a bucket several at a time.
+
+    A request to a bucket is waited for longer than it takes.  No more than `AT_ONCE` results are
+    held; on a disk one is made after the other.
+    """
+    if not is_bucket(place):
+        yield from map(function, items)
+        return
+    left = iter(items)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = deque(pool.submit(function, item) for item in islice(left, AT_ONCE))
+        try:
+            while running:
+                yield running.popleft().result()
+                running.extend(pool.submit(function, item) for item in islice(left, 1))
+        finally:
+            for each in running:
+                each.cancel()
 
 
 def listed(place: BucketPath) -> dict[str, int]:

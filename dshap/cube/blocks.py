@@ -241,8 +241,10 @@ def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
     """
     path = cube_at(place_of(store))
     cube = CubeArrays(path)
-    for _, receipt in sorted(receipts_of(path).whole()):
-        if not lost_files(path, receipt):
+    receipts = sorted(receipts_of(path).whole())
+    sizes = Folder(path).sizes(len(receipts))
+    for _, receipt in receipts:
+        if not lost_files(path, receipt, sizes):
             yield FinishedBlock(
                 receipt["block"], receipt["start"], receipt["stop"], receipt["digests"], cube
             )

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from dshap.core.buckets import side_by_side
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.core.records import Record
@@ -80,6 +81,10 @@ class CreateOnlyFolder(ABC):
     def is_whole(self, name: str) -> bool:
         return self.damage(name) is None
 
+    def faults(self, names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+        """(name, `damage`) of these files, in their order."""
+        return side_by_side(self.folder.path, lambda name: (name, self.damage(name)), names)
+
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
         """Remove the damaged ones of these files, so that they are made again; return their names.
 
@@ -89,7 +94,7 @@ class CreateOnlyFolder(ABC):
             chosen = self.names()
         else:
             chosen = (name for name in names if self.has(name))
-        damaged = [name for name in chosen if self.damage(name)]
+        damaged = [name for name, fault in self.faults(chosen) if fault]
         for name in damaged:
             self.remove(name)
         return damaged
@@ -132,8 +137,16 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """(name, content) of the records that are whole."""
-        found = ((name, self.whole_one(name)) for name in self.names())
-        return ((name, content) for name, content in found if content is not None)
+        for name, content in self.whole_ones(self.names()):
+            if content is not None:
+                yield name, content
+
+    def whole_ones(self, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """(name, `whole_one`) of these records, in their order."""
+        return side_by_side(self.folder.path, lambda name: (name, self.whole_one(name)), names)
+
+    def is_whole(self, name: str) -> bool:
+        return self.whole_one(name) is not None
 
     def whole_one(self, name: str) -> dict[str, Any] | None:
         """The record of this name, or None if it is missing or damaged."""

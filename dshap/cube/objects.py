@@ -10,15 +10,17 @@ import contextlib
 import io
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Literal
 
-from dshap.core.buckets import connection, head_of, is_late, told, whole_object
+from dshap.core.buckets import connection, head_of, is_late, listed, told, whole_object
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
 
 SWITCH = "AWS_CONDITIONAL_PUT"
 """The variable by which obstore is told that a service has no conditional puts."""
+MANY = 16
+"""The number of objects from which all below a place are listed: a page of a listing has a thousand."""
 PUT_ATTEMPTS = 3
 """Tries of a put that ran out of time, which obstore does not repeat by itself."""
 
@@ -109,6 +111,13 @@ class ObjectFiles:
     def size(self, name: str) -> int:
         found = self._head(name)
         return 0 if found is None else int(found["size"])
+
+    def sizes(self, n_files: int) -> Callable[[str], int]:
+        """A function that gives the bytes of an object; of many, from one listing of all."""
+        if n_files < MANY:
+            return self.size
+        found = listed(self.place)
+        return lambda name: found.get(name, 0)
 
     def version(self, name: str) -> str | None:
         """The ETag of an object; None if there is none."""

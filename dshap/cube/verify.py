@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.core.buckets import side_by_side
 from dshap.core.errors import UncheckableError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
@@ -236,10 +237,12 @@ def is_left(damages: list[Damage]) -> bool:
 
 def _refuse_unsealed(path: Place) -> None:
     """Refuse a store without a copy or any seal: of an earlier version, or of another program."""
+    if copy_name(path) is not None:
+        return
     folders = (states_of(path), notes_of(path), receipts_of(path))
     is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
     is_prepared = description_of(path).is_whole(DESCRIPTION)
-    if copy_name(path) is None and is_whole and not any(is_whole) and not is_prepared:
+    if is_whole and not any(is_whole) and not is_prepared:
         raise UncheckableError(
             f"{path} was written by an earlier dshap, or by another program: nothing in it can be "
             "checked; it stays "
@@ -280,8 +283,8 @@ def _sealed(path: Place) -> Iterator[Damage]:
         "failure": failures_of(path),
     }
     for kind, folder in folders.items():
-        for name in folder.names():
-            if what := folder.damage(name):
+        for name, what in folder.faults(folder.names()):
+            if what:
                 yield Damage(f"{kind} {name}", what, (_file(path, folder, name),))
     kept = histograms_of(path)
     for name in kept.names():
@@ -303,10 +306,10 @@ def _file(path: Place, folder: CreateOnlyFolder, name: str) -> str:
 def _lost(path: Place) -> Iterator[Damage]:
     """Find what a finished run has listed but is missing now."""
     mark = mark_of(path)
-    receipts = receipts_of(path)
+    receipts = set(receipts_of(path).names())
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
-        is_done = n_blocks and all(receipts.has(block_name(block)) for block in range(n_blocks))
+        is_done = n_blocks and receipts.issuperset(map(block_name, range(n_blocks)))
         if not mark.has(FINISHED) and (
             is_done or description_of(path).has(DESCRIPTION) or _holds_finished(path)
         ):
@@ -333,7 +336,7 @@ def _lost(path: Place) -> Iterator[Damage]:
         if not Folder(path).has(name if name == PREPARED else f"{name}/{CONTAINER}"):
             yield Damage(name, MISSING)
     for block in range(n_blocks):
-        if not receipts.has(block_name(block)):
+        if block_name(block) not in receipts:
             yield Damage(f"block {block}", f"its receipt {MISSING}")
 
 
@@ -361,25 +364,34 @@ def _blocks(path: Place) -> Iterator[Damage]:
     names = _names_along_instance(root)
     arrays = {name: stored_array(path / name) for name in names}
     summaries = {name: stored_array(path / name) for name in SUMMARIES}
-    bases: Counter[str] = Counter()
     if "base_value" in arrays:
         base = {}
     else:
         base = _digests({"base_value": stored_array(path / "base_value")}, ...)
-    for name, receipt in receipts_of(path).whole():
-        file = _file(path, receipts_of(path), name)
+
+    def looked_at(found: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any], list[str]]:
+        """The name of a receipt, the receipt, and the variables whose values are not those of it."""
+        name, receipt = found
+        if receipt["fingerprint"] != run["digest"]:
+            return name, receipt, []
         rows = slice(receipt["start"], receipt["stop"])
+        there = _digests(arrays, rows) | _digests(summaries, receipt["block"]) | base
+        digests = receipt["digests"].items()
+        return name, receipt, [each for each, digest in digests if there.get(each) != digest]
+
+    bases: Counter[str] = Counter()
+    receipts = receipts_of(path)
+    for name, receipt, wrong in side_by_side(path, looked_at, receipts.whole()):
+        file = _file(path, receipts, name)
         block = receipt["block"]
-        place = f"block {block} (rows {rows.start} to {rows.stop - 1})"
         if receipt["fingerprint"] != run["digest"]:
             yield Damage(f"block {block}", "its receipt belongs to another run", (file,))
             continue
-        found = _digests(arrays, rows) | _digests(summaries, block) | base
-        wrong = [name for name, digest in receipt["digests"].items() if found.get(name) != digest]
         if base and "base_value" in wrong:
             bases[receipt["digests"]["base_value"]] += 1
             wrong.remove("base_value")
         if wrong:
+            place = f"block {block} (rows {receipt['start']} to {receipt['stop'] - 1})"
             yield Damage(place, f"stored values changed ({', '.join(wrong)})", (file,))
     if bases:
         yield Damage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -293,14 +293,14 @@ class CubeWriter:
         """
         receipts = receipts_of(self.path)
         if tiles is None:
-            names = receipts.names()
+            names = [*receipts.names()]
         else:
-            names = map(block_name, tiles)
-        whole = filter(None, map(receipts.whole_one, names))
+            names = [*map(block_name, tiles)]
+        sizes = Folder(self.path).sizes(len(names))
         return {
             receipt["block"]
-            for receipt in whole
-            if self._is_stored(receipt) and "failed" not in receipt
+            for _, receipt in receipts.whole_ones(names)
+            if receipt and "failed" not in receipt and self._is_stored(receipt, sizes)
         }
 
     def endings(self) -> dict[int, dict[str, Any]]:
@@ -313,16 +313,23 @@ class CubeWriter:
             tile = failure["failed"][0]["position"] // self.layout.tile
             start, stop = self._span(tile)
             found[tile] = {"block": tile, "start": start, "stop": stop, **failure}
-        for _, receipt in receipts_of(self.path).whole():
-            if self._is_stored(receipt):
+        names = [*receipts_of(self.path).names()]
+        sizes = Folder(self.path).sizes(len(names))
+        for _, receipt in receipts_of(self.path).whole_ones(names):
+            if receipt and self._is_stored(receipt, sizes):
                 found[receipt["block"]] = receipt
         return found
 
-    def _is_stored(self, receipt: Mapping[str, Any]) -> bool:
-        """Whether the receipt is of this run, and the files that it names are there."""
+    def _is_stored(
+        self, receipt: Mapping[str, Any], sizes: Callable[[str], int] | None = None
+    ) -> bool:
+        """Whether the receipt is of this run, and the files that it names are there.
+
+        `sizes` gives the bytes of a file.
+        """
         is_own = receipt["fingerprint"] == self.fingerprint
         is_span = (receipt["start"], receipt["stop"]) == self._span(receipt["block"])
-        return is_own and is_span and not lost_files(self.path, receipt)
+        return is_own and is_span and not lost_files(self.path, receipt, sizes)
 
     def stated(self) -> dict[str, list[float] | float]:
         """The largest value of each number that closed forms stated, over the finished blocks."""
@@ -448,14 +455,17 @@ def has_every_receipt(path: Place) -> bool:
     return sum(1 for _ in receipts_of(path).names()) == n_blocks
 
 
-def lost_files(path: Place, receipt: Mapping[str, Any]) -> list[str]:
+def lost_files(
+    path: Place, receipt: Mapping[str, Any], sizes: Callable[[str], int] | None = None
+) -> list[str]:
     """Files of a block that are missing or not as long as its receipt says.
 
-    Receipts of earlier versions name no files.
+    Receipts of earlier versions name no files.  `sizes` gives the bytes of a file of the cube, for
+    who asks for many blocks (`Folder.sizes`).
     """
     files: Mapping[str, int] = receipt.get("files", {})
-    folder = Folder(path)
-    return [name for name, size in files.items() if folder.size(name) != size]
+    size_of = sizes or Folder(path).size
+    return [name for name, size in files.items() if size_of(name) != size]
 
 
 def drop_lost_blocks(path: Place) -> list[str]:
@@ -465,8 +475,10 @@ def drop_lost_blocks(path: Place) -> list[str]:
     """
     receipts = receipts_of(path)
     lines = []
-    for name, receipt in receipts.whole():
-        if lost := lost_files(path, receipt):
+    names = [*receipts.names()]
+    sizes = Folder(path).sizes(len(names))
+    for name, receipt in receipts.whole_ones(names):
+        if receipt and (lost := lost_files(path, receipt, sizes)):
             receipts.remove(name)
             lines.append(f"block {receipt['block']} lost {', '.join(lost)}: it is computed again")
     return lines

@@ -10,17 +10,20 @@ import sys
 import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dshap
+from dshap.core.buckets import AT_ONCE, side_by_side
 from dshap.core.errors import InputError, LockedError, UnreachableError
-from dshap.cube import is_running, open_cube
+from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube
 from dshap.cube.folder import Folder, is_free
 from dshap.cube.lease import Lease
 from dshap.cube.verify import repair_store, verify_store
 from tests.buckets import BUCKET, SECRET, running_azure
+from tests.cube.cubes import TILE, layout_of, make_cube
 
 ROWS = np.random.default_rng(0).normal(size=(600, 4))
 
@@ -102,6 +105,54 @@ def test_damage_is_found_and_repaired(s3):
     assert any("block 1" in damage.place for damage in repaired)
     np.testing.assert_array_equal(explain(store)["attribution"].values, cube["attribution"].values)
     assert not any(verify_store(folder.path).values())
+
+
+def test_marks_are_listed_and_not_asked_for_one_by_one(s3, tmp_path):
+    """Requests for each further block: its receipt and its values, and no look at each file."""
+    counts = {}
+    for n_blocks in (20, 40):
+        make_cube(tmp_path / f"{n_blocks}", n_rows=TILE * n_blocks)
+        copied(tmp_path / f"{n_blocks}", place(f"{n_blocks}.zarr"))
+        store = Folder(place(f"{n_blocks}.zarr")).path
+        writer = CubeWriter(store, layout_of(TILE * n_blocks), "d1")
+        for name, look in (
+            ("done", lambda cube=writer: len(cube.done())),
+            ("ended", lambda cube=writer: len(cube.endings())),
+            ("lost", lambda path=store: drop_lost_blocks(path)),
+            ("verified", lambda path=store: verify_store(path)[path.name]),
+        ):
+            s3.n_requests = 0
+            assert look() in (n_blocks, [])
+            counts[name, n_blocks] = s3.n_requests
+    more = {name: counts[name, 40] - counts[name, 20] for name in ("done", "ended", "lost")}
+    assert more == {"done": 20, "ended": 20, "lost": 20}  # a receipt each
+    # twice a receipt, and the values of seven arrays
+    assert counts["verified", 40] - counts["verified", 20] <= 20 * 10
+
+
+def copied(here, there: str) -> None:
+    """Put the files of a folder into a bucket."""
+    target = Folder(there)
+    for name in Folder(here).tree():
+        target.replace(name, (here / name).read_bytes())
+
+
+def test_results_come_in_order_however_long_each_takes(s3):
+    """Of a bucket several at a time, and no more results are held than are on their way."""
+    held: list[int] = []
+
+    def slow(number: int) -> int:
+        held.append(number)
+        time.sleep(0.02 * (number % 3))
+        return number
+
+    bucket = Folder(place("a")).path
+    found = side_by_side(bucket, slow, iter(range(100)))
+    assert next(found) == 0 and len(held) <= AT_ONCE + 1
+    assert [*found] == [*range(1, 100)]
+    with pytest.raises(ZeroDivisionError):
+        [*side_by_side(bucket, lambda number: 1 // number, range(5))]
+    assert [*side_by_side(Path("a"), slow, [3, 4])] == [3, 4]
 
 
 def test_a_store_is_locked_by_a_lease(s3):
