@@ -9,7 +9,7 @@ from typing import Any
 
 from dshap.core.places import Place
 from dshap.core.records import digest_of
-from dshap.cube import CubeStatus, cube_status, feature_ranking, read_plan, read_run
+from dshap.cube import CubeStatus, cube_status, feature_importance, read_plan, read_run
 from dshap.engine import Plan
 from dshap.jobs.models import GivenModel, given_model
 from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
@@ -131,7 +131,7 @@ def ranking_of(cube: Place) -> dict[str, dict[str, float]]:
 
     It is empty where no row is finished.
     """
-    table = feature_ranking(cube)
+    table = feature_importance(cube)
     if not table.attrs["rows"]:
         return {}
     features = [str(feature) for feature in table["feature"].values]

@@ -21,7 +21,7 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.rules import as_path
-from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
+from dshap.cube import feature_importance, find_row, kept_row, open_cube, row_key
 
 SIGNIFICANT = 4
 """The significant digits of the largest number of a column."""
@@ -88,7 +88,7 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
 
 
 def _of_cube(name: str, path: Place) -> list[Ranking]:
-    table = feature_ranking(path)
+    table = feature_importance(path)
     outputs = [str(output) for output in table["output"].values]
     return [
         output_ranking(name if len(outputs) == 1 else f"{name}, {output}", table, j)

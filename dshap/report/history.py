@@ -16,7 +16,7 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_place
-from dshap.cube import feature_ranking, is_finished, named_cubes, open_cube, runs_of
+from dshap.cube import feature_importance, is_finished, named_cubes, open_cube, runs_of
 from dshap.cube.current import has_nights
 from dshap.report.attributions import Ranking, output_ranking
 from dshap.report.panels import attribution_words, output_of
@@ -103,7 +103,7 @@ def importance_history(
             f"{len(left)} runs of {folder} are not finished and left out: {', '.join(left[:4])}",
             stacklevel=3,
         )
-    tables = [feature_ranking(folder / run) for run in runs]
+    tables = [feature_importance(folder / run) for run in runs]
     rankings = [
         output_ranking(run, table, output_of(table, output))
         for run, table in zip(runs, tables, strict=True)
