@@ -198,7 +198,7 @@ def _no_bucket(place: BucketPath) -> InputError:
     )
 
 
-def side_by_side(
+def several_at_once(
     place: Place, function: Callable[[Item], Answer], items: Iterable[Item]
 ) -> Iterator[Answer]:
     """The results of function(item), in the order of the items: in a bucket several at a time.

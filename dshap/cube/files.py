@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dshap.core.buckets import side_by_side
+from dshap.core.buckets import several_at_once
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.core.records import Record
@@ -83,7 +83,7 @@ class CreateOnlyFolder(ABC):
 
     def faults(self, names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
         """(name, `damage`) of these files, in their order."""
-        return side_by_side(self.folder.path, lambda name: (name, self.damage(name)), names)
+        return several_at_once(self.folder.path, lambda name: (name, self.damage(name)), names)
 
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
         """Remove the damaged ones of these files, so that they are made again; return their names.
@@ -143,7 +143,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def whole_ones(self, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
         """(name, `whole_one`) of these records, in their order."""
-        return side_by_side(self.folder.path, lambda name: (name, self.whole_one(name)), names)
+        return several_at_once(self.folder.path, lambda name: (name, self.whole_one(name)), names)
 
     def is_whole(self, name: str) -> bool:
         return self.whole_one(name) is not None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.core.buckets import side_by_side
+from dshap.core.buckets import several_at_once
 from dshap.core.errors import UncheckableError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
@@ -381,7 +381,7 @@ def _blocks(path: Place) -> Iterator[Damage]:
 
     bases: Counter[str] = Counter()
     receipts = receipts_of(path)
-    for name, receipt, wrong in side_by_side(path, looked_at, receipts.whole()):
+    for name, receipt, wrong in several_at_once(path, looked_at, receipts.whole()):
         file = _file(path, receipts, name)
         block = receipt["block"]
         if receipt["fingerprint"] != run["digest"]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.core.buckets import AT_ONCE, side_by_side
+from dshap.core.buckets import AT_ONCE, several_at_once
 from dshap.core.errors import InputError, LockedError, UnreachableError
 from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube
 from dshap.cube.folder import Folder, is_free
@@ -107,6 +107,7 @@ def test_damage_is_found_and_repaired(s3):
     assert not any(verify_store(folder.path).values())
 
 
+@pytest.mark.slow
 def test_marks_are_listed_and_not_asked_for_one_by_one(s3, tmp_path):
     """Requests for each further block: its receipt and its values, and no look at each file."""
     counts = {}
@@ -147,12 +148,12 @@ def test_results_come_in_order_however_long_each_takes(s3):
         return number
 
     bucket = Folder(place("a")).path
-    found = side_by_side(bucket, slow, iter(range(100)))
+    found = several_at_once(bucket, slow, iter(range(100)))
     assert next(found) == 0 and len(held) <= AT_ONCE + 1
     assert [*found] == [*range(1, 100)]
     with pytest.raises(ZeroDivisionError):
-        [*side_by_side(bucket, lambda number: 1 // number, range(5))]
-    assert [*side_by_side(Path("a"), slow, [3, 4])] == [3, 4]
+        [*several_at_once(bucket, lambda number: 1 // number, range(5))]
+    assert [*several_at_once(Path("a"), slow, [3, 4])] == [3, 4]
 
 
 def test_a_store_is_locked_by_a_lease(s3):

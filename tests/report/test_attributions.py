@@ -164,7 +164,7 @@ def test_rows_are_those_of_the_summaries(cubes, monkeypatch):
     for rows in (5, 17):
         counted = dshap.cube.feature_ranking(cubes["one"]).assign_attrs(rows=rows)
         monkeypatch.setattr(
-            "dshap.report.attributions.feature_ranking", lambda path, counted=counted: counted
+            "dshap.report.attributions.feature_importance", lambda path, counted=counted: counted
         )
         assert rankings({"one": cubes["one"]})[0].rows == rows
 
