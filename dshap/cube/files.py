@@ -145,9 +145,6 @@ class ReceiptFolder(CreateOnlyFolder):
         """(name, `whole_one`) of these records, in their order."""
         return several_at_once(self.folder.path, lambda name: (name, self.whole_one(name)), names)
 
-    def is_whole(self, name: str) -> bool:
-        return self.whole_one(name) is not None
-
     def whole_one(self, name: str) -> dict[str, Any] | None:
         """The record of this name, or None if it is missing or damaged."""
         stored = self.folder.get(self.file(name))
