@@ -72,7 +72,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
     Notes
     -----
     Each pair is met once: N²·d/2 exponentials and N²·d·q/2 steps of 8 operations with q nodes, 4
-    where factors are near each other.  It holds 16·C²·d bytes, and 16·N·d for each thread.
+    where factors are near each other.  It holds 8·C²·d bytes, and 16·N·d for each thread.
     """
     order = np.argsort(cell_of, kind="stable")
     tiles = _Tiles(rows, rows.x[order], rows.weights[order], cell_of[order], _nodes(rows))
@@ -90,15 +90,17 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
             of_cells[:, first : first + cells.shape[1], first:] += cells
     witnesses = np.empty_like(of_rows)
     witnesses[order] = of_rows
-    sums = PairSums(witnesses[:, :d], witnesses[:, d], _mirrored(of_cells), len(tiles.nodes[0]))
+    _mirror(of_cells)
+    sums = PairSums(witnesses[:, :d], witnesses[:, d], of_cells, len(tiles.nodes[0]))
     if sums.error > ADDITIVITY:
         raise ArithmeticError(f"attributions miss the witness by {sums.error:.3g}")
     return sums
 
 
-def _mirrored(upper: FloatArray) -> FloatArray:
-    """Symmetric sums of pairs of cells, from sums that hold each pair of rows once."""
-    return upper + upper.transpose(0, 2, 1)
+def _mirror(upper: FloatArray) -> None:
+    """Make sums of pairs of cells symmetric, in place, which hold each pair of rows once."""
+    for plane in upper:
+        plane += plane.T.copy()
 
 
 def _nodes(rows: ComparedRows) -> tuple[FloatArray, FloatArray]:

@@ -212,7 +212,7 @@ def _without_gaps(x: FloatArray, is_missing: BoolArray) -> FloatArray:
     return out
 
 
-def mean_factors(rows: ComparedRows, x: FloatArray, step: int = 256) -> FloatArray:
+def mean_factors(rows: ComparedRows, x: FloatArray, step: int = 64) -> FloatArray:
     """(d,): the mean of k_j over the pairs of different rows of x (b, kernel columns)."""
     b = len(x)
     total = np.zeros(len(rows.members))
