@@ -221,6 +221,18 @@ def several_at_once(
                 each.cancel()
 
 
+def fault_of(place: BucketPath) -> str:
+    """The reason why this process cannot list what is at a place, in words; empty where it can."""
+    import obstore
+
+    try:
+        with told(place):
+            next(iter(obstore.list(connection(place), place.key or None)), None)
+    except (InputError, UnreachableError) as error:
+        return str(error)
+    return ""
+
+
 def listed(place: BucketPath) -> dict[str, int]:
     """The names of all objects below a place, sorted, with their bytes."""
     import obstore

@@ -19,6 +19,7 @@ from dshap.cube.folder import clear_orphans, is_free, is_there
 from dshap.cube.histograms import histogram_bytes
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.lease import Holder
+from dshap.cube.objects import refuse_unusable
 from dshap.cube.pace import BlockTimes, Pace
 from dshap.cube.reader import (
     CubeStatus,
@@ -144,6 +145,7 @@ __all__ = [
     "refuse_altered",
     "refuse_finishing",
     "refuse_running",
+    "refuse_unusable",
     "remove_run",
     "remove_prepared",
     "remove_store",

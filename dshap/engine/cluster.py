@@ -13,7 +13,6 @@ import operator
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -24,6 +23,7 @@ from distributed.comm.core import CommClosedError
 
 from dshap.core.errors import InputError, InterruptedRunError
 from dshap.core.options import WAIT_S
+from dshap.core.places import Place
 from dshap.core.records import FAN_IN, TreeSum
 from dshap.core.rows import spans
 from dshap.core.threads import one_blas_thread
@@ -132,7 +132,7 @@ class DaskExecutor:
     say : called with each line about workers that are waited for or lost, and with the facts of a
         worker that is lost, as `Progress.say` takes them
     lifetime_s : seconds after which a worker ends itself; None where it has no walltime
-    seen : noun -> path of what every worker must see
+    seen : noun -> place of what every worker must see
     """
 
     is_local = False
@@ -143,7 +143,7 @@ class DaskExecutor:
         wait_s: float = WAIT_S,
         say: Callable[..., None] = lambda text, **facts: None,
         lifetime_s: float | None = None,
-        seen: Mapping[str, Path] | None = None,
+        seen: Mapping[str, Place] | None = None,
     ) -> None:
         if client.status != "running":
             raise InputError(

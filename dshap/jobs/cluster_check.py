@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from dshap.engine.clusters.installed import require_kind
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobs.clusters import ClusterSite
 from dshap.jobs.reading import read_cluster, read_job_file
-from dshap.jobs.runner import table_of_workers
 from dshap.jobs.schema import Job
+from dshap.jobs.seen_places import folder_above, probed_places
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class ClusterCheck:
     versions_here: dict[str, str]
     versions_there: dict[str, str]
     seen: dict[str, bool]
-    """Noun -> whether the worker sees it: the folder of the store, and the table."""
+    """Noun -> whether the worker sees it: the store or its folder, scratch, and the table."""
+    unseen: dict[str, str]
+    """Noun -> the reason why the worker does not see it, in words; empty for a path."""
     lifetime_s: int | None
     """The seconds after which a worker ends itself; None where it has no walltime."""
 
@@ -84,9 +86,8 @@ class ClusterCheck:
             for name in differing(self.versions_here, self.versions_there)
         ]
         faults += [
-            f"the {noun} is not seen by the worker"
-            for noun, is_seen in self.seen.items()
-            if not is_seen
+            f"the {noun} is not seen by the worker{reason and ': '}{reason}"
+            for noun, reason in self.unseen.items()
         ]
         if faults:
             raise InputError(f"profile {self.profile}: {'; '.join(faults)}")
@@ -141,7 +142,7 @@ def check_cluster(
                 round_trip_s=round_trip_s(client),
                 versions_here=versions_here(),
                 versions_there=versions_of_workers(client)[address],
-                seen={} if job is None else _seen(client, job),
+                **_looked_at(client, job),
                 lifetime_s=WorkerOptions(**dict(worker)).lifetime_s,
             )
         finally:
@@ -156,34 +157,18 @@ def _folder_maker(job: Job | None) -> Iterator[Callable[[], Path]]:
     """
     above = Path.cwd()
     if job is not None and not scheme_of(job.job.store):
-        above = _folder_above(Path(job.job.store))
+        above = folder_above(Path(job.job.store))
     with contextlib.ExitStack() as made:
         yield lambda: Path(
             made.enter_context(tempfile.TemporaryDirectory(prefix=".dshap-", dir=above))
         )
 
 
-def _folder_above(path: Path) -> Path:
-    """The nearest folder that is there: the path itself, or one above it."""
-    return next(above for above in (path, *path.parents) if above.is_dir())
-
-
-def _seen(client: Any, job: Job) -> dict[str, bool]:
-    """Noun -> whether all workers see it; the folder of the store by a file that is put there.
-
-    A store in a bucket has no folder, and is not looked at.
-    """
-    tables = table_of_workers(job)
-    if scheme_of(job.job.store):
-        return _by_noun(tables, unseen_by_workers(client, tables))
-    folder = _folder_above(Path(job.job.store))
-    try:
-        with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=folder) as probe:
-            paths = {"folder of the store": Path(probe.name), **tables}
-            return _by_noun(paths, unseen_by_workers(client, paths))
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from None
-
-
-def _by_noun(paths: Mapping[str, Path], unseen: Mapping[str, list[str]]) -> dict[str, bool]:
-    return {noun: noun not in unseen for noun in paths}
+def _looked_at(client: Any, job: Job | None) -> dict[str, dict[str, Any]]:
+    """The fields of a `ClusterCheck` on what the workers see of a job; nothing without a job."""
+    if job is None:
+        return {"seen": {}, "unseen": {}}
+    with probed_places(job) as places:
+        faults = unseen_by_workers(client, places)
+    unseen = {noun: next(iter(each.values())) for noun, each in faults.items()}
+    return {"seen": {noun: noun not in unseen for noun in places}, "unseen": unseen}

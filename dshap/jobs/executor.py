@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.core.options import WAIT_S, parse_bytes
+from dshap.core.places import Place
 from dshap.engine import DaskExecutor, LoopExecutor, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.engine.performance import PerformanceReport
@@ -37,7 +37,7 @@ class ClusterExecutor:
     wait_s : the seconds that the cluster may be without a worker
     say : function that shows a line about the workers
     lifetime_s : the seconds after which a worker ends itself; None where it has no walltime
-    seen : noun -> path of what every worker must see
+    seen : noun -> place of what every worker must see
     report : a performance report from the start of the cluster to its end; None for none
     """
 
@@ -51,7 +51,7 @@ class ClusterExecutor:
         wait_s: float = WAIT_S,
         say: Callable[..., None] = lambda text, **facts: None,
         lifetime_s: float | None = None,
-        seen: Mapping[str, Path] | None = None,
+        seen: Mapping[str, Place] | None = None,
         report: PerformanceReport | None = None,
     ) -> None:
         self._report = report

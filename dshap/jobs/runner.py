@@ -63,11 +63,11 @@ from dshap.jobs.outlook import night_lines, sink_lines
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
 from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.seen_places import places_of_workers
 from dshap.jobs.segments import check_segments, segment_lines
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.sinking import check_targets_of
-from dshap.jobs.spooling import reads_once
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.models import FitReport, KernelModel
@@ -400,7 +400,7 @@ def locked(
                 progress,
                 wait_s,
                 workspace,
-                _seen_by_all(job, store, workspace.path),
+                places_of_workers(job, store, workspace.path),
                 report,
             )
         ) as executor,
@@ -438,41 +438,15 @@ def explain_all(
     return JobRun(job, plan, table, store, session, recorder, part).carry_out()
 
 
-def _seen_by_all(job: Job, store: Place, workspace: Path) -> dict[str, Path]:
-    """Noun -> path of what every worker of a cluster must see; what has no path is left out.
-
-    The workspace stands beside the store before that is made; that of a store in a bucket lies in
-    the folder for temporary files.  Of rows that lie in the bucket too, only MSE_v needs it.
-    """
-    table = table_of_workers(job)
-    if is_bucket(store):
-        if reads_once(job) and all(each.n_quality_rows is None for each in job.explain):
-            return {}
-        return {"folder of [run] scratch": workspace, **table}
-    if workspace.parent == store.resolve().parent:
-        return {"folder of the store": workspace, **table}
-    return table
-
-
-def table_of_workers(job: Job) -> dict[str, Path]:
-    """Noun -> path of the table that workers read; empty where it has no path, or is read once."""
-    if reads_once(job):
-        return {}
-    table = Path(_place_of(job))
-    if table.is_absolute() and table.exists():
-        return {"table": table}
-    return {}
-
-
 def executor_of(
     job: Job,
     progress: Progress,
     wait_s: float | None,
     workspace: Rooms,
-    seen: Mapping[str, Path],
+    seen: Mapping[str, Place],
     report: Path | None = None,
 ) -> JobExecutor:
-    """Build the executor of a job; every worker of its cluster must see the paths of `seen`."""
+    """Build the executor of a job; every worker of its cluster must see the places of `seen`."""
     if job.cluster.kind == "none":
         if report is not None:
             raise InputError(

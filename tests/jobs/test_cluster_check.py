@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from dshap.cli import cli
 from dshap.engine import make_certificates
 from dshap.engine.clusters.inspection import versions_here
+from tests.buckets import BUCKET
 from tests.engine.clusters.servers import running_scheduler
 from tests.engine.clusters.test_inspection import with_version
 from tests.jobs.job_files import changed, small_table, write_job
@@ -54,10 +55,32 @@ def test_a_worker_of_this_machine(places):
     }
     assert found["versions_here"] == found["versions_there"] == versions_here()
     assert {path.name for path in Path().iterdir()} == {"job.toml", "table.parquet"}
-    write_job(Path(), changed(("job.store", "s3://bucket/out")))
+
+
+@pytest.mark.slow
+def test_a_store_in_a_bucket_is_looked_at(places, s3):
+    """By the worker with what it has in its environment; what is wrong there is told."""
+    store = ("job.store", f"s3://{BUCKET}/out")
+    # the process that starts others may be older than the service
+    write_job(Path(), changed(store, ("worker", {"environment": s3.environment})))
     done = dshap_("cluster", "check", "local", "--job", "job.toml", "--json")
     assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["seen"] == {"table": True}  # a bucket has no folder
+    assert json.loads(done.stdout)["seen"] == {
+        "store": True,
+        "folder of [run] scratch": True,
+        "table": True,
+    }
+    bad = {**s3.environment, "AWS_ENDPOINT_URL": "nonsense"}
+    write_job(Path(), changed(store, ("worker", {"environment": bad})))
+    done = dshap_("cluster", "check", "local", "--job", "job.toml")
+    assert done.exit_code == 2 and "the store: not seen by the worker" in done.stdout
+    assert "the store is not seen by the worker: s3://" in done.stderr
+    assert "AWS_ENDPOINT_URL of the environment is no address" in done.stderr
+    ran = dshap_("run", "job.toml", "--cluster", "local", "-q")
+    assert ran.exit_code == 2 and "the store is not seen by tls://127.0.0.1:" in ran.stderr
+    write_job(Path(), changed(("job.store", "s3://none-such/out")))
+    none = dshap_("cluster", "check", "local", "--job", "job.toml")
+    assert none.exit_code == 2 and "there is no bucket 'none-such'" in none.stderr
 
 
 @pytest.mark.slow

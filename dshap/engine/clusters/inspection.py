@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from distributed import Client
 from distributed.versions import get_package_info
 
+from dshap.core.buckets import fault_of
 from dshap.core.errors import InputError
+from dshap.core.places import Place, is_bucket, place_of
 
 COMPARED = ("dshap", "numpy", "distributed")
 """Packages whose versions are the same on both sides of a run: the same code, the same bits."""
@@ -91,27 +92,41 @@ def _some(addresses: Sequence[str]) -> str:
     return ", ".join(addresses[:SHOWN_WORKERS]) + (f" and {more} more" if more > 0 else "")
 
 
-def unseen_by_workers(client: Client, paths: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Noun -> the workers that have no file or folder at the path, where some have none."""
-    texts = {noun: str(path) for noun, path in paths.items()}
-    found = client.run(missing_paths, texts)
-    unseen: dict[str, list[str]] = {}
-    for address, nouns in found.items():
-        for noun in nouns:
-            unseen.setdefault(noun, []).append(address)
+def unseen_by_workers(client: Client, places: Mapping[str, Place]) -> dict[str, dict[str, str]]:
+    """Noun -> worker -> the reason why it does not see the place, where some do not.
+
+    The reason is empty where a path is not there; of a bucket it is the error of a listing.
+    """
+    texts = {noun: str(place) for noun, place in places.items()}
+    found = client.run(unseen_places, texts)
+    unseen: dict[str, dict[str, str]] = {}
+    for address, faults in found.items():
+        for noun, fault in faults.items():
+            unseen.setdefault(noun, {})[address] = fault
     return unseen
 
 
-def missing_paths(paths: Mapping[str, str]) -> list[str]:
-    """The nouns of the paths at which this process sees nothing."""
-    return [noun for noun, path in paths.items() if not os.path.exists(path)]
+def unseen_places(places: Mapping[str, str]) -> dict[str, str]:
+    """Noun -> the reason, of the places that this process does not see."""
+    unseen = {}
+    for noun, text in places.items():
+        place = place_of(text)
+        if not is_bucket(place):
+            if not os.path.exists(place):
+                unseen[noun] = ""
+        elif fault := fault_of(place):
+            unseen[noun] = fault
+    return unseen
 
 
-def refuse_unseen(client: Client, paths: Mapping[str, Path]) -> None:
-    """Raise an `InputError` where a worker does not see one of the paths; `paths` are by noun."""
-    for noun, addresses in unseen_by_workers(client, paths).items():
+def refuse_unseen(client: Client, places: Mapping[str, Place]) -> None:
+    """Raise an `InputError` where a worker does not see one of the places; `places` are by noun."""
+    for noun, faults in unseen_by_workers(client, places).items():
+        workers = _some(list(faults))
+        if fault := next(filter(None, faults.values()), ""):
+            raise InputError(f"the {noun} is not seen by {workers}: {fault}")
         raise InputError(
-            f"the {noun}, {paths[noun]}, is not seen by {_some(addresses)}: keep it on a file system "
+            f"the {noun}, {places[noun]}, is not seen by {workers}: keep it on a file system "
             "that client and workers have under the same path"
         )
 

@@ -17,10 +17,12 @@ from dshap.engine.clusters.inspection import (
     refuse_other_versions_than,
     refuse_unseen,
     round_trip_s,
+    unseen_places,
     versions_here,
     versions_of_workers,
 )
 from dshap.values import Marginal
+from tests.buckets import BUCKET
 from tests.engine.clusters.servers import (
     PATIENCE_S,
     dask,
@@ -116,6 +118,15 @@ def test_a_late_worker_with_another_version_is_sent_away(tmp_path):
 def test_versions_and_round_trip(client):
     assert list(versions_of_workers(client).values()) == [versions_here()] * 2
     assert 0.0 < round_trip_s(client) < 10.0
+
+
+def test_places_that_this_process_does_not_see(s3, tmp_path):
+    """A path that is not there, and a bucket by the error of a listing."""
+    seen = {"folder": str(tmp_path), "store": f"s3://{BUCKET}/not/made/yet"}
+    assert unseen_places(seen) == {}
+    found = unseen_places({**seen, "table": "/none/a", "rows": "s3://none-such/a"})
+    assert found["table"] == "" and "there is no bucket 'none-such'" in found["rows"]
+    assert list(found) == ["table", "rows"]
 
 
 def test_a_path_that_workers_do_not_see(client, tmp_path):
