@@ -18,6 +18,12 @@ def run_command(folder: str, job: str, *options: str) -> None:
     cli(["run", job, *options], prog_name="dshap")
 
 
+def run_command_with(environment: dict[str, str], folder: str, job: str, *options: str) -> None:
+    """The same with these variables: a forked process has those of the first test."""
+    os.environ.update(environment)
+    run_command(folder, job, *options)
+
+
 def killed_command(folder: str, job: str, place: str, number: int, *options: str) -> None:
     """The command, and SIGKILL as it opens, links or renames the n-th file whose path has a word."""
     _kill_at(place, number)

@@ -28,12 +28,14 @@ from dshap.cube import (
     states_of,
 )
 from dshap.cube.disk_files import ORPHAN
+from dshap.cube.folder import Folder
 from dshap.jobs import RunPart
 from dshap.jobs.run_record import read_records
 from dshap.jobs.shards import FIRST, Shard
+from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of
 from tests.jobs.job_files import changed, nightly_job, small_table, to_toml
-from tests.jobs.killed import killed_command, run_command
+from tests.jobs.killed import killed_command, run_command, run_command_with
 from tests.processes import forked
 
 N_ROWS = 700
@@ -353,6 +355,28 @@ def test_two_at_a_time_and_the_same_twice_at_once(folder):
     ran("--only", "finish", "-q")
     assert store_files("out.zarr") == expected
     assert CliRunner().invoke(cli, ["verify", "out.zarr"]).exit_code == 0
+
+
+@pytest.mark.slow
+def test_two_shards_at_once_in_a_bucket(folder, s3):
+    """Cubes and states are those of one run on a disk, byte for byte, and no lease is left."""
+    expected = whole_run(SMALL)
+    store = f"s3://{BUCKET}/shards/out"
+    written(changed(("job.store", store), job=SMALL))
+    ran("--only", "learn", "-q")
+    here = (s3.environment, str(folder), "job.toml")
+    with (
+        forked(run_command_with, *here, "-q", "--shard", "1/2") as one,
+        forked(run_command_with, *here, "-q", "--shard", "2/2") as other,
+    ):
+        assert wait_for([one, other]) == [0, 0]
+    ran("--only", "finish", "-q")
+    there = Folder(store)
+    names = [name for name in there.tree() if not name.startswith(("runs/", "parts/", "keys/"))]
+    assert {name: there.get(name) for name in names} == expected
+    assert Folder(f"s3://{BUCKET}/shards").list() == ["out"]
+    assert Folder(f"s3://{BUCKET}/shards/.out.running").list() == []
+    assert CliRunner().invoke(cli, ["verify", store]).exit_code == 0
 
 
 @pytest.mark.slow
