@@ -112,7 +112,13 @@ class CubeWriter:
             **({"failed": failed_groups(block, attribution)} if attribution.reasons else {}),
         }
         self._put_receipt(mark, receipt)
-        failures_of(self.path).remove(mark)
+        failures = failures_of(self.path)
+        if failures.folder.has_file(failures.file(mark)):
+            # whoever marked the block as failed may have written its status over that of these rows
+            self._store("status", tile, slice(start, stop), stored["status"])
+            self._synced(tile, ["status"])
+            self._put_receipt(mark, receipt)
+            failures.remove(mark)
         return receipt
 
     def is_carried(self, tile: int) -> BoolArray:
@@ -268,22 +274,27 @@ class CubeWriter:
             notes.put(name, content)
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
-        """Mark a block without attributions as failed in `status`, and keep the reason."""
+        """Mark a block without attributions as failed in `status`, and keep the reason.
+
+        Another process may explain the block meanwhile.  The reason is kept before the status is
+        written, so that this process sees the receipt, or the other one sees the reason: the one
+        takes the receipt away, the other one stores its status again.
+        """
         receipts = receipts_of(self.path)
         name = block_name(tile)
         failures = failures_of(self.path)
         receipt = receipts.whole_one(name)
         if receipt is not None and self._is_stored(receipt):
             return
-        receipts.remove(name)
-        self._store(
-            "status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8)
-        )
-        failures.remove(name)
-        failures.put(
-            name,
-            {"failed": [failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")]},
-        )
+        group = failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")
+        status = np.full(stop - start, Status.FAILED, np.int8)
+        is_marked = False
+        while not is_marked:
+            receipts.remove(name)
+            failures.remove(name)
+            failures.put(name, {"failed": [group]})
+            self._store("status", tile, slice(start, stop), status)
+            is_marked = not receipts.has(name)
 
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
         """The finished blocks: they have a whole receipt of this run and no failed row.

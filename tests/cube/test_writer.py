@@ -25,6 +25,7 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.cube.reader import FailedRows
+from dshap.cube.writer import block_name
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
 
@@ -311,3 +312,53 @@ def test_receipts_of_before_name_no_files(tmp_path):
 def test_a_receipt_of_another_span_is_none_of_this_plan(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr")
     assert CubeWriter(writer.path, replace(layout, tile=2 * TILE), "d1").done() == set()
+
+
+# --- a block that one process explains while another one marks it as failed -------------------
+
+
+def is_consistent(path, layout) -> bool:
+    """Whether a block has its receipt and its values, or neither a receipt nor a row that is ok."""
+    status = zarr.open_array(path / "status", mode="r")[8:16]
+    is_marked = ReceiptFolder(path / "state" / "receipts").has(block_name(1))
+    damaged = [each for each in verify_cube(path) if each.place.startswith("block ")]
+    return not damaged and is_marked == bool((status == Status.OK).all())
+
+
+def test_a_receipt_that_comes_while_a_block_is_marked_as_failed(tmp_path, monkeypatch):
+    """Another process explains the block between the first look and the mark."""
+    layout, writer = make_cube(tmp_path / "c", tiles=[0, 2])
+    other = CubeWriter(tmp_path / "c", layout, "d1")
+    removed = ReceiptFolder.remove
+    todo = [1]
+
+    def remove(folder: ReceiptFolder, name: str) -> None:
+        removed(folder, name)
+        if todo:
+            other.write(todo.pop(), *block_of(layout, 1))
+
+    monkeypatch.setattr(ReceiptFolder, "remove", remove)
+    writer.mark_failed(1, 8, 16, "out of memory")
+    assert not todo and is_consistent(tmp_path / "c", layout)
+    assert 1 not in writer.done()  # it is tried again, and counts as failed until then
+    assert writer.endings()[1]["failed"][0]["reason"] == "out of memory"
+    writer.write(1, *block_of(layout, 1))
+    assert writer.done() == {0, 1, 2} and is_consistent(tmp_path / "c", layout)
+
+
+def test_a_block_that_is_marked_as_failed_while_its_receipt_is_made(tmp_path, monkeypatch):
+    """The mark comes when all values are stored: its receipt has them even so."""
+    layout, writer = make_cube(tmp_path / "c", tiles=[0, 2])
+    other = CubeWriter(tmp_path / "c", layout, "d1")
+    put = ReceiptFolder.put
+    todo = [1]
+
+    def put_after_the_mark(folder: ReceiptFolder, name: str, content: dict) -> bool:
+        if todo and name == block_name(1) and "digests" in content:
+            other.mark_failed(todo.pop(), 8, 16, "out of memory")
+        return put(folder, name, content)
+
+    monkeypatch.setattr(ReceiptFolder, "put", put_after_the_mark)
+    writer.write(1, *block_of(layout, 1))
+    assert not todo and writer.done() == {0, 1, 2}
+    assert is_consistent(tmp_path / "c", layout) and "failed" not in writer.endings()[1]
