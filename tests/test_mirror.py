@@ -49,6 +49,7 @@ ELSEWHERE = {
     "jobs/fields.py": "jobs/test_schema.py",
     "jobs/quality.py": "jobs/test_arguments.py",
     "jobs/repair.py": "test_cli.py",
+    "jobs/seen_places.py": "jobs/test_cluster_check.py",
     "jobs/summary.py": "test_cli.py",
     "jobs/table.py": "jobs/test_runner.py",
     "kernels/unbound.py": "kernels/test_product.py",
