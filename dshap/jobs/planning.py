@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 
-from dshap.core.places import place_of
+from dshap.core.places import is_bucket, place_of
+from dshap.cube.scratch import scratch_folder
 from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.outlook import nights_of, sinks_of
@@ -68,8 +67,11 @@ def _plan_of_rows(job: Job, day: date, say: Callable[[str], None]) -> JobPlan:
         with in_words_of(job):
             look_at_source(job, day, None, say)
         return plan_job(job)
-    with tempfile.TemporaryDirectory(prefix="dshap-plan-") as folder:
-        parts = Path(folder) / "parts"
+    scratch = ""
+    if is_bucket(place_of(job.job.store)):
+        scratch = job.options().scratch or ""
+    with scratch_folder(scratch) as folder:
+        parts = folder / "parts"
         with in_words_of(job):
             snapshot = spool_job(job, parts, day, None, say)
             plan = plan_rows(job_of_parts(job, parts))

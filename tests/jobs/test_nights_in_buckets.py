@@ -23,7 +23,7 @@ from dshap.jobs.verification import verify_job_store
 from tests.buckets import BUCKET
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_in_bucket
-from tests.jobs.test_nights import FEATURES, Shop, counts, model, rows_of
+from tests.jobs.test_nights import FEATURES, Shop, counts, deploy_another, model, rows_of
 from tests.processes import forked
 
 __all__ = ["model"]
@@ -149,6 +149,10 @@ def test_commands_about_nights(shop, tmp_path):
         result = CliRunner().invoke(cli, arguments)
         assert result.exit_code == 0, result.output
         assert said in result.output, arguments
+    for copy in (other, str(tmp_path / "here")):  # both go on where the first one was copied
+        moved = {**shop.tables(), "job": {"name": "churn", "store": copy}}
+        ended = run_recorded(parse_job(moved), SilentProgress(), Command("job.toml"))
+        assert counts(ended) == (0, 0, 150, 0)
 
 
 @pytest.mark.slow
@@ -226,6 +230,19 @@ def test_old_runs_go_and_checks_see_earlier_ones(shop):
     with duckdb.connect(str(shop.folder / "sink.duckdb"), read_only=True) as sink:
         assert sink.execute("select count(distinct id) from reasons").fetchall() == [(150,)]
     shop.check()
+
+
+@pytest.mark.slow
+def test_another_model_removes_what_the_first_one_learned(shop):
+    """The method and its rows are those of the second night; all rows are explained anew."""
+    shop.night()
+    deploy_another(shop)
+    shop.night()
+    shop.check()
+    (_, second) = runs_in_store(shop.store)
+    prepared = Folder(shop.store / "prepared")
+    assert len(prepared.list()) == 3 and {"reasons.json", "rows"} < {*prepared.list()}
+    assert Folder(shop.store / "prepared" / "rows").list() == [second.run_id]
 
 
 @pytest.mark.slow
@@ -358,3 +375,17 @@ def test_workers_read_rows_and_history_in_the_bucket(shop, beside, strategy):
         assert_same_files(shop, beside)
         shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
         shop.put()
+
+
+@pytest.mark.slow
+def test_errors_and_delays_change_nothing(shop, beside, s3):
+    """One request in ten is late, is refused, or is done and answered by an error."""
+    s3.rate = 0.1
+    s3.delay_s = 0.02
+    for _ in range(2):
+        assert counts(shop.night()) == counts(beside.night())
+        shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
+        shop.put()
+    s3.rate = 0.0
+    assert s3.n_faults
+    assert_same_files(shop, beside)

@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dshap.cli import cli
+from dshap.cube.folder import Folder
+from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, write_job
 
 SQL = {
@@ -77,3 +79,17 @@ def test_what_a_run_would_refuse(folder, change, status, said):
     refused = plan(folder, ("source", {**SQL, **change}), options=("--as-of", "2026-11-26"))
     assert refused.exit_code == status, refused.output
     assert said in refused.stderr.splitlines()[-1]
+
+
+def test_rows_of_a_job_in_a_bucket_are_read_into_its_scratch(folder, s3, monkeypatch):
+    """It is relative to the job file, and must be there."""
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
+    there = (("source", SQL), ("job.store", f"s3://{BUCKET}/planned/lifts"))
+    monkeypatch.chdir(folder.parent)
+    source = ("source.uri", f"duckdb:///{folder}/shop.duckdb")
+    planned = plan(folder, *there, source, ("run.scratch", "scratch"))
+    assert planned.exit_code == 0 and "300 rows × 3 players" in planned.stdout, planned.output
+    refused = plan(folder, *there, source, ("run.scratch", "no"))
+    assert refused.exit_code == 2
+    assert f"scratch {folder}/no: no folder can be made there" in refused.output
+    assert "planned" not in Folder(f"s3://{BUCKET}").list()
