@@ -31,9 +31,14 @@ def is_free(path: Place) -> bool:
     In a bucket what a killed creation left counts as nothing: it has no root document.
     """
     if is_bucket(path):
-        folder = Folder(path)
-        return not folder.list() or (folder.has_file(CREATING) and not folder.has_file("zarr.json"))
+        return not Folder(path).list() or is_half_made(path)
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def is_half_made(path: Place) -> bool:
+    """Whether the creation of a store in a bucket was killed: the mark of it is there, and no root."""
+    folder = Folder(path)
+    return is_bucket(path) and folder.has_file(CREATING) and not folder.has_file("zarr.json")
 
 
 def is_there(path: Place) -> bool:

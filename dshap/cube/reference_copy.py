@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DamagedError
-from dshap.core.places import Place
+from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
 from dshap.cube.files import ReceiptFolder, StateFolder
-from dshap.cube.folder import Folder, is_there
+from dshap.cube.folder import CREATING, Folder, is_half_made, is_there
 
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
 
 It holds no chunk.
 """
+ROOT = "zarr.json"
+"""The root document of a store."""
 COPY = "files"
 FINISHED = "finished"
 LEARNED = "learned"
@@ -181,28 +183,39 @@ def restore_files(path: Place, names: Iterable[str]) -> None:
 
 
 def renew_copy(path: Place, fresh: Place) -> None:
-    """Take over the copy of an equal, newly created store, and restore the files that differ."""
+    """Take over the copy of an equal, newly created store, and restore the files that differ.
+
+    The root document comes after the others, and the copy last: where a process is killed before,
+    nothing is held against a copy of what is not there yet.
+    """
     source = copy_of(fresh)
     target = copy_of(path)
     for name in target.names():
         target.remove(name)
+    store = Folder(path)
+    created = copied_files(fresh)
+    for name in sorted(created, key=lambda name: (name == ROOT, name)):
+        if store.get(name) != created[name]:
+            store.replace(name, created[name])
     for name in source.names():
         file = source.file(name)
         target.folder.put_new(file, source.folder.get(file) or b"")
-    restore_files(path, altered_files(path))
+    if is_bucket(path):
+        store.delete(CREATING)
 
 
 def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
     """Raise a `DamagedError` that names the created files that were altered.
 
-    Without a reference copy nothing can be checked, and nothing is raised.
+    Without a reference copy nothing can be checked, and nothing is raised; nor of a store whose
+    creation was killed.
     """
     if not has_copy(path):
         return
     names = [
         name for name in altered_files(path) if with_plan or not name.startswith(f"{CONTAINER}/")
     ]
-    if names:
+    if names and not is_half_made(path):
         raise DamagedError(
             f"{path} is damaged: {', '.join(names)} {'are' if len(names) > 1 else 'is'} not what "
             "was written; "
