@@ -53,13 +53,15 @@ def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
 
     Only the holder of the store's lock may ask for files of any age.  Where others may be writing,
     give `older_s`, longer than anybody takes to finish a file.  Links and files of others are
-    left.
+    left.  In a bucket it is the mark of a creation that ended, at most.
     """
     folder = Folder(path)
-    orphans = tuple(folder.unfinished(older_s))
+    orphans = list(folder.unfinished(older_s))
+    if is_bucket(path) and folder.has_file(CREATING) and folder.has_file("zarr.json"):
+        orphans.append(CREATING)
     for name in orphans:
         folder.delete(name)
-    return orphans
+    return tuple(orphans)
 
 
 def private_folder(path: Path) -> Path:

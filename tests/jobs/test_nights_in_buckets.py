@@ -263,6 +263,8 @@ def test_another_model_removes_what_the_first_one_learned(shop):
         ("churn/zarr.json", 1),
         ("state/plan.json", 1),
         ("status/zarr.json", 1),
+        (".creating", 2),
+        (".creating", 3),
         ("receipts", 3),
         ("current", 1),
         ("run_results.json", 1),
@@ -289,6 +291,7 @@ def test_a_killed_night_is_finished(shop, beside, s3, night, word, number):
     assert set(Folder(shop.store / "parts").list()) <= ids
     assert set(Folder(shop.store / "keys").list()) <= ids
     assert not any(verify_job_store(shop.store).values())
+    assert not any(name.endswith(".creating") for name in Folder(shop.store).tree())
 
 
 @pytest.mark.slow
