@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.addresses import masked
 from dshap.core.places import BucketPath
+from dshap.core.printing import one_line
 from dshap.core.rules import Choice, Whole, checked, of_kind
 from dshap.discrepancy.attribution import Discrepancy, discrepancy
 from dshap.discrepancy.margins import margin
@@ -123,10 +125,10 @@ def mmd_drift(
 
 
 def _name_of(rows: Any) -> str:
-    """The path of a table, or its type."""
+    """The path of a table, on one line without secrets, or its type."""
     match rows:
         case str() | Path() | BucketPath():
-            return str(rows)
+            return masked(one_line(str(rows)))
     return type(rows).__name__
 
 

@@ -108,6 +108,14 @@ def test_rows_are_compared_on_a_cluster_too(tmp_path):
     assert there.mmd2 == here.mmd2 and there.rows == here.rows
 
 
+def test_a_table_in_a_file_is_named_by_its_path_on_one_line(tmp_path):
+    path = tmp_path / "a\nb.parquet"
+    table(30, 0.0, 1).to_parquet(path)
+    found = dshap.mmd_drift(path, str(path), key="customer", n_permutations=19)
+    assert found.old.name == found.new.name == f"{tmp_path}/a b.parquet"
+    assert found.rows[0].key.keys() == {"customer"} and found.p_value == 1.0
+
+
 MISTAKES = {
     "absent": ({"absent": "pool"}, "unknown absent 'pool'; did you mean 'pooled'?"),
     "kernel": ({"kernel": "rbf"}, "kernel is 'rbf': give one of dshap.kernels, such as RBF()"),
