@@ -172,13 +172,13 @@ class Story:
         """Run all of a section."""
         first = len(self.ended)
         for block in section.blocks:
-            self._block(section, block)
+            self.run_block(section, block)
         ran = {ended.line for ended in self.ended[first:]}
         for line in section.in_text():
             if line not in ran:
                 self._run(f"{section.page}, in a sentence", [line], HOW.get(line, How("")))
 
-    def _block(self, section: Section, block: Block) -> None:
+    def run_block(self, section: Section, block: Block) -> None:
         place = f"{section.page}, {block.title or block.language}"
         if block.title:
             self._write(block)
@@ -318,7 +318,7 @@ def _buckets(folder: Path, only: str) -> list[Ended]:
     with _my_bucket() as environment:
         story.environment |= environment
         first = next(each for each in Section.of("docs/stores.md").blocks if not each.title)
-        story._block(Section("docs/stores.md", ""), first)
+        story.run_block(Section("docs/stores.md", ""), first)
         story.tell(Section.of("docs/stores.md", "In a bucket"))
     return story.ended
 
