@@ -113,12 +113,16 @@ class CubeWriter:
         }
         self._put_receipt(mark, receipt)
         failures = failures_of(self.path)
-        if failures.folder.has_file(failures.file(mark)):
-            # whoever marked the block as failed may have written its status over that of these rows
+        is_doubted = failures.has(mark)
+        while is_doubted:
+            # whoever marked the block as failed may have written its status over that of these rows,
+            # before or after this receipt: the status that is read after it tells
             self._store("status", tile, slice(start, stop), stored["status"])
             self._synced(tile, ["status"])
             self._put_receipt(mark, receipt)
             failures.remove(mark)
+            now = stored_array(self.path / "status")[start:stop]
+            is_doubted = failures.has(mark) or not np.array_equal(now, stored["status"])
         return receipt
 
     def is_carried(self, tile: int) -> BoolArray:
@@ -278,7 +282,8 @@ class CubeWriter:
 
         Another process may explain the block meanwhile.  The reason is kept before the status is
         written, so that this process sees the receipt, or the other one sees the reason: the one
-        takes the receipt away, the other one stores its status again.
+        takes the receipt away and marks again, the other one stores its status and its receipt
+        again, each until it finds what it wrote.
         """
         receipts = receipts_of(self.path)
         name = block_name(tile)
@@ -294,7 +299,7 @@ class CubeWriter:
             failures.remove(name)
             failures.put(name, {"failed": [group]})
             self._store("status", tile, slice(start, stop), status)
-            is_marked = not receipts.has(name)
+            is_marked = failures.has(name) and not receipts.has(name)
 
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
         """The finished blocks: they have a whole receipt of this run and no failed row.

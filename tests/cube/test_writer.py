@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pickle
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -362,3 +363,87 @@ def test_a_block_that_is_marked_as_failed_while_its_receipt_is_made(tmp_path, mo
     writer.write(1, *block_of(layout, 1))
     assert not todo and writer.done() == {0, 1, 2}
     assert is_consistent(tmp_path / "c", layout) and "failed" not in writer.endings()[1]
+
+
+class Turns:
+    """Two threads of which one goes on at a time, from one look at a mark to the next, as drawn."""
+
+    def __init__(self) -> None:
+        self.turning = threading.Condition()
+        self.waiting: list[str] = []
+        self.errors: list[BaseException] = []
+        self.next = ""
+
+    def begin(self, seed: int) -> None:
+        """Draw by another seed."""
+        self.draws = np.random.default_rng(seed)
+        self.waiting = ["writes", "marks"]
+        self.next = ""
+
+    def take(self) -> None:
+        """Let the one that is drawn go on, and wait until this one is."""
+        me = threading.current_thread().name
+        with self.turning:
+            if me not in self.waiting:
+                return
+            self.next = str(self.draws.choice(self.waiting))
+            self.turning.notify_all()
+            assert self.turning.wait_for(lambda: self.next == me, 20)
+
+    def run(self, **works) -> None:
+        """Run both to their ends."""
+        threads = [
+            threading.Thread(target=self._one, args=(work,), name=name)
+            for name, work in works.items()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert not self.errors and not any(thread.is_alive() for thread in threads)
+
+    def _one(self, work) -> None:
+        try:
+            self.take()
+            work()
+        except BaseException as error:
+            self.errors.append(error)
+        with self.turning:
+            self.waiting.remove(threading.current_thread().name)
+            self.next = (self.waiting or [""])[0]
+            self.turning.notify_all()
+
+
+@pytest.mark.slow
+def test_a_block_is_explained_or_failed_in_whatever_order_two_processes_go(tmp_path, monkeypatch):
+    layout, writer = make_cube(tmp_path / "c", tiles=[0, 2])
+    other = CubeWriter(tmp_path / "c", layout, "d1")
+    block = block_of(layout, 1)
+    turns = Turns()
+    for name in ("put", "remove", "has"):
+        monkeypatch.setattr(ReceiptFolder, name, in_turns(getattr(ReceiptFolder, name), turns))
+    ends = set()
+    for seed in range(100):
+        turns.begin(seed)
+        turns.run(
+            writes=lambda: writer.write(1, *block),
+            marks=lambda: other.mark_failed(1, 8, 16, "out of memory"),
+        )
+        assert is_consistent(tmp_path / "c", layout), seed
+        ended = writer.endings()[1]
+        assert ("failed" in ended) == (1 not in writer.done()), seed
+        ends.add("failed" in ended)
+        ReceiptFolder(tmp_path / "c" / "state" / "receipts").remove(block_name(1))
+    assert ends == {True, False}
+
+
+def in_turns(method, turns: Turns):
+    """The method of a folder of marks, with a turn before and after it."""
+
+    def taken(*given):
+        turns.take()
+        found = method(*given)
+        turns.take()
+        return found
+
+    return taken
