@@ -37,8 +37,16 @@ SETTINGS = {
     "az": ("AZURE_", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
 }
 """Scheme -> the beginning of its variables of the environment, and those that hold credentials."""
-ENDPOINTS = ("ENDPOINT", "ENDPOINT_URL", "ENDPOINT_URL_S3")
-"""The ends of the variables that say where a service is."""
+ENDPOINTS = frozenset(
+    (
+        "AWS_ENDPOINT",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AZURE_ENDPOINT",
+        "AZURE_STORAGE_ENDPOINT",
+    )
+)
+"""The variables that say where a service is."""
 _WEB = re.compile(r"https?://[^\s/]+\S*")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _REFUSED = re.compile(
@@ -67,7 +75,7 @@ def connection(place: BucketPath) -> Any:
     prefix, _ = SETTINGS[place.scheme]
     settings = tuple(sorted(each for each in os.environ.items() if each[0].startswith(prefix)))
     for name, given in settings:
-        if name.endswith(ENDPOINTS) and not _WEB.fullmatch(given):
+        if name in ENDPOINTS and not _WEB.fullmatch(given):
             raise InputError(
                 f"{place}: {name} of the environment is no address of a service: give one like "
                 "https://HOST:PORT, or leave it out"
@@ -126,7 +134,7 @@ def _is_plain(name: str, given: str) -> bool:
     """Whether a variable of the environment asks for http without encryption."""
     if name.endswith("ALLOW_HTTP"):
         return given.lower() in ("1", "true", "yes")
-    return name.endswith(ENDPOINTS) and given.startswith("http://")
+    return name in ENDPOINTS and given.startswith("http://")
 
 
 @contextlib.contextmanager
