@@ -53,15 +53,12 @@ from dshap.cube.reference_copy import (
     unmark_learned,
 )
 from dshap.cube.running import (
-    FINISH,
     SharedWorkspace,
     alone,
     beside_others,
     finishing,
     holders_on,
-    holding,
     is_running,
-    n_shards_on,
     refuse_finishing,
     refuse_running,
 )
@@ -78,7 +75,6 @@ from dshap.cube.workspace import Rooms, Workspace, check_place
 from dshap.cube.writer import CubeWriter, drop_lost_blocks, has_every_receipt
 
 __all__ = [
-    "FINISH",
     "TEXT",
     "ReceiptFolder",
     "BlockTimes",
@@ -127,14 +123,12 @@ __all__ = [
     "is_running",
     "is_there",
     "kept_row",
-    "holding",
     "largest_residual",
     "lost_its_metadata",
     "mark_finished",
     "mark_learned",
     "mark_prepared",
     "may_prepare",
-    "n_shards_on",
     "named_cubes",
     "open_cube",
     "read_job",

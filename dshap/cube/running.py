@@ -1,5 +1,12 @@
 """Who runs on a store: one run alone, or any number of shards beside each other.
 
+| | beside a run alone | beside a shard | beside the finish |
+|---|---|---|---|
+| a run alone (`alone`) | refused | refused | refused |
+| a shard (`beside_others`) | refused | runs | runs; refused once it has rows to explain (`refuse_finishing`) |
+| the finish (`beside_others`) | refused | refused | refused |
+| the finish by a shard (`finishing`) | | runs, unless blocks may change | leaves it to the other |
+
 A run alone holds the lock of this file system (`Workspace`) and the lease "run", which other
 machines see too.  A shard takes no lock: it leaves a lease of a name of its own.  Each puts its own
 lease first and looks for the others' then, so that of a run and a shard that begin together at
@@ -64,19 +71,87 @@ class SharedWorkspace(Workspace):
 
 
 @contextlib.contextmanager
-def holding(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
-    """Hold the lock of a store for one call: of its file system, or in a bucket the lease.
+def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
+    """Hold the lock of a store while nobody else runs on it, a shard neither.
 
     Raises
     ------
     LockedError
-        Another run runs on this store.
+        Another run or a shard runs on this store.
     """
+    folder = lease_folder(store)
+    with (
+        _own_rooms(store, scratch) as rooms,
+        Lease(folder, RUN, what, place=store, say=say) as lease,
+    ):
+        refuse_running(store, say, but=RUN)
+        clear_gone(folder)
+        if not is_bucket(store):
+            path = workspace_of(store)
+            for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(path)):
+                shutil.rmtree(path / name, ignore_errors=True)
+        rooms.lease = lease
+        yield rooms
+
+
+@contextlib.contextmanager
+def beside_others(
+    store: Place,
+    what: str,
+    say: Say | None = None,
+    scratch: str = "",
+    *,
+    finishes: bool = False,
+) -> Iterator[Rooms]:
+    """Run on a store that others may run on too, but no run alone; nobody at all where it `finishes`.
+
+    Raises
+    ------
+    LockedError
+        A run has the store for itself, or another process finishes; beside a finish any shard.
+    """
+    folder = lease_folder(store)
+    name = FINISH if finishes else f"shard-{uuid.uuid4().hex[:12]}"
+    with (
+        _shared_rooms(store, scratch) as rooms,
+        Lease(folder, name, what, place=store, say=say) as lease,
+    ):
+        clear_gone(folder)
+        _refuse(store, [RUN, *(_shards_on(store) if finishes else [])], say)
+        rooms.lease = lease
+        yield rooms
+
+
+@contextlib.contextmanager
+def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterator[bool]:
+    """Finish what shards have explained, as one of them, which waits for nobody.
+
+    It gives False where another shard runs and `may_change`: blocks may be explained again.
+
+    Raises
+    ------
+    LockedError
+        Another process finishes.
+    """
+    with Lease(lease_folder(store), FINISH, what, place=store, waits=False):
+        yield n_shards_on(store) <= 1 or not may_change()
+
+
+def _own_rooms(store: Place, scratch: str) -> contextlib.AbstractContextManager[Rooms]:
+    """Room for temporary files of a run alone, with the lock of the file system where there is one."""
     if is_bucket(store):
-        with alone(store, what, say, scratch) as rooms:
+        return _temporary_rooms(store, scratch)
+    return Workspace(store)
+
+
+@contextlib.contextmanager
+def _shared_rooms(store: Place, scratch: str) -> Iterator[Rooms]:
+    """Room for temporary files of a process that shares the store."""
+    if is_bucket(store):
+        with _temporary_rooms(store, scratch) as rooms:
             yield rooms
         return
-    with Workspace(store) as workspace:
+    with _folder_kept(store), SharedWorkspace(store) as workspace:
         yield workspace
 
 
@@ -87,92 +162,6 @@ def _temporary_rooms(store: BucketPath, scratch: str) -> Iterator[Rooms]:
     refuse_unusable(store)
     with scratch_folder(scratch) as folder:
         yield Rooms(folder)
-
-
-@contextlib.contextmanager
-def _alone_in_bucket(
-    store: BucketPath, what: str, say: Say | None, scratch: str
-) -> Iterator[Rooms]:
-    """Hold the lease of a store in a bucket while nobody else runs on it."""
-    with (
-        _temporary_rooms(store, scratch) as rooms,
-        Lease(lease_folder(store), RUN, what, place=str(store), say=say) as lease,
-    ):
-        refuse_running(store, say, but=RUN)
-        clear_gone(lease_folder(store))
-        rooms.lease = lease
-        yield rooms
-
-
-@contextlib.contextmanager
-def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
-    """Hold the lock of a store while nobody else runs on it, a shard neither.
-
-    Raises
-    ------
-    LockedError
-        Another run or a shard runs on this store.
-    """
-    if is_bucket(store):
-        with _alone_in_bucket(store, what, say, scratch) as rooms:
-            yield rooms
-        return
-    with Workspace(store) as workspace:
-        folder = lease_folder(store)
-        with Lease(folder, RUN, what, place=store, say=say) as lease:
-            refuse_running(store, say, but=RUN)
-            clear_gone(folder)
-            path = workspace_of(store)
-            for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(path)):
-                shutil.rmtree(path / name, ignore_errors=True)
-            workspace.lease = lease
-            yield workspace
-
-
-@contextlib.contextmanager
-def beside_others(
-    store: Place, what: str, name: str = "", say: Say | None = None, scratch: str = ""
-) -> Iterator[Rooms]:
-    """Run on a store that others may run on too, but no run alone.
-
-    `name` is held by one process at a time; without a name there may be any number.  With the name
-    `FINISH` nobody else may be there: a shard that explains failed rows again changes what the
-    finish reads.
-
-    Raises
-    ------
-    LockedError
-        A run has the store for itself, another process holds the name, or a shard runs beside the
-        finish.
-    """
-    name = name or f"shard-{uuid.uuid4().hex[:12]}"
-    if is_bucket(store):
-        leases = lease_folder(store)
-        with (
-            _temporary_rooms(store, scratch) as rooms,
-            Lease(leases, name, what, place=str(store), say=say) as lease,
-        ):
-            clear_gone(leases)
-            refuse_alone(store, say)
-            if name == FINISH:
-                _refuse(store, _shards_on(store), say)
-            rooms.lease = lease
-            yield rooms
-        return
-    leases = lease_folder(store)
-    with _folder_kept(store), Lease(leases, name, what, place=store, say=say) as lease:
-        clear_gone(leases)
-        refuse_alone(store, say)
-        if name == FINISH:
-            _refuse(store, _shards_on(store), say)
-        with SharedWorkspace(store) as workspace:
-            workspace.lease = lease
-            yield workspace
-
-
-def finishing(store: Place, what: str) -> Lease:
-    """The lease of the process that finishes what shards have explained; it waits for nobody."""
-    return Lease(lease_folder(store), FINISH, what, place=str(store), waits=False)
 
 
 @contextlib.contextmanager
@@ -191,11 +180,6 @@ def _folder_kept(store: Path) -> Iterator[None]:
         for each in (path, *made):
             with contextlib.suppress(OSError):
                 each.rmdir()
-
-
-def refuse_alone(store: Place, say: Say | None = None) -> None:
-    """Raise a `LockedError` if a run has the store for itself."""
-    _refuse(store, [RUN], say)
 
 
 def refuse_finishing(store: Place, say: Say | None = None) -> None:

@@ -38,7 +38,6 @@ from dshap.cube import (
     is_finished,
     is_there,
     mark_finished,
-    n_shards_on,
     read_job,
     read_run,
     refuse_altered,
@@ -221,14 +220,19 @@ class Pipeline:
 
         Where rows failed, other shards may be trying them again: then nothing is finished.
         """
+
+        def has_failed() -> bool:
+            return any(cube_status(each).failed for each in cubes)
+
+        what = f"the finish, by {self.part}"
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(finishing(self.store, f"the finish, by {self.part}"))
+                may_finish = held.enter_context(finishing(self.store, what, has_failed))
             except LockedError:
                 return None
             if begun is not None and begun.is_over:
                 return None
-            if n_shards_on(self.store) > 1 and any(cube_status(each).failed for each in cubes):
+            if not may_finish:
                 self.progress.say(
                     "every block is explained, and another shard may be trying failed rows again: "
                     "--only finish is left to do"

@@ -23,7 +23,6 @@ from dshap.core.records import Record, digest_of
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import RowReader
 from dshap.cube import (
-    FINISH,
     Rooms,
     alone,
     beside_others,
@@ -415,7 +414,7 @@ def _workspace(
     """Room beside the store: locked for who may learn, and shared by shards and their finish."""
     if part.learns:
         return alone(store, str(part), say, scratch)
-    return beside_others(store, str(part), FINISH if part.finishes else "", say, scratch)
+    return beside_others(store, str(part), say, scratch, finishes=part.finishes)
 
 
 def explain_all(

@@ -15,7 +15,7 @@ from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.rules import Flag, as_place
 from dshap.core.types import Pass, RowReader
-from dshap.cube import Rooms, holding
+from dshap.cube import Rooms, alone
 from dshap.engine import (
     DaskExecutor,
     Executor,
@@ -133,10 +133,7 @@ def open_session(
     record = RunOptions.of(options)
     executor = _executor_for(client, progress, record.wait)
     shown = _progress_for(progress)
-    with (
-        _temporary_store(store) as path,
-        holding(path, "a call of dshap", shown.say, record.scratch or "") as workspace,
-    ):
+    with _held(store, shown.say, record.scratch or "") as (path, workspace):
         try:
             told = ToldProgress(workspace.tell, lambda: executor)
             held = HeldProgress(shown, workspace.check, told)
@@ -183,13 +180,20 @@ def _progress_for(given: bool | None) -> Progress:
 
 
 @contextlib.contextmanager
-def _temporary_store(store: str | Place | None) -> Iterator[Place]:
-    """The absolute path of the store; without one, a temporary folder, removed afterwards."""
+def _held(
+    store: str | Place | None, say: Callable[[str], None], scratch: str
+) -> Iterator[tuple[Place, Rooms]]:
+    """Hold a store for one call; gives its absolute path, and room for temporary files.
+
+    Without a store that is in a temporary folder of this process, which nobody else knows.
+    """
     if store is not None:
-        yield as_place("store", store)
+        path = as_place("store", store)
+        with alone(path, "a call of dshap", say, scratch) as rooms:
+            yield path, rooms
         return
     folder = Path(tempfile.mkdtemp(prefix="dshap-"))
     try:
-        yield folder / "cube.zarr"
+        yield folder / "cube.zarr", Rooms(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,6 +21,10 @@ def refused(opened) -> str:
     return str(raised.value)
 
 
+def never() -> bool:
+    return False
+
+
 def test_who_runs_beside_whom(tmp_path):
     store = tmp_path / "out.zarr"
     with beside_others(store, "shard 1 of 2"), beside_others(store, "shard 1 of 2"):
@@ -38,9 +42,25 @@ def test_who_runs_beside_whom(tmp_path):
 
 def test_one_finishes(tmp_path):
     store = tmp_path / "out.zarr"
-    with beside_others(store, "shard 2 of 2"), finishing(store, "the finish"):
-        assert "locked by the finish" in refused(finishing(store, "again"))
-        assert "locked by the finish" in refused(beside_others(store, "again", "finish"))
+    with beside_others(store, "shard 2 of 2"), finishing(store, "the finish", never):
+        assert "locked by the finish" in refused(finishing(store, "again", never))
+        assert "locked by the finish" in refused(beside_others(store, "again", finishes=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_that_may_change_are_not_finished(tmp_path):
+    """A shard leaves the finish to others while another shard may explain failed rows again."""
+    store = tmp_path / "out.zarr"
+    with beside_others(store, "shard 2 of 2"):
+        with finishing(store, "the finish", lambda: True) as may_finish:
+            assert may_finish  # no other shard is there
+        with beside_others(store, "shard 1 of 2"):
+            with finishing(store, "the finish", lambda: True) as may_finish:
+                assert not may_finish
+            with finishing(store, "the finish", never) as may_finish:
+                assert may_finish
+        with pytest.raises(LockedError, match="locked by shard 2 of 2"):
+            beside_others(store, "dshap run --only finish", finishes=True).__enter__()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -513,7 +513,7 @@ def test_no_finish_beside_a_shard_that_repeats_failed_rows(folder, monkeypatch):
         assert finish.exit_code == 6 and "is locked by shard 1 of 2" in last_error(finish)
     assert not any(each.is_over for each in read_records(store))
     before = bytes_of(store)
-    with finishing(store, "the finish"):
+    with finishing(store, "the finish", lambda: False):
         again = run("--shard", "1/2", "-q")
         assert again.exit_code == 6 and "is locked by the finish" in last_error(again)
         ran("--shard", "2/2", "-q")
@@ -692,7 +692,7 @@ def test_a_run_and_shards_refuse_each_other(folder):
         for options in (["--shard", "2/2"], ["--only", "finish"]):
             refused = run(*options)
             assert refused.exit_code == 6 and "is locked by a run (process" in last_error(refused)
-    with beside_others(store, "another finish", "finish"):
+    with beside_others(store, "another finish", finishes=True):
         for options in (["--shard", "2/2"], ["--only", "finish"]):
             refused = run(*options)
             assert refused.exit_code == 6 and "locked by another finish" in last_error(refused)
@@ -707,10 +707,10 @@ def test_two_shards_find_every_block(folder, monkeypatch):
     written(SMALL)
     ran("--only", "learn", "-q")
 
-    def after_another(store, what):
+    def after_another(store, what, may_change):
         monkeypatch.setattr("dshap.jobs.pipeline.finishing", finishing)
         ran("--shard", "1/1", "-q")
-        return finishing(store, what)
+        return finishing(store, what, may_change)
 
     monkeypatch.setattr("dshap.jobs.pipeline.finishing", after_another)
     ran("--shard", "1/1", "-q")
