@@ -361,11 +361,11 @@ def test_what_every_worker_must_see(shop, beside, monkeypatch):
         with pytest.raises(Stopped):
             each.night(**changed, cluster={"kind": "local", "workers": 1, "memory_limit": "1GiB"})
     assert required == [
-        [],
+        ["store"],
         ["folder of the store"],
         ["folder of the store"],
-        [],
-        ["folder of [run] scratch", "table"],
+        ["store"],
+        ["folder of [run] scratch", "store", "table"],
     ]
 
 
