@@ -31,6 +31,8 @@ TIMEOUT_S = 60
 """Seconds that one request may take."""
 AT_ONCE = 16
 """The most requests of one process for small objects that are on their way at once."""
+PIECES_AT_ONCE = 4
+"""Pieces of a large object, of 5 MiB each, that are sent at once: they are held in memory."""
 SETTINGS = {
     "s3": ("AWS_", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     "gs": ("GOOGLE_", "GOOGLE_SERVICE_ACCOUNT"),
@@ -298,7 +300,7 @@ def upload(place: BucketPath, content: bytes | Path) -> None:
     import obstore
 
     with told(place):
-        obstore.put(connection(place), place.key, content)
+        obstore.put(connection(place), place.key, content, max_concurrency=PIECES_AT_ONCE)
 
 
 def copy_object(place: BucketPath, to: BucketPath) -> None:

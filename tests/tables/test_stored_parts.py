@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
+from dshap.core.buckets import upload
 from dshap.core.places import place_of
 from dshap.cube.folder import Folder
 from dshap.tables.digests import RowDigests, digest_rows
@@ -87,3 +88,13 @@ def test_more_parts_than_a_page_of_a_listing(s3):
     assert Folder(room.path / "parts").list() == names
     room.delete("parts")
     assert not room.has_room()
+
+
+def test_a_large_file_is_sent_in_pieces(s3, tmp_path):
+    content = b"0123456789abcdef" * (700 << 10)  # 11 MiB
+    (tmp_path / "part").write_bytes(content)
+    before = s3.n_requests
+    upload(place_of(f"s3://{BUCKET}/large/part"), tmp_path / "part")
+    assert s3.n_requests - before == 5  # begun, three pieces, ended
+    assert Folder(f"s3://{BUCKET}/large").get("part") == content
+    Folder(f"s3://{BUCKET}").delete("large")
