@@ -14,6 +14,7 @@ import platform
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from dshap.core.errors import InputError
 
 HELD = "held"
 """The file in a folder of a run that its process has locked."""
-FIRST = "dshap-"
-"""The first letters of the names of these folders, before the name of the machine."""
+PRIVATE_S = 3_600.0
+"""Seconds after which a folder that has no name of its own yet was left by a killed process."""
 
 
 @contextlib.contextmanager
@@ -45,29 +46,32 @@ def scratch_folder(scratch: str = "") -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
         os.close(lock)
 
 
 def _held_folder(parent: Path) -> tuple[Path, int]:
     """A new folder whose file `HELD` this process has locked before the folder has its name."""
-    private = Path(tempfile.mkdtemp(prefix=".dshap-", dir=parent))
+    private = Path(tempfile.mkdtemp(prefix=f".{_first_of_machine()}", dir=parent))
     lock = os.open(private / HELD, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     with contextlib.suppress(OSError):  # some file systems have no locks: nothing is cleared there
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    path = parent / f"{_first_of_machine()}{private.name.removeprefix('.dshap-')}"
+    path = parent / private.name.removeprefix(".")
     private.rename(path)
     return path, lock
 
 
 def clear_dead(parent: Path) -> None:
     """Remove the folders that killed runs of this user left on this machine."""
+    named = re.compile(rf"(\.?){re.escape(_first_of_machine())}[a-z0-9_]{{8}}")  # as mkdtemp does
     with os.scandir(parent) as entries:
-        found = [entry for entry in entries if entry.name.startswith(_first_of_machine())]
-    for entry in found:
+        found = [(entry, match) for entry in entries if (match := named.fullmatch(entry.name))]
+    for entry, match in found:
         with contextlib.suppress(OSError):
-            is_own = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            if is_own and entry.is_dir(follow_symlinks=False):
+            state = entry.stat(follow_symlinks=False)
+            is_own = state.st_uid == os.geteuid() and entry.is_dir(follow_symlinks=False)
+            is_made = not match[1] or time.time() - state.st_mtime > PRIVATE_S
+            if is_own and is_made:
                 _remove_dead(Path(entry.path))
 
 
@@ -76,11 +80,27 @@ def _remove_dead(path: Path) -> None:
     lock = os.open(path / HELD, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
     finally:
         os.close(lock)
 
 
+def _remove(path: Path) -> None:
+    """Remove a folder, the file that is locked at last: without it no later run would remove the rest."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):
+            if name != HELD:
+                _remove_entry(path / name)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_entry(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink()
+
+
 def _first_of_machine() -> str:
     """The first letters of the names of the folders on this machine."""
-    return f"{FIRST}{re.sub(r'[^A-Za-z0-9.-]', '', platform.node())}-"
+    return f"dshap-{re.sub(r'[^A-Za-z0-9.-]', '', platform.node())}-"
