@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dshap.core.addresses import masked
 from dshap.core.errors import InputError, UnreachableError
 from dshap.core.places import BucketPath, Place, is_bucket
 
@@ -185,10 +186,20 @@ def _error(place: BucketPath, error: Exception) -> Exception:
     elif is_late(error):
         said = "it did not answer in time"
     else:
-        said = "it cannot be reached"
+        said = f"it cannot be reached{_where(place)}"
     return UnreachableError(
         f"{place}: the object store failed again and again ({said}): run the same again later"
     )
+
+
+def _where(place: BucketPath) -> str:
+    """The address of the service and the variable that says it, in words; "" where none does."""
+    prefix, _ = SETTINGS[place.scheme]
+    for name in sorted(ENDPOINTS):
+        address = os.environ.get(name, "")
+        if name.startswith(prefix) and address:
+            return f" at {masked(address)}, which {name} of the environment names"
+    return ""
 
 
 def _words_of(error: Exception) -> str:

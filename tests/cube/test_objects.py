@@ -304,7 +304,10 @@ def test_a_setting_that_nothing_reads_does_no_harm(s3, monkeypatch):
 @pytest.mark.slow
 def test_a_service_that_never_answers(s3, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(UnreachableError, match="cannot be reached") as caught:
+    with pytest.raises(
+        UnreachableError,
+        match=r"cannot be reached at http://127\.0\.0\.1:9, which AWS_ENDPOINT_URL of",
+    ) as caught:
         explain(place("a.zarr"))
     assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
 
