@@ -45,6 +45,7 @@ def test_the_objects_are_valid_by_the_schemas_of_kubernetes(folder, version):
     make_certificates("tls")
     done = manifest("--certificates", "tls")
     assert done.exit_code == 0, done.stderr
+    assert "job.toml: |\n    [job]\n" in done.stdout  # to be read, without quotes and blank lines
     objects = list(yaml.safe_load_all(done.stdout))
     assert [each["kind"] for each in objects] == ["Secret", "ConfigMap", "Service", "Job", "Job"]
     for each in objects:
@@ -77,7 +78,7 @@ def test_what_the_objects_of_shards_say(folder):
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
     assert container["command"][-2:] == ["--shard", "auto/64"]
-    assert container["resources"]["requests"] == {"cpu": "2", "memory": str(8 << 30)}
+    assert container["resources"]["requests"] == {"cpu": "2", "memory": "8192Mi"}
     assert {volume["name"] for volume in pod["volumes"]} == {"shared", "files"}
     refused = manifest("--shards", "64", "--certificates", "tls")
     assert refused.exit_code == 2 and "leave --certificates out" in refused.stderr
@@ -123,7 +124,7 @@ def test_what_the_objects_say(folder):
     assert (workers["spec"]["completions"], workers["spec"]["parallelism"]) == (3, 3)
     assert workers["spec"]["completionMode"] == "Indexed"
     (worker,) = workers["spec"]["template"]["spec"]["containers"]
-    assert worker["resources"]["limits"] == {"cpu": "2", "memory": str(8 << 30)}
+    assert worker["resources"]["limits"] == {"cpu": "2", "memory": "8192Mi"}
     words = worker["command"]
     assert words[words.index("--nworkers") + 1] == "2"
     assert words[words.index("--memory-limit") + 1] == str(4 << 30)

@@ -192,7 +192,7 @@ class Pods:
         """The resources of a container that explains rows: what [worker] says, no more and no less."""
         size = {"cpu": str(self.worker.cores)}
         if self.worker.process_memory is not None:
-            size["memory"] = str(self.worker.process_memory * self.worker.n_processes)
+            size["memory"] = _quantity(self.worker.process_memory * self.worker.n_processes)
         return {"requests": size, "limits": size}
 
     def _files(self, places: list[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -287,6 +287,26 @@ def _policy(container: str, at_the_end: str) -> dict[str, Any]:
     return {"rules": rules}
 
 
+def _quantity(n_bytes: int) -> str:
+    """Bytes as Kubernetes writes them: in mebibytes, where they are whole."""
+    mebibytes, rest = divmod(n_bytes, 1 << 20)
+    if rest:
+        return str(n_bytes)
+    return f"{mebibytes}Mi"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as they are, below a bar."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
 def as_yaml(objects: list[Manifest]) -> str:
     """The objects as one file for `kubectl apply -f`."""
-    return yaml.safe_dump_all(objects, sort_keys=False, width=100)
+    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=100)
