@@ -371,11 +371,13 @@ def test_what_every_worker_must_see(shop, beside, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["digest", "none"])
-def test_workers_read_rows_and_history_in_the_bucket(shop, beside, strategy):
+def test_workers_read_rows_and_history_in_the_bucket(shop, beside, s3, strategy):
     """Workers of a cluster see the rows of the night, and those that are carried."""
     changed = {
         "incremental": {"strategy": strategy},
         "cluster": {"kind": "local", "workers": 1, "memory_limit": "1GiB"},
+        # the process that starts others may be older than the service
+        "worker": {"environment": s3.environment},
     }
     for _ in range(2 if strategy == "digest" else 1):
         shop.night(**changed)
