@@ -111,13 +111,18 @@ def beside_others(
         A run has the store for itself, or another process finishes; beside a finish any shard.
     """
     folder = lease_folder(store)
-    name = FINISH if finishes else f"shard-{uuid.uuid4().hex[:12]}"
+    if finishes:
+        name = FINISH
+    else:
+        name = f"shard-{uuid.uuid4().hex[:12]}"
     with (
         _shared_rooms(store, scratch) as rooms,
         Lease(folder, name, what, place=store, say=say) as lease,
     ):
         clear_gone(folder)
-        _refuse(store, [RUN, *(_shards_on(store) if finishes else [])], say)
+        _refuse(store, [RUN], say)
+        if finishes:
+            _refuse(store, _shards_on(store), say)
         rooms.lease = lease
         yield rooms
 
