@@ -39,6 +39,8 @@ class Pace:
     """The rate of the blocks that ended last, up to now."""
     recent_blocks: int
     recent_seconds: float
+    n_again: int
+    """The number of blocks that failed before the start, and have not ended again since."""
     seconds_left: float | None
     """Rows left by the recent rate, 0 where none is left; None where the rate is unknown."""
 
@@ -128,6 +130,7 @@ class BlockTimes:
             recent_rows_per_second=rate,
             recent_blocks=len(recent),
             recent_seconds=max(stretch, 0.0),
+            n_again=len(again),
             seconds_left=seconds_left,
         )
 

@@ -35,9 +35,24 @@ class RunView:
     failed: tuple[int, ...]
     """The blocks without any attribution."""
     left_alone: tuple[tuple[int, int], ...]
-    """Missing blocks that no running process has, where processes have shares."""
+    """Missing blocks that no running process has: all of them where none runs."""
     last: float | None
     """The time at which the last block ended, in seconds since 1970."""
+
+    @property
+    def n_again(self) -> int:
+        """The number of failed blocks that are left to try again.
+
+        A process with a share tries those of its share.
+        """
+        if not self.shares:
+            return self.pace.n_again
+        return sum(share.n_again for share in self.shares.values())
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether a block is left, missing or to be tried again."""
+        return bool(self.pace.n_missing or self.n_again)
 
     @property
     def seconds_left(self) -> float | None:
@@ -45,7 +60,7 @@ class RunView:
 
         Processes with shares are waited for until the last of them is done.
         """
-        if not self.pace.n_missing or not self.shares:
+        if not self.is_going_on or not self.shares:
             return self.pace.seconds_left
         if self.left_alone:
             return None
@@ -59,15 +74,19 @@ class RunView:
         """Say what is missing, and while a run goes on how fast blocks end, shares apart."""
         if self.pace.missing:
             yield f"missing: {blocks_in_words(self.pace.missing)}"
-        if not is_running or not self.pace.n_missing:
+        if not is_running or not self.is_going_on:
             return
+        if self.n_again:
+            yield _again(self.n_again)
         yield f"{_rates(self.pace)}; {_time_left(self.seconds_left)}"
         for what, share in self.shares.items():
             done = f"{share.n_ended} of {share.n_blocks} blocks ended"
             if share.missing:
                 done = f"{done}, missing: {blocks_in_words(share.missing)}"
+            if share.n_again:
+                done = f"{done}, {_again(share.n_again)}"
             yield f"{what}: {done}; {_rates(share)}; {_time_left(share.seconds_left)}"
-        if self.left_alone:
+        if self.shares and self.left_alone:
             yield f"no running process has {blocks_in_words(self.left_alone)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,6 +94,7 @@ class RunView:
             **self.pace.to_dict(),
             "seconds_left": self.seconds_left,
             "failed_blocks": list(self.failed),
+            "failed_blocks_left": self.n_again,
             "last_block_ended": _utc(self.last),
             "shards": {what: share.to_dict() for what, share in self.shares.items()},
             "blocks_of_no_process": [list(run) for run in self.left_alone],
@@ -99,6 +119,8 @@ def view_of_run(name: str, path: Place, holders: Sequence[Holder]) -> RunView:
             n_told += 1
     pace = times.pace(start, now)
     alone: list[tuple[int, int]] = []
+    if not living:
+        alone = [*pace.missing]
     # a process that has not told its share may have these blocks
     if living and n_told == len(living):
         missing = (block for run in pace.missing for block in range(run[0], run[1] + 1))
@@ -125,7 +147,9 @@ def holder_line(holder: Holder) -> str:
     told = holder.progress
     if told.get("stage"):
         stage = " of ".join(filter(None, [told["stage"], told.get("explanation")]))
-        said.append(f"{stage}, {told['done']:,} of {told['total']:,} {told['unit']}")
+        done = f"{told['done']:,} of {told['total']:,} {told['unit']}"
+        # blocks that ended since are counted, while the process has not told of them
+        said.append(f"at {holder.seen.partition('T')[2]}: {stage}, {done}")
     if "workers" in told:
         said.append(f"workers: {told['workers']}, lost since the start: {told['workers_lost']}")
     return "; ".join(said)
@@ -173,6 +197,12 @@ def _rates(pace: Pace) -> str:
         f"{_duration(pace.recent_seconds)} (blocks: {pace.recent_blocks}), "
         f"{rate_in_words(pace.rows_per_second)} since the start"
     )
+
+
+def _again(n_blocks: int) -> str:
+    if n_blocks == 1:
+        return "1 failed block is tried again"
+    return f"{n_blocks:,} failed blocks are tried again"
 
 
 def _time_left(seconds: float | None) -> str:

@@ -20,7 +20,7 @@ from dshap.cube.running import lease_folder
 from dshap.report import progress_summary
 from dshap.report.going_on import blocks_in_words, holder_line, view_of_run
 from tests.buckets import BUCKET
-from tests.cube.cubes import make_cube
+from tests.cube.cubes import block_of, make_cube
 
 SEEN = "2026-11-28T10:00:00Z"
 
@@ -71,7 +71,7 @@ def test_shards_and_what_nobody_has(tmp_path, s3, is_in_bucket):
         "start; time left unknown"
     )
     assert lines[5] == "c: no running process has blocks 5-8"
-    assert "evaluation of c, 8 of 16 rows; workers: 3, lost since the start: 1" in lines[6]
+    assert "Z: evaluation of c, 8 of 16 rows; workers: 3, lost since the start: 1" in lines[6]
     content = json.loads(json.dumps(found.content))
     cube = content["cubes"]["c"]
     assert cube["missing_blocks"] == [[1, 8]] and cube["blocks_of_no_process"] == [[5, 8]]
@@ -122,13 +122,35 @@ def test_nobody_runs(tmp_path):
     cube = found.content["cubes"]["c"]
     assert cube["last_block_ended"] == "1970-01-01T00:00:00Z"
     assert cube["rows_per_second"] is None and cube["seconds_left"] is None
+    assert cube["blocks_of_no_process"] == cube["missing_blocks"] == [[0, 0], [2, 2]]
+
+
+def test_a_run_that_only_tries_failed_blocks_again(tmp_path):
+    """Every block has ended; two failed before the start, of which one is explained by now."""
+    layout, writer = make_cube(tmp_path / "c", tiles=[])
+    for block in range(3):
+        writer.mark_failed(block, 8 * block, min(8 * block + 8, 21), "the model is broken")
+        os.utime(tmp_path / "c" / "state" / "failures" / f"block-{block:08d}.json", (0, 0))
+    writer.write(1, *block_of(layout, 1))
+    told = {"explains": True, "explanation": "c", "stage_started": time.time() - 100}
+    view = view_of_run("c", tmp_path / "c", [holder_of("a run", **told)])
+    assert view.pace.n_missing == 0 and view.to_dict()["failed_blocks_left"] == 2
+    again, rates = view.lines(is_running=True)
+    assert again == "2 failed blocks are tried again"
+    assert rates.startswith("0.08 rows/s over the last ") and "left, an estimate" in rates
+    shard = holder_of("shard 2 of 2", **told, blocks={"c": [1, 3]})
+    view = view_of_run("c", tmp_path / "c", [shard])
+    assert view.seconds_left == pytest.approx(100 * 5 / 8, rel=0.1)
+    again, _, share = view.lines(is_running=True)
+    assert again == "1 failed block is tried again"
+    assert share.startswith("shard 2 of 2: 2 of 2 blocks ended, 1 failed block is tried again; ")
 
 
 def test_a_process_in_words():
     """It is told with what it said last, and the dead only with their last sign of life."""
     run = holder_of("a run", stage="fit", done=3, total=7, unit="passes")
     assert holder_line(run).startswith(f"a run (process 9 on node7) is running since {SEEN}, last ")
-    assert holder_line(run).endswith("; fit, 3 of 7 passes")
+    assert holder_line(run).endswith(f"; at {run.seen[11:]}: fit, 3 of 7 passes")
     earlier = Holder.read(
         json.dumps(
             {"token": "t", "what": "a run", "host": "h", "pid": 1, "started": "", "machine": ""}
