@@ -97,7 +97,8 @@ def test_the_record_of_a_night(folder):
     stages = [line for line in shown if line.startswith(("rows read", "sink reasons "))]
     assert [line.split()[2] for line in stages] == ["59", "2"]
     assert shown[-2].startswith(
-        "reasons: 59 rows, 0 new, 2 changed, 57 as before, 1 deleted, 0 failed, "
+        "reasons: 59 rows, 0 new, 2 changed, 57 as before, 1 deleted, 57 carried and 2 explained, "
+        "0 failed, "
     )
     third = read_records(Path("build/shop"))[-1]
     assert len(parser.parse_run_results_v6(dict(third.content)).results) == 2

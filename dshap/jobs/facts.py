@@ -7,9 +7,13 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+
+from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube import CubeStatus, cube_status, feature_importance, read_plan, read_run
+from dshap.cube.blocks import CubeArrays
 from dshap.engine import Plan
 from dshap.jobs.models import GivenModel, given_model
 from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
@@ -30,10 +34,34 @@ def explanations_of(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]
 
 def facts_of_part(result: JobResult) -> tuple[ExplanationFacts, ...]:
     """The outcomes of the explanations in a part of a run that others follow."""
-    return tuple(map(_of_part, result.explanations))
+    return tuple(
+        replace(
+            _ending_of_part(each),
+            rows=_rows_of_part(each),
+            failed=_failed_of_part(each),
+            seconds=result.seconds.get(each.name, 0.0),
+        )
+        for each in result.explanations
+    )
 
 
-def _of_part(ended: ExplanationResult) -> ExplanationFacts:
+def _rows_of_part(ended: ExplanationResult) -> int:
+    """The number of rows of the blocks that a shard has; 0 of a part that explains none."""
+    if ended.shard is None:
+        return 0
+    start, stop = ended.shard.rows
+    return stop - start
+
+
+def _failed_of_part(ended: ExplanationResult) -> int:
+    """How many rows of the blocks of a shard have no attributions because they failed."""
+    if not _rows_of_part(ended) or ended.shard is None:
+        return 0
+    statuses = CubeArrays(ended.path).read("status", slice(*ended.shard.rows))
+    return int(np.count_nonzero(statuses == Status.FAILED))
+
+
+def _ending_of_part(ended: ExplanationResult) -> ExplanationFacts:
     if ended.failure is not None:
         return ExplanationFacts(ended.name, "partial success", failure=ended.failure)
     if ended.was_complete or (ended.shard is not None and ended.shard.is_done):

@@ -399,6 +399,10 @@ class Night:
         carried = None
         if history.previous:
             carried = Carried(self._cube(explain, history.previous), history.positions)
+            self.progress.say(
+                f"explanation {explain.name}: {work.reader.n_rows - history.n_carried:,} rows to "
+                f"explain, {history.n_carried:,} carried from run {history.previous}"
+            )
         path = self._cube(explain, self.run_id)
         begun = read_run(path)
         if not self.part.learns and begun is None:

@@ -73,7 +73,7 @@ from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import look_at_source, reads_once
-from dshap.jobs.stages import StageRecorder
+from dshap.jobs.stages import SINK, StageRecorder
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
 from dshap.tables.snapshot import Snapshot
@@ -211,7 +211,11 @@ class Pipeline:
         had_work = any(not each.is_shard_done for each in ended.result.explanations)
         if begun is None and not had_work:
             return ended
-        return self._finished_by_shard(begun, paths) or ended
+        finished = self._finished_by_shard(begun, paths)
+        if finished is None:
+            return ended
+        # the command explained a share before it finished the run
+        return replace(finished, facts=replace(finished.facts, started=ended.facts.started))
 
     def _finished_by_shard(
         self, begun: RunFolders | None, cubes: Collection[Place]
@@ -435,7 +439,8 @@ class Pipeline:
             if done.snapshot is not None:
                 run.keep_look(done.snapshot)
             self._drop_others(run)
-        return RecordedRun(result, replace(facts, explanations=facts_of_part(result)), None)
+        facts = replace(facts, explanations=facts_of_part(result), ended=datetime.now(UTC))
+        return RecordedRun(result, facts, None)
 
     def _drop_others(self, run: RunFolders) -> None:
         """Drop the runs before this one that are not over, where rows are read in place."""
@@ -532,7 +537,7 @@ class Pipeline:
             said = f"check {failed[0]} failed, and it has blocks_sinks = true"
             return replace(facts, status="skipped", message=said)
         try:
-            with self.progress.stage(f"sink {name}") as counted:
+            with self.progress.stage(f"{SINK}{name}") as counted:
                 found = load_sink(
                     sink,
                     cube,

@@ -173,6 +173,7 @@ def run_content(facts: RunFacts, record: Place | None) -> dict[str, Any]:
         "rows": {each.name: each.rows for each in facts.explanations},
         "failed": {each.name: each.failed for each in facts.explanations},
         "keys": {each.name: asdict(each.keys) for each in facts.explanations},
+        "carried": {each.name: _carried(each) for each in facts.explanations},
         "checks": {each.name: each.status for each in facts.checks},
         "sinks": {each.name: each.status for each in facts.sinks},
         "record": None if record is None else str(record),
@@ -206,6 +207,9 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
     parts = [f"{facts.rows:,} rows"]
     if facts.keys.new is not None:
         parts.append(_changes(facts.keys))
+    carried = _carried(facts)
+    if carried:
+        parts.append(f"{carried:,} carried and {facts.rows - carried:,} explained")
     parts.append(f"{facts.failed:,} failed")
     parts.append(f"{facts.seconds:.1f} s")
     line = f"{label(facts.name)}: {', '.join(parts)}"
@@ -213,6 +217,11 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
     if before is None or not facts.ranking:
         return line
     return f"{line}; {_moves_since(before, facts)}"
+
+
+def _carried(facts: ExplanationFacts) -> int:
+    """The number of rows that were carried from the cube of the night before."""
+    return int(facts.accuracy.get("carried", {}).get("rows", 0))
 
 
 def _changes(keys: KeyCounts) -> str:

@@ -17,6 +17,9 @@ ALL_KEPT = "done by an earlier run"
 STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
 """Stage of the engine -> step of an explanation; the choice of landmarks counts as learning."""
 
+SINK = "sink "
+"""The beginning of the names of stages that load a sink, which is named behind it."""
+
 
 @dataclass(frozen=True)
 class StageUse:
@@ -118,9 +121,12 @@ class StageRecorder:
         counted = Counted(rows)
         self.check()
         self._told.begin(name, rows or 0, "rows")
-        self.tell("stage_started", stage=name, explanation="", total=rows, unit="rows", done=0)
+        about = _parts_of(name)
+        self.tell("stage_started", **about, total=rows, unit="rows", done=0)
+        self._explanation = about["explanation"]
         self._begin_clock()
         yield counted
+        self._explanation = ""
         self.check()
         taken = self._read_clock()
         self._record(StageUse(name, counted.rows, **vars(taken)))
@@ -132,7 +138,7 @@ class StageRecorder:
     def _record(self, use: StageUse) -> None:
         """Record a stage, and write its line in a log for machines."""
         self.stages.append(use)
-        self.tell("stage", **use.to_dict())
+        self.tell("stage", **{**use.to_dict(), **_parts_of(use.name)})
 
     @contextlib.contextmanager
     def explanation(
@@ -165,9 +171,13 @@ class StageRecorder:
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self.check()
-        self.progress.begin(stage, total, unit, done)
+        match self.progress:
+            case JsonProgress():
+                self.progress.begin(STEPS.get(stage, stage), total, unit, done)
+            case _:
+                self.progress.begin(stage, total, unit, done)
         self._told.begin(stage, total, unit, done, self._explanation)
-        about = {"stage": stage, "explanation": self._explanation}
+        about = {"stage": STEPS.get(stage, stage), "explanation": self._explanation}
         self.tell("stage_started", **about, total=total, unit=unit, done=done)
         if self._step and stage in STEPS:
             self._begun[STEPS[stage]] = (total, unit, done)
@@ -239,6 +249,14 @@ class StageRecorder:
             self._started_at,
             datetime.now(UTC),
         )
+
+
+def _parts_of(name: str) -> dict[str, str]:
+    """The explanation and the stage that the name of a stage tells; all share one without."""
+    explanation, colon, stage = name.partition(": ")
+    if not colon or name.startswith(SINK):
+        return {"stage": name, "explanation": ""}
+    return {"stage": stage, "explanation": explanation}
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

@@ -220,9 +220,17 @@ def test_lines_for_machines(folder):
     failed = by_event["failed_rows"]
     assert (failed["explanation"], failed["rows"]) == ("reasons", 3)
     assert failed["blocks"] == [[0, 0]] and "sensor" in failed["reason"]
-    stages = {line["stage"]: line for line in lines if line["event"] == "stage"}
-    assert list(stages) == ["census", "reasons: base value", "reasons: evaluation"]
-    assert stages["census"]["rows"] == stages["reasons: evaluation"]["rows"] == 300
+    ends = [line for line in lines if line["event"] == "stage"]
+    assert [(line["explanation"], line["stage"]) for line in ends] == [
+        ("", "census"),
+        ("reasons", "base value"),
+        ("reasons", "evaluation"),
+    ]
+    assert {(line["explanation"], line["stage"]) for line in ends} <= {
+        (line["explanation"], line["stage"]) for line in begun
+    }
+    stages = {line["stage"]: line for line in ends}
+    assert stages["census"]["rows"] == stages["evaluation"]["rows"] == 300
     assert all(line["seconds"] > 0 and line["kept"] == "" for line in stages.values())
     assert "300 rows, 8 coalitions" in by_event["message"]["message"]
     assert by_event["run"]["exit_status"] == 5 and by_event["run"]["failed"] == {"reasons": 3}

@@ -248,6 +248,25 @@ def test_each_part_twice_does_nothing_twice(folder):
     assert ran("-q").stdout == "" and store_files("out.zarr") == expected
 
 
+def test_the_closing_line_of_a_shard_tells_its_share(folder, monkeypatch):
+    """Rows, seconds and failed rows of its own blocks; the last one tells those of the run."""
+    table = small_table(N_ROWS)
+    table.loc[150, "hr"] = 6.5
+    table.to_parquet("table.parquet")
+    written(BLACK_BOX)
+    ran("--only", "learn", "-q")
+    monkeypatch.setenv("HOT", "1")
+    closing = run("--shard", "1/2", "--log", "json").stderr.splitlines()
+    told = next(line for line in map(json.loads, closing) if line["event"] == "run")
+    assert told["rows"] == {"reasons": 300} and told["failed"]["reasons"] >= 1
+    assert told["seconds"] > 0
+    monkeypatch.delenv("HOT")
+    told = json.loads(ran("--shard", "1/2", "--log", "json").stderr.splitlines()[-1])
+    assert told["rows"] == {"reasons": 300} and told["failed"] == {"reasons": 0}
+    told = json.loads(ran("--shard", "2/2", "--log", "json").stderr.splitlines()[-1])
+    assert told["rows"] == {"reasons": 700} and told["seconds"] > 0
+
+
 def test_a_whole_run_goes_on_with_what_shards_did(folder):
     expected = whole_run(SMALL)
     ran("--only", "learn", "-q")

@@ -274,6 +274,7 @@ def test_lines_for_machines():
         )
     ]
     began, reading, said, read, fit, _, shown = lines
+    assert began["explanation"] == read["explanation"] == fit["explanation"] == ""
     assert (began["stage"], began["total"]) == ("rows read", 200)
     assert (reading["stage"], reading["unit"], reading["done"]) == ("reading", "rows", 0)
     assert said["message"] == "a message from postgresql://me:***@host"
@@ -282,6 +283,16 @@ def test_lines_for_machines():
     assert shown["message"].startswith("evaluation 100 of 200 rows")
     assert (shown["stage"], shown["done"], shown["total"]) == ("evaluation", 100, 200)
     assert shown["seconds_left"] == pytest.approx(100 / shown["units_per_second"])
+    with at_once.stage("a: method"):
+        at_once.begin("moments", 8, "coalition tiles")
+    at_once.kept("sink shop: reasons")
+    of_method = [json.loads(line) for line in stream.getvalue().splitlines()][-4:]
+    assert [(line["event"], line["explanation"], line["stage"]) for line in of_method] == [
+        ("stage_started", "a", "method"),
+        ("stage_started", "a", "learn"),
+        ("stage", "a", "method"),
+        ("stage", "", "sink shop: reasons"),
+    ]
     at_once.say("a worker is lost", event="worker_lost", lost=2)
     last = json.loads(stream.getvalue().splitlines()[-1])
     assert (last["event"], last["message"], last["lost"]) == ("worker_lost", "a worker is lost", 2)
