@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -14,11 +15,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dshap.core.disk import make_folder, sync
+from dshap.core.errors import InputError
 
 ORPHAN = re.compile(
     r"\.([\w-]+\.(npz|json)|\d+|current)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial"
 )
 """The names of unfinished files: those of `DiskFiles.put_new`, and Zarr's of a chunk or document."""
+
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""The error numbers of file systems that have no hard links, such as vfat and some of SMB and FUSE."""
 
 
 class DiskFiles:
@@ -36,6 +42,11 @@ class DiskFiles:
         """Create a file in one step; return False, changing nothing, if the name is taken.
 
         A file or a link in the place of the folder is removed.
+
+        Raises
+        ------
+        InputError
+            The file system has no hard links.
         """
         path = self.path / name
         _make_way_for_folder(self.path)
@@ -44,6 +55,14 @@ class DiskFiles:
                 os.link(private, path)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno in NO_LINKS:
+                    raise InputError(
+                        f"{path.parent} is on a file system without hard links ({error.strerror}), by "
+                        "which a store marks what is finished and who runs on it: put the store on "
+                        "another (ext4, XFS, NFS, Lustre), or into a bucket"
+                    ) from error
+                raise
         sync([path.parent])
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import dshap
+from dshap.core.errors import InputError
 from dshap.core.records import State
 from dshap.cube import Workspace, create_cube, repair_store, states_of
 from dshap.cube.folder import (
@@ -30,6 +33,32 @@ ORPHANS = (
     f"zarr.{'0f' * 16}.partial",
 )
 OTHERS = (".DS_Store", f".notes.{HEX}", f"state/.mine.npz.{HEX}9", "half.partial", f"draft.{HEX}")
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_hard_links(tmp_path, monkeypatch, number):
+    """One line says what it lacks, before anything is computed; nothing is left."""
+
+    def refuse(source, target):
+        raise OSError(number, os.strerror(number), source, None, target)
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(InputError, match=r"room is on a file system without hard links .*bucket$"):
+        Folder(tmp_path).put_new("room/a", b"first")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "room"]
+    value = dshap.values.Marginal(lambda rows: rows[:, 0], np.ones((1, 2)))
+    with pytest.raises(InputError, match="without hard links"):
+        dshap.explain(value, np.ones((3, 2)), store=tmp_path / "cube.zarr")
+    assert not (tmp_path / "cube.zarr").exists()
+
+
+def test_another_fault_of_a_link_is_told_as_it_is(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        Folder(tmp_path).put_new("a", b"first")
 
 
 def test_names_hold_no_path_and_the_second_writer_finds_them_taken(tmp_path):
