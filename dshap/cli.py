@@ -730,8 +730,8 @@ def difference(
     "--max-rows",
     metavar="N",
     type=int,
-    default=10_000,
-    help="The most rows of each table that are compared, a seeded sample; 10,000 where left out.",
+    help="The most rows of each table that are compared, a seeded sample; left out, as many as "
+    "dshap.mmd_drift compares.",
 )
 @click.option(
     "--permutations",
@@ -753,7 +753,7 @@ def drift(
     features: tuple[str, ...],
     key: tuple[str, ...],
     n_rows: int,
-    max_rows: int,
+    max_rows: int | None,
     permutations: int,
     seed: int,
     level: float | None,
@@ -766,15 +766,16 @@ def drift(
     """
     from dshap.core.errors import CheckFailedError
     from dshap.report import checked_level, mmd_drift, seen_line
+    from dshap.report.drift.comparison import MAX_ROWS
 
     if level is not None:
-        checked_level(level)
+        checked_level(level, permutations)
     found = mmd_drift(
         old,
         new,
         features=features or None,
         key=key,
-        max_rows=max_rows,
+        max_rows=MAX_ROWS if max_rows is None else max_rows,
         n_permutations=permutations,
         n_rows=n_rows,
         seed=seed,

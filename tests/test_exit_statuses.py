@@ -324,6 +324,9 @@ def test_8_rows_that_have_drifted(folder):
     assert beyond.exit_code == 8 and "dshap: the rows have drifted: MMD²" in last_error(beyond)
     assert (found["columns"][0]["column"], found["p_value"]) == ("a", 0.01)
     assert len(found["rows"]) == 10 and found["rows"][0]["key"].keys() == {"id"}
+    before[["b"]].assign(b=0.1, c=0.3).to_parquet("constant.parquet")
+    same = ["drift", "constant.parquet", "constant.parquet", "--level", "0.05", "-q"]
+    assert CliRunner().invoke(cli, same).exit_code == 0
     alone = [*words, "--column", "b", "--column", "c", "--level", "0.05", "-q"]
     quiet = CliRunner().invoke(cli, alone)
     assert quiet.exit_code == 0 and quiet.stdout == ""

@@ -614,6 +614,11 @@ ON_THE_COMMAND_LINE = {
         "drift table.parquet table.parquet --level 5",
         "level is 5.0: give a number of at least 0 and at most 1",
     ),
+    "a level that no p-value reaches": Typed(
+        "drift table.parquet table.parquet --permutations 5 --level 0.01",
+        "level is 0.01, and 5 permutations give no p-value below 0.1667: take 99 permutations or "
+        "more, or a higher level",
+    ),
     "no table to compare": Typed(
         "drift table.parquet none.csv",
         "new: no CSV file at none.csv: give a file, a folder that holds *.csv files, or a glob",

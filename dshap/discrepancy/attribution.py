@@ -68,4 +68,4 @@ def discrepancy(rows: ComparedRows, n_permutations: int = 999, seed: int = 0) ->
     cells = dealt_cells(n_old, n_new, seed)
     sums = pair_sums(rows, cells.of_row)
     null = null_distribution(sums.cells, cells, n_permutations, seed)
-    return Discrepancy(rows, sums, null, int(np.bincount(cells.of_row).max()))
+    return Discrepancy(rows, sums, null, cells.n_rows)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from dshap.core.records import BoolArray, FloatArray
 
 MAX_CELLS = 400
-"""The number of cells that rows are dealt into where there are more rows."""
+"""The most cells that are permuted, where there are more rows."""
 LEAST_CELLS = 20
 """The fewest cells of either sample, where it has as many rows."""
 AT_ONCE = 256
 """Permutations that are computed at once."""
 SAME = 1e-12
-"""Statistics that differ by less than this part of their size are taken as equal."""
+"""Statistics that differ by less than this part of the sum that they cancel from are equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,9 @@ class Cells:
     """Cells of equally many rows of one sample each, which permutations move whole.
 
     Rows are dealt at random.  Those that are left over in each sample are in a cell that stays
-    where it is.  Permuting cells of one size permutes rows, so that the test holds its level
-    wherever one of single rows does.
+    where it is: of the larger sample, all rows beyond `MAX_CELLS` cells of both.  Permuting some
+    cells of one size is a subgroup of the permutations of rows, chosen without a look at their
+    values, so that the test holds its level wherever one of single rows does.
     """
 
     of_row: NDArray[np.intp]
@@ -35,6 +36,11 @@ class Cells:
     is_moved: BoolArray
     """(C,): whether the cell is permuted."""
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that permutations move at once."""
+        return int(np.bincount(self.of_row)[self.is_moved].max())
+
 
 def rows_of_a_cell(n_old: int, n_new: int) -> int:
     """The number of rows of a cell: 1 up to `MAX_CELLS` rows."""
@@ -43,16 +49,17 @@ def rows_of_a_cell(n_old: int, n_new: int) -> int:
 
 
 def dealt_cells(n_old: int, n_new: int, seed: int = 0) -> Cells:
-    """Deal the rows of both samples into cells of `rows_of_a_cell`."""
+    """Deal the rows of both samples into cells of `rows_of_a_cell`, `MAX_CELLS` + 2 at most."""
     size = rows_of_a_cell(n_old, n_new)
+    most = MAX_CELLS - min(n_old, n_new) // size
     rng = np.random.default_rng((seed, 1))
     of_row = np.empty(n_old + n_new, np.intp)
     is_old: list[bool] = []
     is_moved: list[bool] = []
     for start, n_rows in ((0, n_old), (n_old, n_new)):
-        cells = np.arange(n_rows) // size
+        n_whole = min(n_rows // size, most)
+        cells = np.minimum(np.arange(n_rows) // size, n_whole)
         of_row[start : start + n_rows][rng.permutation(n_rows)] = cells + len(is_old)
-        n_whole = n_rows // size
         n_cells = int(cells[-1]) + 1
         is_old += [start == 0] * n_cells
         is_moved += [cell < n_whole for cell in range(n_cells)]
@@ -67,6 +74,8 @@ class NullDistribution:
     """(d + 1,)"""
     permuted: FloatArray
     """(B, d + 1)"""
+    rounding: FloatArray
+    """(d + 1,): the difference of two values below which they are taken as equal."""
 
     @property
     def expected(self) -> FloatArray:
@@ -76,7 +85,7 @@ class NullDistribution:
     @property
     def p_values(self) -> FloatArray:
         """(d + 1,): (1 + permutations that reach what is observed) / (1 + permutations)."""
-        return _shares(self.observed, self.permuted)
+        return _shares(self.observed, self.permuted, self.rounding)
 
     @property
     def adjusted(self) -> FloatArray:
@@ -89,17 +98,19 @@ class NullDistribution:
         both = np.concatenate([self.observed[None], self.permuted])[:, :-1]
         middle = both.mean(axis=0)
         spread = both.std(axis=0)
-        varies = spread > SAME * np.abs(both).max(initial=0.0)
+        rounding = self.rounding[:-1]
+        varies = spread > rounding
         scores = np.zeros_like(both)
         np.divide(both - middle, spread, out=scores, where=varies)
         scores[:, ~varies] = -np.inf
         largest = scores.max(axis=1, keepdims=True)  # (1 + B, 1)
-        return np.where(varies, _shares(scores[0], largest[1:]), 1.0)
+        slack = np.zeros_like(spread)
+        np.divide(rounding, spread, out=slack, where=varies)
+        return np.where(varies, _shares(scores[0], largest[1:], slack + SAME), 1.0)
 
 
-def _shares(observed: FloatArray, permuted: FloatArray) -> FloatArray:
+def _shares(observed: FloatArray, permuted: FloatArray, slack: FloatArray) -> FloatArray:
     """(1 + permutations at least as large) / (1 + permutations), for each statistic."""
-    slack = SAME * np.abs(observed)
     n_reached = np.count_nonzero(permuted >= observed - slack, axis=0)
     return np.asarray((1 + n_reached) / (1 + len(permuted)))
 
@@ -137,4 +148,8 @@ def null_distribution(
         is_old = np.tile(cells.is_old, (min(AT_ONCE, n_permutations - start), 1))
         is_old[:, moved] = rng.permuted(is_old[:, moved], axis=1)
         parts.append(statistics(is_old))
-    return NullDistribution(statistics(cells.is_old[None])[0], np.concatenate(parts))
+    sizes_of_weights = np.where(cells.is_old, 1.0 / n_old, 1.0 / n_new)
+    cancelled = [sizes_of_weights @ np.abs(each) @ sizes_of_weights for each in sums]
+    return NullDistribution(
+        statistics(cells.is_old[None])[0], np.concatenate(parts), SAME * np.array(cancelled)
+    )

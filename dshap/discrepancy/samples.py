@@ -22,7 +22,7 @@ KERNEL_ROWS = 2_000
 
 @dataclass(frozen=True, eq=False)
 class TwoSamples:
-    """Rows of an old and of a new sample; categories are numbers, missing values NaN."""
+    """Finite rows of an old and of a new sample; categories are numbers, missing values NaN."""
 
     old: FloatArray
     """(m, columns)"""
@@ -36,14 +36,6 @@ class TwoSamples:
         for side, rows in (("old", self.old), ("new", self.new)):
             if not len(rows):
                 raise EmptyTableError(f"{side} has no rows", "give two tables with rows")
-            infinite = np.argwhere(np.isinf(rows))
-            if len(infinite):
-                row, column = infinite[0].tolist()
-                raise InputError(
-                    f"column {self.names[column]!r} of {side} holds infinity ({len(infinite):,} "
-                    f"values in all, the first in row {row:,} of the sample): make it a missing "
-                    "value or a number"
-                )
 
     @property
     def pooled(self) -> FloatArray:

@@ -142,7 +142,8 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
     `unknown` stands for a value that is not in the list, NaN for null.
     """
     plain = column.cast(_plain(column.type))
-    if pa.types.is_null(plain.type):  # only missing values
+    is_missing = plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if is_missing.all():  # of any type, which need not be that of the categories
         return np.full(len(plain), np.nan)
     if is_text(plain.type):
         plain = plain.cast(pa.large_string())
@@ -153,7 +154,7 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
     codes = np.array(codes.to_numpy(zero_copy_only=False))
     codes[codes == UNKNOWN] = unknown
-    codes[plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = np.nan
+    codes[is_missing] = np.nan
     return codes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.printing import one_line
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import read_sample
 from dshap.core.types import RowReader
@@ -20,7 +22,7 @@ from dshap.tables.categories import found_categories
 from dshap.tables.columns import arrow_array, as_names, is_number, is_text
 from dshap.tables.csv_files import ENDS, CsvFiles
 from dshap.tables.opener import checked_key, open_rows
-from dshap.tables.parquet import ParquetFiles
+from dshap.tables.parquet import AS_PARQUET, ParquetFiles
 from dshap.tables.reader import CodedReader, categories_of
 from dshap.tables.site import Site
 from dshap.tables.sources import kind_of
@@ -28,6 +30,12 @@ from dshap.tables.sources import kind_of
 SIDES = ("old", "new")
 KINDS = ("numbers", "text", "times")
 """The kinds of columns that are compared."""
+NO_VALUES = str(pa.null())
+"""The type of a column without any value."""
+NAMING = "(features, or --column on the command line)"
+"""The options that name columns to compare."""
+MAGIC = b"PAR1"
+"""The first bytes of a Parquet file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +103,16 @@ def paired_samples(
         _said_of(side, column_kinds, rows, site) for side, rows in zip(SIDES, given, strict=True)
     ]
     names = _common_names(kinds, features, keys)
-    for name in names:
-        _refuse_other_kind(name, kinds[0][name], kinds[1][name])
+    of_both = {name: _kind_of_both(name, *(each[name] for each in kinds)) for name in names}
+    roles = _Roles.of(of_both, names, key)
     readers = [
-        _said_of(side, _opened, rows, site, _Roles.of(each, names, key))
-        for side, rows, each in zip(SIDES, given, kinds, strict=True)
+        _said_of(side, _opened, rows, site, roles) for side, rows in zip(SIDES, given, strict=True)
     ]
     _refuse_other_zones(readers)
     lists = _all_categories(readers, site)
     before, now = (_sampled(reader, lists, max_rows, seed) for reader in readers)
+    for side, sample in zip(SIDES, (before, now), strict=True):
+        _refuse_infinity(side, sample, names)
     is_categorical = np.array([name in lists for name in names])
     return PairedSamples(before, now, tuple(names), is_categorical)
 
@@ -120,12 +129,33 @@ def _in_memory(rows: Any) -> Any:
     """Rows of a CSV file, or with Arrow's protocol, as a data frame; others as they are."""
     match kind_of(rows):
         case "parquet" if str(rows).endswith(ENDS):
-            with CsvFiles(str(rows)).open() as stream:
+            with CsvFiles(str(rows), delimiter=_delimiter(str(rows))).open() as stream:
                 batches = [batch for piece in stream.pieces for batch in _batches_of(piece)]
                 return frame_of_arrow(pa.Table.from_batches(batches, stream.schema))
+        case "parquet":
+            _refuse_other_files(str(rows))
         case "arrow stream" | "arrow array":
             return frame_of_arrow(rows)
     return rows
+
+
+def _delimiter(path: str) -> str:
+    if path.endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    return ","
+
+
+def _refuse_other_files(path: str) -> None:
+    """Raise for a file that neither its name nor its first bytes make a table."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in ("", ".parquet", *AS_PARQUET) or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise InputError(
+                f"{one_line(path)} is no table: tables are Parquet or CSV files by their endings, "
+                f".parquet, {', '.join(ENDS)}; give one of these"
+            )
 
 
 def _batches_of(piece: Any) -> list[pa.RecordBatch]:
@@ -157,6 +187,8 @@ def _kinds_of_files(paths: Any) -> dict[str, str]:
 
 
 def _kind_of(kind: pa.DataType) -> str:
+    if pa.types.is_null(kind):
+        return NO_VALUES
     if is_number(kind):
         return "numbers"
     if is_text(kind):
@@ -181,29 +213,52 @@ def _common_names(
             more = f" and {len(lacking) - 1} more" * (len(lacking) > 1)
             raise InputError(
                 f"{here} has no column {lacking[0]!r}{more}, which {there} has: give both the same "
-                "columns, or name those to compare in features"
+                f"columns, or name those to compare {NAMING}"
             )
     if not wanted[0]:
         raise InputError("no column is left to compare: the tables hold the key alone")
     return wanted[0]
 
 
-def _refuse_other_kind(name: str, old: str, new: str) -> None:
-    """Raise unless a column holds the same kind of values, one that can be compared."""
+def _kind_of_both(name: str, old: str, new: str) -> str:
+    """The kind of values of a column in both tables; a column without any value is of every kind.
+
+    It raises unless the kinds are the same, and one that can be compared.
+    """
+    valued = [kind for kind in (old, new) if kind != NO_VALUES]
+    if not valued:
+        return "numbers"
+    if len(valued) == 1:
+        old = new = valued[0]
     if old != new:
         raise InputError(f"column {name!r} holds {old} in old and {new} in new: cast one of them")
     if old not in KINDS:
         raise InputError(
             f"column {name!r} holds {old}, and numbers, text and times are compared: leave it out "
-            "by naming the others in features"
+            f"by naming the others {NAMING}"
         )
+    return old
+
+
+def _refuse_infinity(side: str, sample: SampledTable, names: Sequence[str]) -> None:
+    infinite = np.argwhere(np.isinf(sample.x))
+    if not len(infinite):
+        return
+    row, column = infinite[0].tolist()
+    place = ", ".join(f"{name} {value}" for name, value in sample.key_of(row).items())
+    if len(infinite) > 1:
+        place = f"{len(infinite):,} times, first at {place}"
+    raise InputError(
+        f"column {names[column]!r} of {side} holds infinity ({place}): make it a missing value or "
+        "a number"
+    )
 
 
 def _refuse_other_zones(readers: Sequence[RowReader]) -> None:
     """Raise if a column holds times of a zone in one table and times without one in the other."""
     old, new = map(times_of, readers)
     for name, kind in old.items():
-        if bool(zone_of(kind)) != bool(zone_of(new[name])):
+        if name in new and bool(zone_of(kind)) != bool(zone_of(new[name])):
             raise InputError(
                 f"column {name!r} holds {kind} in old and {new[name]} in new: give both a zone, or "
                 "none"

@@ -7,8 +7,15 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import fisher_exact as scipy_fisher
 
-from dshap.discrepancy.margins import bin_counts, chi_square, kolmogorov_smirnov, margin
+from dshap.discrepancy.margins import (
+    bin_counts,
+    chi_square,
+    fisher_exact,
+    kolmogorov_smirnov,
+    margin,
+)
 
 
 @pytest.mark.parametrize(("m", "n"), [(50, 80), (400, 30)])
@@ -48,4 +55,21 @@ def test_numbers_are_binned_by_deciles_of_the_old_values():
 def test_a_column_without_values():
     nothing = np.full(3, np.nan)
     found = margin(nothing, np.array([1.0, 2.0]), False)
-    assert math.isnan(found.p_value) and found.psi > 1.0
+    assert found.p_value == pytest.approx(0.1) and found.psi > 1.0  # 1 of C(5, 3)
+    assert margin(nothing, nothing, False).p_value == 1.0
+
+
+@pytest.mark.parametrize("counts", [(3, 40, 9, 50), (0, 60, 50, 60), (0, 7, 1, 900), (5, 5, 5, 5)])
+def test_fisher_exact_is_that_of_scipy(counts):
+    k, n, other_k, other_n = counts
+    expected = scipy_fisher([[k, n - k], [other_k, other_n - other_k]]).pvalue
+    assert fisher_exact(*counts) == pytest.approx(expected, rel=1e-9)
+
+
+def test_missing_values_of_a_column_count_by_themselves():
+    """50 of 60 values are missing in one sample, and those that are left are alike."""
+    old, new = np.random.default_rng(0).normal(size=(2, 60))
+    alike = margin(old, new, False).p_value
+    new[10:] = np.nan
+    found = margin(old, new, False).p_value
+    assert alike > 0.05 and found == pytest.approx(2 * fisher_exact(0, 60, 50, 60)) and found < 1e-9

@@ -38,18 +38,20 @@ def test_the_size_of_a_cell(n_old, n_new, size):
     assert rows_of_a_cell(n_old, n_new) == size
 
 
-@pytest.mark.parametrize(("n_old", "n_new"), [(5, 3), (403, 409), (1_000, 61)])
+@pytest.mark.parametrize(
+    ("n_old", "n_new"), [(5, 3), (403, 409), (1_000, 61), (10_000, 30), (7, 90_000)]
+)
 def test_cells_hold_equally_many_rows_of_one_sample(n_old, n_new):
     cells = dealt_cells(n_old, n_new, seed=3)
     size = rows_of_a_cell(n_old, n_new)
     counts = np.bincount(cells.of_row)
-    assert (counts[cells.is_moved] == size).all() and (counts[~cells.is_moved] < size).all()
+    assert (counts[cells.is_moved] == size).all() and cells.n_rows == size
     assert (cells.is_old[cells.of_row] == (np.arange(n_old + n_new) < n_old)).all()
     assert (counts > 0).all() and np.count_nonzero(~cells.is_moved) <= 2
     assert min(np.count_nonzero(cells.is_old), np.count_nonzero(~cells.is_old)) >= min(
         LEAST_CELLS, n_old, n_new
     )
-    assert len(counts) <= MAX_CELLS + 2 or size == min(n_old, n_new) // LEAST_CELLS
+    assert len(counts) <= MAX_CELLS + 2
 
 
 def test_statistics_are_those_of_samples_with_permuted_rows():
@@ -99,11 +101,20 @@ def test_cells_have_the_null_distribution_of_single_rows():
 
 def test_p_values_count_what_is_observed():
     null = NullDistribution(
-        np.array([3.0, 0.0, 2.0]), np.array([[1.0, 0, 1], [3, 0, 2], [5, 0, 3]])
+        np.array([3.0, 0.0, 2.0]), np.array([[1.0, 0, 1], [3, 0, 2], [5, 0, 3]]), np.zeros(3)
     )
     assert null.p_values.tolist() == [0.75, 1.0, 0.75]
     assert null.adjusted[1] == 1.0  # a constant column
     assert null.expected.tolist() == [3.0, 0.0, 2.0]
+
+
+@pytest.mark.parametrize("values", [(0.1, 0.3), (0.1, np.nan), (1e9 / 3, 7.0)])
+def test_tables_of_constant_columns_have_not_drifted(values):
+    """MMD² is rounding alone, under every permutation."""
+    for n_old, n_new in ((50, 50), (33, 70), (450, 31)):
+        samples = samples_of(np.tile(values, (n_old, 1)), np.tile(values, (n_new, 1)))
+        null = discrepancy(compared_rows(samples), 99).null
+        assert (null.p_values == 1.0).all() and (null.adjusted == 1.0).all()
 
 
 def test_adjusted_p_values_are_no_less_than_those_of_the_largest_statistic():
@@ -123,12 +134,12 @@ def level(n_runs: int, old, new) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_old", "n_new"), [(40, 60), (300, 200)])
+@pytest.mark.parametrize(("n_old", "n_new"), [(40, 60), (300, 200), (500, 30)])
 def test_the_level_is_held(n_old, n_new):
     """200 runs without drift, single rows and cells; 99 permutations have a level of 5 % exactly.
 
-    More than 21 of 200 below 0.05 come with probability 4e-4, fewer than 2 with 4e-4: four counts
-    give a false alarm in three of a thousand runs of other seeds.
+    More than 21 of 200 below 0.05 come with probability 4e-4, fewer than 2 with 4e-4: six counts
+    give a false alarm in five of a thousand runs of other seeds.
     """
     counts = level(
         200,

@@ -104,16 +104,6 @@ def test_a_length_scale_of_a_fit_is_refused():
         compared_rows(two_samples(5, 5, 2), RBF("validate"))
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinity_is_refused_with_its_column_and_row(value):
-    old = np.zeros((4, 2))
-    old[2, 1] = value
-    with pytest.raises(
-        InputError, match=r"column 'x1' of old holds infinity \(1 values in all, the"
-    ):
-        samples_of(old, np.zeros((3, 2)))
-
-
 def test_a_sample_without_rows_is_refused():
     with pytest.raises(InputError, match="new has no rows"):
         TwoSamples(np.zeros((3, 1)), np.zeros((0, 1)), ("a",), np.array([False]))

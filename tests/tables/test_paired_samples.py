@@ -40,13 +40,16 @@ def test_columns_of_every_kind_are_read_with_one_list_of_categories():
     assert found.old.key_of(4) == {"id": "104"} and found.new.key_of(0) == {"id": "100"}
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "source"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "arrow", "source"])
 def test_every_kind_of_table_gives_the_same_samples(kind, tmp_path):
     rows = frame()[["age", "city"]]
     expected = read(rows, rows)
     if kind == "csv":
         rows.to_csv(tmp_path / "rows.csv", index=False)
         given = str(tmp_path / "rows.csv")
+    elif kind == "tsv":
+        rows.to_csv(tmp_path / "rows.tsv", index=False, sep="\t")
+        given = str(tmp_path / "rows.tsv")
     elif kind == "arrow":
         given = pa.Table.from_pandas(rows)
     else:
@@ -93,14 +96,14 @@ REFUSED = {
         frame().drop(columns="age"),
         {},
         "new has no column 'age', which old has: give both the same columns, or name those to "
-        "compare in features",
+        "compare (features, or --column on the command line)",
     ),
     "columns more": (
         frame(),
         frame(b=1.0, c=2.0),
         {},
         "old has no column 'b' and 1 more, which new has: give both the same columns, or name "
-        "those to compare in features",
+        "those to compare (features, or --column on the command line)",
     ),
     "an unknown feature": (
         frame(),
@@ -119,7 +122,7 @@ REFUSED = {
         nested(),
         {},
         "column 'tags' holds list<item: int64>, and numbers, text and times are compared: leave it "
-        "out by naming the others in features",
+        "out by naming the others (features, or --column on the command line)",
     ),
     "times of a zone": (
         frame(),
@@ -137,6 +140,25 @@ REFUSED = {
     ),
     "no such key": (frame(), frame(), {"key": "nr"}, "old: unknown column 'nr'."),
     "no such file": ("none.csv", frame(), {}, "old: no CSV file at none.csv"),
+    "infinity": (
+        frame(),
+        frame(age=[0.0, 1, 2, np.inf, 4, 5]),
+        {"key": "id"},
+        "column 'age' of new holds infinity (id 103): make it a missing value or a number",
+    ),
+    "infinity without a key": (
+        frame(age=[0.0, 1, 2, -np.inf, 4, np.inf]),
+        frame(),
+        {},
+        "column 'age' of old holds infinity (2 times, first at row 3): make it a missing value or ",
+    ),
+    "a program": (
+        frame(),
+        __file__,
+        {},
+        f"new: {__file__} is no table: tables are Parquet or CSV files by their endings, .parquet, "
+        ".csv, .csv.gz, .tsv, .tsv.gz; give one of these",
+    ),
     "no table": (frame(), 3, {}, "new: rows of type int: give a path"),
 }
 
@@ -147,6 +169,24 @@ def test_what_is_refused_says_which_table(mistake):
     with pytest.raises(InputError) as caught:
         read(old, new, **options)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("column", ["age", "city", "when"])
+def test_a_column_without_any_value_is_missing(column, tmp_path):
+    """Of no type in memory and in a file, on either side; on both it holds missing numbers."""
+    rows = frame()
+    nothing = frame(**{column: None})
+    nothing.to_parquet(tmp_path / "nothing.parquet")
+    for given in (nothing, tmp_path / "nothing.parquet"):
+        there = read(rows, given, features=[column])
+        assert np.isnan(there.new.x).all() and not np.isnan(there.old.x).all()
+        np.testing.assert_array_equal(read(given, rows, features=[column]).new.x, there.old.x)
+        assert np.isnan(read(given, given, features=[column]).old.x).all()
+
+
+def test_parquet_files_may_have_any_ending(tmp_path):
+    frame().to_parquet(tmp_path / "rows.data")
+    assert read(frame(), tmp_path / "rows.data").names == ("id", "age", "city", "when", "is_new")
 
 
 def test_too_many_categories(monkeypatch):

@@ -11,6 +11,7 @@ import numpy as np
 from dshap.core.addresses import masked
 from dshap.core.places import BucketPath
 from dshap.core.printing import one_line
+from dshap.core.records import FloatArray
 from dshap.core.rules import Choice, Whole, checked, of_kind
 from dshap.discrepancy.attribution import Discrepancy, discrepancy
 from dshap.discrepancy.margins import margin
@@ -23,6 +24,10 @@ from dshap.tables.paired_samples import PairedSamples, paired_samples
 MAX_ROWS = 10_000
 """The default number of rows of each table that are compared: 20 columns take a quarter of a
 minute of one core, and time grows with its square."""
+NAMED_ROWS = 30
+"""The fewest rows of a table in which a column of different values is taken to name rows."""
+SHARED_NAMES = 0.02
+"""The largest share of the shorter table's names that both tables have, where a column is warned of."""
 
 
 def mmd_drift(
@@ -117,6 +122,7 @@ def mmd_drift(
         kernel=compared.described(),
         columns=column_drifts(found, samples),
         rows=rows,
+        warnings=name_warnings(samples),
         names=read.names,
         positions=np.concatenate([read.old.positions, read.new.positions]),
         witness=found.sums.witness,
@@ -130,6 +136,27 @@ def _name_of(rows: Any) -> str:
         case str() | Path() | BucketPath():
             return masked(one_line(str(rows)))
     return type(rows).__name__
+
+
+def name_warnings(samples: TwoSamples) -> tuple[str, ...]:
+    """A line for each column that seems to name rows: it alone makes all rows of a table new."""
+    return tuple(
+        f"warning: column {one_line(name)!r} has another value in each row and hardly one in both "
+        "tables: if it names rows, give it as the key (--key on the command line)"
+        for j, name in enumerate(samples.names)
+        if _names_rows(samples.old[:, j], samples.new[:, j])
+    )
+
+
+def _names_rows(old: FloatArray, new: FloatArray) -> bool:
+    """Whether whole numbers, or categories, are all different and hardly shared."""
+    fewest = min(len(old), len(new))
+    both = np.concatenate([old, new])
+    if fewest < NAMED_ROWS or not (both == np.floor(both)).all():
+        return False
+    n_repeated = len(both) - len(np.unique(old)) - len(np.unique(new))
+    n_shared = len(both) - len(np.unique(both))
+    return n_repeated == 0 and n_shared <= SHARED_NAMES * fewest
 
 
 def column_drifts(found: Discrepancy, samples: TwoSamples) -> tuple[ColumnDrift, ...]:

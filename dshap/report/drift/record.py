@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dshap.core.errors import InputError
 from dshap.core.html import table_html
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
@@ -41,7 +42,8 @@ class ColumnDrift:
     adjusted: float
     """The p-value adjusted for the number of columns (Westfall and Young)."""
     marginal_p_value: float
-    """P-value of the column by itself: Kolmogorov–Smirnov test, χ² test of categories."""
+    """P-value of the column by itself: Kolmogorov–Smirnov test with Fisher's exact test of missing
+    values, χ² test of categories."""
     psi: float
     """Population stability index of the column by itself."""
 
@@ -108,6 +110,8 @@ class Drift:
     """The largest attribution first."""
     rows: tuple[DriftingRow, ...]
     """Those that carry most of MMD²."""
+    warnings: tuple[str, ...]
+    """Lines about columns that seem to name rows."""
     names: tuple[str, ...]
     """The columns, in the order of the arrays."""
     positions: NDArray[np.int64]
@@ -132,9 +136,9 @@ class Drift:
         Raises
         ------
         InputError
-            The level is no number between 0 and 1.
+            The level is no number between 0 and 1, or so low that no p-value reaches it.
         """
-        return self.p_value <= checked_level(level)
+        return self.p_value <= checked_level(level, self.n_permutations)
 
     def to_frame(self) -> pd.DataFrame:
         """The columns as a data frame, the largest attribution first."""
@@ -168,14 +172,24 @@ class Drift:
         }
 
 
-def checked_level(level: float) -> float:
-    """A level of a test, from 0 to 1, or an `InputError`."""
-    return float(Number(0.0, 1.0)("level", level))
+def checked_level(level: float, n_permutations: int) -> float:
+    """A level from 0 to 1 that p-values of so many permutations can reach, or an `InputError`."""
+    level = float(Number(0.0, 1.0)("level", level))
+    least = 1.0 / (1 + max(n_permutations, 0))
+    if least > level:
+        advice = "give a level above 0"
+        if level > 0.0:
+            advice = f"take {math.ceil(1.0 / level) - 1:,} permutations or more, or a higher level"
+        raise InputError(
+            f"level is {level:g}, and {n_permutations:,} permutations give no p-value below "
+            f"{least:.4g}: {advice}"
+        )
+    return level
 
 
 def seen_line(found: Drift) -> str:
     """Whether the tables differ, in one line."""
-    if found.is_seen():
+    if found.p_value <= LEVEL:
         seen = "the rows have drifted"
     else:
         seen = "no drift is seen"
@@ -207,7 +221,7 @@ def _column_cells(found: Drift) -> list[tuple[str, ...]]:
             number(each.std_error, decimals),
             number(each.expected, decimals),
             f"{each.adjusted:.4g}",
-            _p_value(each.marginal_p_value),
+            f"{each.marginal_p_value:.2g}",
             f"{each.psi:.3f}",
         )
         for each in found.columns[:SHOWN_COLUMNS]
@@ -228,13 +242,6 @@ def _row_cells(found: Drift) -> list[tuple[str, ...]]:
     ]
 
 
-def _p_value(value: float) -> str:
-    """A p-value with two digits; a dash where there is none."""
-    if math.isnan(value):
-        return "—"
-    return f"{value:.2g}"
-
-
 def _share(part: float, whole: float) -> str:
     if whole <= 0.0:
         return "—"
@@ -250,7 +257,7 @@ def _others(found: Drift) -> list[str]:
 
 def drift_lines(found: Drift) -> list[str]:
     """A drift as lines of text, what matters most first."""
-    lines = [f"old: {found.old}", f"new: {found.new}", "", seen_line(found), ""]
+    lines = [f"old: {found.old}", f"new: {found.new}", *found.warnings, "", seen_line(found), ""]
     lines += [*text_table(COLUMN_HEADS, _column_cells(found)), *_others(found)]
     if found.rows:
         lines += ["", "rows that carry most of it:"]
@@ -261,8 +268,9 @@ def drift_lines(found: Drift) -> list[str]:
 def drift_html(found: Drift) -> str:
     """A drift as tables of HTML, what matters most first."""
     sides = [("old", str(found.old)), ("new", str(found.new))]
+    warned = list(found.warnings)
     parts = [
-        table_html("Drift of rows", (), sides, n_texts=2),
+        table_html("Drift of rows", (), sides, warned, n_texts=2),
         table_html(seen_line(found), COLUMN_HEADS, _column_cells(found), _others(found)),
     ]
     if found.rows:
