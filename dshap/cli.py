@@ -593,8 +593,13 @@ def _store(given: str) -> Place:
 def runs(store: str, as_json: bool, quiet: bool) -> None:
     """Show the runs of a job's store: when, how they ended, how many rows; --json says all."""
     from dshap.jobs import runs_summary
+    from dshap.jobs.runs import WIDTH
 
-    _print(*runs_summary(_store(store)), as_json)
+    # a table in a file or a pipe has room
+    width = None
+    if sys.stdout.isatty():
+        width = WIDTH
+    _print(*runs_summary(_store(store), width), as_json)
 
 
 @command

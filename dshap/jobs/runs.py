@@ -28,12 +28,14 @@ from dshap.jobs.shards import RunPart
 N_MOVED = 3
 """The most columns that a closing line names."""
 WIDTH = 120
-"""The most characters of a line of the table of runs, unless its numbers need more."""
+"""The most characters of a line of the table of runs on a terminal, unless its numbers need more."""
 HEADS = ("run", "exit", "seconds", "rows", "new", "changed", "deleted", "failed", "what was done")
 
 
-def runs_summary(store: Place) -> tuple[list[str], dict[str, Any]]:
+def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dict[str, Any]]:
     """A table of the runs of a job's store, newest last, and the same for JSON.
+
+    Its last column is cut where a line would be longer than `width`; None cuts nothing.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def runs_summary(store: Place) -> tuple[list[str], dict[str, Any]]:
         raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
     if not records:
         return ["no run is recorded"], {"runs": []}
-    lines = _aligned([HEADS, *map(_row, records)])
+    lines = _aligned([HEADS, *map(_row, records)], width)
     return lines, {"runs": [_content(record) for record in records]}
 
 
@@ -74,10 +76,12 @@ def _described(facts: Mapping[str, Any] | None) -> str:
     return ", ".join(f"{name} {told[name]}" for name in shown if told.get(name))
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """The lines of a table: every column but the first and the last is aligned to the right."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    room = max(WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1), len(HEADS[-1]))
+    if width is None:
+        return [_line(row, widths, widths[-1]) for row in rows]
+    room = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), len(HEADS[-1]))
     return [_line(row, widths, room) for row in rows]
 
 

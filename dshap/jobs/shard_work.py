@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,10 @@ from dshap.jobs.shards import Shard
 
 SHOWN = 16
 """The most shards that have a line in words."""
-HEADS = ("shard", "blocks", "rows", "one core", "bytes/task")
+HEADS = ("shard", "blocks", "rows", "values", "one core", "bytes/task")
+"""The heads of the table; values of coalitions are rows times coalitions."""
+BESIDE = "of which each calls the model; its own time is not known before a block is timed"
+"""The words on the time of a shard whose model is a black box."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class ShardWork:
     blocks: tuple[tuple[str, range], ...]
     """(explanation, its blocks)."""
     n_rows: int
+    n_values: int
+    """The number of values of coalitions: rows times coalitions, over all explanations."""
     operations: float
     """Floating-point operations; infinity where a black box hides them."""
     task_bytes: int
@@ -31,6 +37,7 @@ class ShardWork:
     def of(cls, shard: Shard, plans: Sequence[tuple[str, Plan]]) -> ShardWork:
         blocks = []
         n_rows = 0
+        n_values = 0
         operations = 0.0
         task_bytes = 0
         for name, plan in plans:
@@ -42,13 +49,26 @@ class ShardWork:
                 continue
             evaluation = next(stage for stage in plan.stages if stage.name == "evaluation")
             n_rows += rows
+            n_values += rows * plan.n_coalitions
             operations += evaluation.operations * rows / plan.n_rows
             task_bytes = max(task_bytes, evaluation.task_bytes)
-        return cls(shard, tuple(blocks), n_rows, operations, task_bytes)
+        return cls(shard, tuple(blocks), n_rows, n_values, operations, task_bytes)
 
     @property
     def n_blocks(self) -> int:
         return sum(len(tiles) for _, tiles in self.blocks)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its time can be told before: no model is a black box."""
+        return math.isfinite(self.operations)
+
+    @property
+    def time(self) -> str:
+        """The time that one core takes, in words."""
+        if self.is_timed:
+            return one_core_time(self.operations)
+        return "?"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -57,7 +77,8 @@ class ShardWork:
             f"{self.shard.number}/{self.shard.count}",
             f"{self.n_blocks:,}",
             f"{self.n_rows:,}",
-            one_core_time(self.operations),
+            f"{self.n_values:,}",
+            self.time,
             format_bytes(self.task_bytes),
         )
 
@@ -67,6 +88,7 @@ class ShardWork:
             "blocks": {name: [tiles.start, tiles.stop] for name, tiles in self.blocks},
             "n_blocks": self.n_blocks,
             "rows": self.n_rows,
+            "values": self.n_values,
             "seconds_of_one_core": self.operations / OPERATIONS_PER_SECOND,
             "task_bytes": self.task_bytes,
         }
@@ -118,8 +140,12 @@ class ShardsPlan:
         n_more = len(self.works) - len(shown)
         if n_more:
             said.append(f"  … and {n_more:,} more")
-        name, blocks, rows_of, time, _ = self.longest.cells
-        said.append(f"  longest: shard {name}: {rows_of} rows in {blocks} blocks, one core {time}")
+        name, blocks, rows_of, values, time, _ = self.longest.cells
+        longest = f"  longest: shard {name}: {rows_of} rows in {blocks} blocks"
+        if self.longest.is_timed:
+            said.append(f"{longest}, one core {time}")
+        else:
+            said.append(f"{longest}, {values} values of coalitions, {BESIDE}")
         if self.warning:
             said.append(f"  warning: {self.warning}")
         return said

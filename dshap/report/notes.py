@@ -13,6 +13,13 @@ from dshap.engine import format_bytes
 from dshap.run.quality import note_text
 
 ABSENT = "-"
+PEAKS: tuple[tuple[str, str, int], ...] = (
+    ("worker_peak_bytes", "peak of largest worker", 24),
+    ("client_peak_bytes", "peak of client", 16),
+)
+"""Key of a stage with a peak of memory, the head of its column, and the column's width."""
+ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
+"""The column of peaks where one process does all."""
 
 
 def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
@@ -71,17 +78,24 @@ def carried_text(note: Mapping[str, Any]) -> str:
     return text
 
 
-def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage."""
+def stage_table(stages: Sequence[Mapping[str, Any]], is_one_process: bool = False) -> list[str]:
+    """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage.
+
+    Where one process does all, it has one column of peaks.
+    """
+    peaks = PEAKS
+    if is_one_process:
+        peaks = (ONE_PEAK,)
     width = max(len("stage"), *(len(stage["stage"]) for stage in stages))
-    heads = f"{'rows':>12}{'seconds':>10}{'rows/s':>12}{'peak of largest worker':>24}{'peak of client':>16}"
+    heads = f"{'rows':>12}{'seconds':>10}{'rows/s':>12}"
+    heads += "".join(f"{head:>{room}}" for _, head, room in peaks)
     return [
         f"{'stage':<{width}}{heads}",
-        *(f"{stage['stage']:<{width}}{_cells(stage)}".rstrip() for stage in stages),
+        *(f"{stage['stage']:<{width}}{_cells(stage, peaks)}".rstrip() for stage in stages),
     ]
 
 
-def _cells(stage: Mapping[str, Any]) -> str:
+def _cells(stage: Mapping[str, Any], peaks: Sequence[tuple[str, str, int]]) -> str:
     rows = stage["rows"]
     rate = stage["rows_per_second"]
     if stage["kept"]:
@@ -91,10 +105,8 @@ def _cells(stage: Mapping[str, Any]) -> str:
     if kept and rows is None:
         return kept
     shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else _rate(rate)
-    peaks = _bytes(stage["worker_peak_bytes"]), _bytes(stage["client_peak_bytes"])
-    return (
-        f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{peaks[0]:>24}{peaks[1]:>16}{kept}"
-    )
+    held = "".join(f"{_bytes(stage[key]):>{room}}" for key, _, room in peaks)
+    return f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{held}{kept}"
 
 
 def _rate(rate: float) -> str:

@@ -13,7 +13,7 @@ from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import create_store
 from dshap.jobs.run_record import ExplanationFacts, KeyCounts, write_record
-from dshap.jobs.runs import closing_lines, moved_most, runs_summary
+from dshap.jobs.runs import WIDTH, closing_lines, moved_most, runs_summary
 from tests.jobs.test_run_record import DONE, FACTS, LOADED, NIGHT
 
 
@@ -43,7 +43,7 @@ def test_the_runs_of_a_store(tmp_path):
         ["20261129T031502Z", "not", "over"],
     ]
     # what is not as it should be stands first
-    assert lines[1].endswith("  check late fail, reasons, sink mart.reasons, che…")
+    assert lines[1].endswith("  check late fail, reasons, sink mart.reasons, check drift")
     assert lines[2].endswith("  reasons no-op")
     ends = [
         line.index(word) + len(word) for line, word in zip(lines[:2], ("new", " 10 "), strict=True)
@@ -63,9 +63,12 @@ def test_the_table_of_runs_has_at_most_120_columns(tmp_path):
     alone = replace(DONE, keys=KeyCounts(failed=2))
     sinks = tuple(replace(LOADED, name=f"mart.reasons_{number}") for number in range(9))
     write_record(store, replace(FACTS, explanations=(alone,), sinks=sinks))
-    head, line = runs_summary(store)[0]
+    head, line = runs_summary(store, WIDTH)[0]
     assert line.split()[:5] == ["20261127T031502Z", "8", "30.0", "1,000", "2"]
     assert len(line) == 120 and line.endswith("…") and len(head) <= 120
+    # in a pipe none is cut
+    piped = CliRunner().invoke(cli, ["runs", str(store)]).stdout.splitlines()
+    assert "…" not in piped[1] and all(sink.name in piped[1] for sink in sinks)
 
 
 def test_what_is_no_store(tmp_path):

@@ -26,6 +26,7 @@ class Planned:
     tile: int
     operations: float = 3.0 * OPERATIONS_PER_SECOND
     task_bytes: int = 1 << 20
+    n_coalitions: int = 32
 
     @property
     def instance_spans(self) -> list[tuple[int, int]]:
@@ -71,7 +72,13 @@ def test_more_shards_than_blocks(count, idle):
 
 def test_a_black_box_and_no_rows():
     plan = shards_of(2, a=Planned(200, 100, operations=math.inf))
-    assert "the model's" in plan.lines()[3] and plan.longest.shard.number == 1
+    assert plan.lines()[3].split() == ["1/2", "1", "100", "3,200", "?", "1.0", "MiB"]
+    assert plan.longest.shard.number == 1
+    assert plan.lines()[-1] == (
+        "  longest: shard 1/2: 100 rows in 1 blocks, 3,200 values of coalitions, of which each calls "
+        "the model; its own time is not known before a block is timed"
+    )
+    assert plan.to_dict()["shards"][0]["values"] == 3_200
     nothing = ShardsPlan.of(2, [])
     assert nothing.n_idle == 2 and nothing.lines()[-1].startswith("  warning: 2 of 2 shards have")
 

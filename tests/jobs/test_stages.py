@@ -246,6 +246,11 @@ def test_the_table():
     assert fit.split() == ["fit", *ALL_KEPT.split()]
     assert " ".join(evaluation.split()[2:]) == "30 60.0 0.5 3.0 GiB - 5 of 35 rows kept from before"
     assert len(head) == len(census) == len(start)  # the columns stand under one another
+    # in one process the client is the largest worker
+    head, census, *_ = stage_table([use.to_dict() for use in uses], is_one_process=True)
+    assert head.split() == ["stage", "rows", "seconds", "rows/s", "peak", "memory"]
+    assert census.split() == ["census", "100,000", "0.5", "200,000", "300.0", "MiB"]
+    assert len(head) == len(census)
 
 
 def test_lines_for_machines():
