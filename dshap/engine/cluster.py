@@ -10,6 +10,7 @@ import ctypes
 import functools
 import logging
 import operator
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,6 +54,10 @@ KEPT_BYTES = 64 << 20
 
 Mapping and zeroing this much memory anew takes some 10 ms.
 """
+
+ATTEMPTS, PAUSE_S = 5, 1.0
+"""How often all workers are asked the same while workers are lost, and the seconds in between, in which
+the scheduler sees that they are gone."""
 
 WORKER_LOG = logging.getLogger("distributed.worker")
 
@@ -187,13 +192,25 @@ class DaskExecutor:
         """Refuse workers that cannot do the tasks, before the first; late ones refuse themselves."""
         if self._is_checked:
             return
-        try:
-            refuse_other_versions(self.client)
-            if self._seen:
-                refuse_unseen(self.client, self._seen)
-        except OSError as error:
-            raise _gone(error) from error
+        self._asked_of_all(lambda: refuse_other_versions(self.client))
+        if self._seen:
+            self._asked_of_all(lambda: refuse_unseen(self.client, self._seen))
         self._is_checked = True
+
+    def _asked_of_all(self, ask: Callable[[], object]) -> None:
+        """Ask something of all workers; once more where one is lost while it is asked."""
+        for _ in range(ATTEMPTS):
+            try:
+                ask()
+                return
+            except OSError as error:
+                lost = error
+            time.sleep(PAUSE_S)
+            try:
+                self._has_workers()
+            except OSError as error:
+                raise _gone(error) from error
+        raise _gone(lost) from lost
 
     def _send(self, run: str, context: Any) -> None:
         try:
@@ -206,9 +223,9 @@ class DaskExecutor:
                 "files, locks or connections"
             ) from error
         try:
-            self.client.register_plugin(plugin, name=run)
-        except OSError as error:
-            raise _gone(error) from error
+            self._asked_of_all(lambda: self.client.register_plugin(plugin, name=run))
+        except InterruptedRunError:
+            raise
         except Exception as error:
             raise InputError(
                 f"the workers cannot take the model or the rows: {told_by_workers(error)}"

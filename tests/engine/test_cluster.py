@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -258,6 +259,38 @@ def test_workers_that_come_late_are_used(tmp_path):
         timer.join()
         shut_down(client)
     assert len(workers) == 2 and workers == {file.name for file in tmp_path.iterdir()}
+
+
+class Deadly:
+    """A model that kills the first worker that it comes to, and no other process."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+        self.client = os.getpid()
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__ = state
+        with contextlib.suppress(FileNotFoundError):
+            if os.getpid() != self.client:
+                self.mark.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def __call__(self, x):
+        return x.sum(axis=1)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_lost_while_it_is_sent_the_model_ends_no_run(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(64, 3))
+    (tmp_path / "mark").touch()
+    value = Marginal(Deadly(tmp_path / "mark"), rows[:4])
+    client = local_client(2, memory_limit="1GiB", set_as_default=False)
+    try:
+        found = dshap.explain(value, rows, client=client, instance_tile=16)
+    finally:
+        shut_down(client)
+    assert not (tmp_path / "mark").exists()
+    assert (found.status == 1).all()
 
 
 @pytest.mark.slow
