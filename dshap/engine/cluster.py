@@ -55,9 +55,10 @@ KEPT_BYTES = 64 << 20
 Mapping and zeroing this much memory anew takes some 10 ms.
 """
 
-ATTEMPTS, PAUSE_S = 5, 1.0
-"""How often all workers are asked the same while workers are lost, and the seconds in between, in which
-the scheduler sees that they are gone."""
+ATTEMPTS = 5
+"""How often all workers are asked the same while some are lost."""
+PAUSE_S = 1.0
+"""Seconds in between, in which the scheduler sees that a worker is gone."""
 
 WORKER_LOG = logging.getLogger("distributed.worker")
 

@@ -87,6 +87,7 @@ def test_every_path_of_the_schema_is_known():
         ("report", "picture"),
         ("sink", "uri"),
         ("sink", "connection"),
+        ("run", "scratch"),
         ("sink", "path"),
     }
 
