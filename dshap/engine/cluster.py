@@ -147,7 +147,7 @@ class DaskExecutor:
         self,
         client: Client,
         wait_s: float = WAIT_S,
-        say: Callable[..., None] = lambda text, **facts: None,
+        say: Callable[..., None] | None = None,
         lifetime_s: float | None = None,
         seen: Mapping[str, Place] | None = None,
     ) -> None:
@@ -155,9 +155,9 @@ class DaskExecutor:
             raise InputError(
                 f"the Dask client is {client.status}: connect a new one, or give client=None"
             )
-        await_workers(client, wait_s, say)
         self.client = client
-        self._say = say
+        self._say = say or _say_nothing
+        await_workers(client, wait_s, self._say)
         self._patience = Patience(lifetime_s)
         self._seen = seen or {}
         self._is_checked = False
@@ -364,6 +364,10 @@ class DaskExecutor:
             for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()
         ]
         return min((limit for limit in limits if limit), default=None)
+
+
+def _say_nothing(text: str, **facts: Any) -> None:
+    """Take a line that nobody wants."""
 
 
 def _gone(error: BaseException) -> InterruptedRunError:
