@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import chdtrc, gammaln, kolmogorov
 
 from dshap.core.records import FloatArray
 
 BINS = 10
 """The number of bins of a population stability index: deciles of the old values, as is usual."""
-
-EQUALLY_RARE = 1e-7
-"""The difference of logarithms below which chances are equal, as in SciPy's test."""
 
 
 class Margin(NamedTuple):
@@ -34,7 +28,7 @@ def margin(old: FloatArray, new: FloatArray, is_categorical: bool) -> Margin:
     """Compare one column of two samples, (m,) and (n,); NaN is a missing value."""
     counts = bin_counts(old, new, is_categorical)
     if is_categorical:
-        p_value = chi_square(counts)
+        p_value = of_categories(counts)
     else:
         p_value = of_numbers(old, new)
     shares = (counts + 0.5) / (counts + 0.5).sum(axis=0)
@@ -59,45 +53,27 @@ def bin_counts(old: FloatArray, new: FloatArray, is_categorical: bool) -> FloatA
     return counts[counts.any(axis=1)]
 
 
-def of_numbers(old: FloatArray, new: FloatArray) -> float:
-    """The p-value of values and missing ones together, by Bonferroni."""
-    values = [each[~np.isnan(each)] for each in (old, new)]
-    n_missing = [len(old) - len(values[0]), len(new) - len(values[1])]
-    if not any(n_missing):
-        return kolmogorov_smirnov(*values)
-    of_missing = fisher_exact(n_missing[0], len(old), n_missing[1], len(new))
-    if not (len(values[0]) and len(values[1])):
-        return of_missing
-    return min(1.0, 2.0 * min(of_missing, kolmogorov_smirnov(*values)))
-
-
-def fisher_exact(k_old: int, n_old: int, k_new: int, n_new: int) -> float:
-    """The two-sided p-value of Fisher's exact test: k of n in each of two samples."""
-    k = k_old + k_new
-    of_old = np.arange(max(0, k - n_new), min(k, n_old) + 1)
-    logs = _log_choices(n_old, of_old) + _log_choices(n_new, k - of_old)
-    chances = np.exp(logs - logs.max())
-    as_rare = logs <= logs[k_old - of_old[0]] + EQUALLY_RARE
-    return float(chances[as_rare].sum() / chances.sum())
-
-
-def _log_choices(n: int, k: NDArray[np.intp]) -> FloatArray:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
-
-
-def kolmogorov_smirnov(old: FloatArray, new: FloatArray) -> float:
-    """The asymptotic p-value of the two-sample test, of samples with values."""
-    values = np.concatenate([old, new])
-    below = [
-        np.searchsorted(np.sort(each), values, side="right") / len(each) for each in (old, new)
-    ]
-    distance = np.abs(below[0] - below[1]).max()
-    return float(kolmogorov(math.sqrt(len(old) * len(new) / len(values)) * distance))
-
-
-def chi_square(counts: FloatArray) -> float:
+def of_categories(counts: FloatArray) -> float:
     """The p-value of the χ² test of homogeneity of counts (bins, 2); 1 where there is one bin."""
+    from scipy.stats import chi2_contingency  # takes half a second, which workers need not wait
+
     if len(counts) < 2:
         return 1.0
-    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
-    return float(chdtrc(len(counts) - 1, (np.square(counts - expected) / expected).sum()))
+    return float(chi2_contingency(counts, correction=False).pvalue)
+
+
+def of_numbers(old: FloatArray, new: FloatArray) -> float:
+    """The p-value of values and missing ones together, by Bonferroni."""
+    from scipy.stats import fisher_exact, ks_2samp
+
+    old_values = old[~np.isnan(old)]
+    new_values = new[~np.isnan(new)]
+    present = [len(old_values), len(new_values)]
+    missing = [len(old) - present[0], len(new) - present[1]]
+    if not any(missing):
+        return float(ks_2samp(old_values, new_values, method="asymp").pvalue)
+    of_missing = float(fisher_exact([missing, present]).pvalue)
+    if not all(present):
+        return of_missing
+    of_values = float(ks_2samp(old_values, new_values, method="asymp").pvalue)
+    return min(1.0, 2.0 * min(of_missing, of_values))
