@@ -33,6 +33,7 @@ from dshap import designs
 from dshap.core.records import FloatArray, Record
 from dshap.core.types import RowReader
 from dshap.cube import ReceiptFolder, StateFolder, arrays
+from dshap.cube.files import NO_FILE
 from dshap.kernels import RBF, Nystrom
 from dshap.tables import ParquetSource, SyntheticTable
 
@@ -85,11 +86,16 @@ def switch_off() -> None:
     def put_state(self: StateFolder, name: str, record: Record) -> None:
         self.folder.put_new(self.file(name), record.to_bytes())
 
-    def put_receipt(self: ReceiptFolder, name: str, content: dict[str, Any]) -> bool:
-        return self.folder.put_new(self.file(name), json.dumps(content, sort_keys=True).encode())
+    def unsealed(name: str, content: dict[str, Any]) -> bytes:
+        return json.dumps(content, sort_keys=True).encode()
 
-    StateFolder.put, ReceiptFolder.put = put_state, put_receipt  # type: ignore[method-assign]
-    StateFolder.damage = ReceiptFolder.damage = lambda self, name: None  # type: ignore[method-assign]
+    def is_missing(self: ReceiptFolder, name: str, stored: bytes | None) -> str | None:
+        return NO_FILE if stored is None else None
+
+    StateFolder.put = put_state  # type: ignore[method-assign]
+    StateFolder.damage = lambda self, name: None  # type: ignore[method-assign]
+    ReceiptFolder._sealed = staticmethod(unsealed)  # type: ignore[method-assign]
+    ReceiptFolder._fault = is_missing  # type: ignore[method-assign]
     arrays.CODECS = (ZstdCodec(level=0),)  # type: ignore[assignment]
 
 
