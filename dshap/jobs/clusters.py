@@ -16,16 +16,19 @@ from dshap.engine.clusters.jobqueue import check_queue_options
 from dshap.engine.clusters.kubernetes import TLS_FOLDER, Pods, service_address
 from dshap.engine.clusters.ssh import check_connect_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
-from dshap.jobs.fields import Count, Memory, NotEmpty, options_of, or_say
+from dshap.jobs.fields import Count, Memory, NotEmpty, options_of, table_like
 from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table
 from dshap.jobs.paths import Address, FilePath, FolderPath, ProfilePath
+from dshap.jobs.pod_fields import (
+    Annotations,
+    Labels,
+    NodeLabels,
+    ObjectName,
+    ObjectNames,
+    PodName,
+    Tolerations,
+)
 
-PodName = Annotated[
-    str,
-    Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$"),
-    or_say("give a name of small letters, digits and '-', of at most 50"),
-]
-"""The type of the name of an object of Kubernetes."""
 HostNames = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 
 
@@ -49,8 +52,9 @@ _TYPES: Mapping[str, Any] = {
     "threads": Count,
     "walltime": Annotated[str, AfterValidator(_walltime)],
     "scratch": NotEmpty,
-    "environment": dict[str, str],
+    "environment": Annotated[dict[str, str], table_like('{ LC_ALL = "C" }')],
     "python": NotEmpty,
+    "ephemeral_storage": Memory,
 }
 """Key of [worker] -> its type."""
 WorkerTable: Any = create_model(  # type: ignore[call-overload]
@@ -171,7 +175,7 @@ class SshTable(ClusterTable):
 class PodsTable(ClusterTable):
     """The table [cluster] of kind "kubernetes"."""
 
-    worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS)
+    worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS, "ephemeral_storage")
     image: NotEmpty
     """The container image with dshap, the model and what that needs."""
     workers: Count = 2
@@ -179,7 +183,7 @@ class PodsTable(ClusterTable):
     name: PodName = "dshap"
     """The beginning of the names of all objects."""
     namespace: PodName = "default"
-    secret: PodName = "dshap-tls"
+    secret: ObjectName = "dshap-tls"
     """The secret with ca.pem, cert.pem and key.pem."""
     certificates: FolderPath = TLS_FOLDER
     """The folder in which a pod sees the files of the secret."""
@@ -187,16 +191,29 @@ class PodsTable(ClusterTable):
     """The address of the scheduler, where that is not the one of its service."""
     volumes: dict[str, PodName] = Field(default={})
     """Path in a pod -> persistent volume claim, as in { "/data" = "shared" }."""
-    credentials: PodName | None = None
+    credentials: ObjectName | None = None
     """A secret whose entries are variables of all containers, such as AWS_ACCESS_KEY_ID."""
-    service_account: PodName | None = None
+    service_account: ObjectName | None = None
     """The service account of the pods, where a bucket is reached by its role."""
+    image_pull_secrets: ObjectNames = ()
+    """The secrets by which nodes pull the image from a private registry."""
+    node_selector: NodeLabels = Field(default={})
+    """The labels that a node must have to take a pod, as in { pool = "batch" }."""
+    tolerations: Tolerations = ()
+    """The taints of nodes that pods may run on all the same, in the words of Kubernetes."""
+    priority_class: ObjectName | None = None
+    """The priority class of the pods."""
+    labels: Labels = Field(default={})
+    """Labels of all objects and pods, beside those of dshap."""
+    annotations: Annotations = Field(default={})
+    """Annotations of all objects and pods."""
 
     def pods(self, worker: WorkerOptions) -> Pods:
         """The pods of a run."""
         address = self.address or service_address(self.name, self.namespace)
         given = {name: getattr(self, name) for name in _OF_PODS}
-        return Pods(**given, address=address, worker=worker)
+        tolerations = [each.model_dump(exclude_none=True) for each in self.tolerations]
+        return Pods(**given, tolerations=tolerations, address=address, worker=worker)
 
 
 class GatewayTable(ClusterTable):
@@ -225,6 +242,11 @@ _OF_PODS = (
     "volumes",
     "credentials",
     "service_account",
+    "image_pull_secrets",
+    "node_selector",
+    "priority_class",
+    "labels",
+    "annotations",
 )
 """The keys that `Pods` has as they are."""
 

@@ -39,6 +39,17 @@ def or_say(message: str) -> WrapValidator:
     return WrapValidator(check)
 
 
+def table_like(example: str) -> BeforeValidator:
+    """A validator that refuses what is no table, and shows one."""
+
+    def check(given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError(f"give a table like {example}")
+        return given
+
+    return BeforeValidator(check)
+
+
 def one_of(words: Collection[str]) -> Any:
     """The type of an option that takes one of these words."""
     return Literal[tuple(words)]

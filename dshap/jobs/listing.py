@@ -97,7 +97,9 @@ def _toml(value: Any) -> str:
     match value:
         case dict():
             inside = ", ".join(
-                f"{json.dumps(name)} = {_toml(each)}" for name, each in value.items()
+                f"{json.dumps(name)} = {_toml(each)}"
+                for name, each in value.items()
+                if each is not None
             )
             return f"{{ {inside} }}"
         case list():

@@ -174,15 +174,24 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
             place = place + _label(entry, rest[0])
             entry = entry[rest.pop(0)]
     record = kinds.record(entry) if rest else Job
-    # a table inside the table, such as [model.shapley]
-    if len(rest) > 1 and (inner := _inner_table(record, rest[0])):
-        return f"{place[:-1]}.{rest[0]}]", inner, str(rest[1])
-    return place, record, ".".join(map(str, rest[:1]))
+    if not rest:
+        return place, record, ""
+    key = str(rest[0])
+    inner = _inner_table(record, key)
+    match rest[1:]:
+        case [int(index), *deeper] if inner is not None:  # a list of tables in the table
+            name = str(deeper[0]) if deeper else ""
+            return f"[[{table}.{key}]] number {index + 1}", inner, name
+        case [name, *_] if inner is not None:  # a table in the table, such as [model.shapley]
+            return f"{place[:-1]}.{key}]", inner, str(name)
+        case [str(name)] if isinstance(entry.get(key), Mapping) and name in entry[key]:
+            return place, record, f"{key}.{name}"  # a key of any name, such as environment.LANG
+    return place, record, key
 
 
-def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
-    """The record class of a key that holds a table itself, or None."""
-    field = record.model_fields.get(str(key))
+def _inner_table(record: type[Table], key: str) -> type[Table] | None:
+    """The record class of a key that holds a table, or a list of such, itself; or None."""
+    field = record.model_fields.get(key)
     if field is None:
         return None
     kinds = (field.annotation, *get_args(field.annotation))
@@ -234,6 +243,7 @@ RULES = {
     "string_type": "give text in quotes",
     "bool_type": "give true or false",
     "list_type": "give a list",
+    "tuple_type": "give a list",
     "dict_type": 'give a table like {location = ["lat", "lon"]}',
     "model_type": "give a table",
     "model_attributes_type": "give a table",

@@ -187,10 +187,12 @@ def _start(
         return in_pod(container["command"], mounts, variables, host, output)
 
 
-def _source(mount: Object, job: Object, known: Mapping[str, Object]) -> Path:
-    """The folder or file here that stands for a volume of a pod."""
+def _source(mount: Object, job: Object, known: Mapping[str, Object]) -> Path | str:
+    """The folder or file here that stands for a volume of a pod; ":" is a new folder."""
     volumes = job["spec"]["template"]["spec"]["volumes"]
     (volume,) = (each for each in volumes if each["name"] == mount["name"])
+    if "emptyDir" in volume:
+        return ":"
     folder = _state() / f"volume-{volume['name']}"
     folder.mkdir(exist_ok=True)
     if "secret" in volume:

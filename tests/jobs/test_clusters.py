@@ -81,6 +81,7 @@ EVERY_KEY = {
     "scratch": "/scratch",
     "environment": {"LC_ALL": "C"},
     "python": "/opt/bin/python",
+    "ephemeral_storage": "20GiB",
 }
 """A value of each key of [worker]."""
 TABLES = {
@@ -95,8 +96,9 @@ TABLES = {
 USED = {
     "local": {"environment"},
     "ssh": {"scratch", "environment", "python"},
-    "kubernetes": {"scratch", "environment", "python"},
-    **dict.fromkeys(["slurm", "pbs", "sge", "lsf", "none"], frozenset(EVERY_KEY)),
+    "kubernetes": {"scratch", "environment", "python", "ephemeral_storage"},
+    **dict.fromkeys(["slurm", "pbs", "sge", "lsf"], EVERY_KEY.keys() - {"ephemeral_storage"}),
+    "none": EVERY_KEY.keys(),
 }
 """Kind of cluster -> the keys of [worker] that it uses beside the size of a worker."""
 

@@ -26,6 +26,25 @@ environment = { LC_ALL = "C.UTF-8" }
 """
 
 
+PLACED = """
+image_pull_secrets = ["registry.example-pull"]
+node_selector = { pool = "batch", "topology.kubernetes.io/zone" = "eu-west-1a" }
+tolerations = [
+    { key = "dedicated", operator = "Equal", value = "batch", effect = "NoSchedule" },
+    { key = "spot", operator = "Exists", effect = "NoExecute", tolerationSeconds = 60 },
+]
+priority_class = "batch-low"
+labels = { team = "risk", "kueue.x-k8s.io/queue-name" = "nightly" }
+annotations = { "sidecar.istio.io/inject" = "false" }
+"""
+"""Where pods run, as [cluster] says it."""
+
+
+def placed(profile: str = PROFILE) -> str:
+    """The profile with all that says where pods run and how much disk they may fill."""
+    return profile.replace("[worker]", f'{PLACED}[worker]\nephemeral_storage = "20GiB"')
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -46,6 +65,7 @@ def test_the_objects_are_valid_by_the_schemas_of_kubernetes(folder, version):
     done = manifest("--certificates", "tls")
     assert done.exit_code == 0, done.stderr
     assert "job.toml: |\n    [job]\n" in done.stdout  # to be read, without quotes and blank lines
+    assert "&id" not in done.stdout  # a part that stands twice is written twice
     objects = list(yaml.safe_load_all(done.stdout))
     assert [each["kind"] for each in objects] == ["Secret", "ConfigMap", "Service", "Job", "Job"]
     for each in objects:
@@ -68,6 +88,114 @@ def test_the_objects_of_shards_are_valid_too(folder, version):
         validate.validate(each, version, strict=True)
 
 
+@pytest.mark.parametrize("words", [(), ("--shards", "4")])
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
+def test_where_pods_run_is_valid(folder, version, words):
+    validate = pytest.importorskip("kubernetes_validate", reason="it is not installed")
+    (folder / "pods.toml").write_text(placed())
+    done = manifest(*words)
+    assert done.exit_code == 0, done.stderr
+    for each in yaml.safe_load_all(done.stdout):
+        validate.validate(each, version, strict=True)
+
+
+@pytest.mark.parametrize("words", [(), ("--shards", "4")])
+def test_where_pods_run(folder, words):
+    """All pods have it; dshap's own labels stay, by which the service finds the scheduler."""
+    (folder / "pods.toml").write_text(placed())
+    items = json.loads(manifest(*words, "--json").stdout)["items"]
+    for each in items:
+        labels = each["metadata"]["labels"]
+        assert labels["team"] == "risk" and labels["app"] == "dshap"
+        assert each["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+    jobs = [each for each in items if each["kind"] == "Job"]
+    assert len(jobs) == (3 if words else 2)
+    for job in jobs:
+        template = job["spec"]["template"]
+        assert template["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "nightly"
+        assert template["metadata"]["labels"]["part"] in job["metadata"]["name"]
+        assert template["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+        pod = template["spec"]
+        assert pod["nodeSelector"] == {
+            "pool": "batch",
+            "topology.kubernetes.io/zone": "eu-west-1a",
+        }
+        assert pod["tolerations"] == [
+            {"key": "dedicated", "operator": "Equal", "value": "batch", "effect": "NoSchedule"},
+            {
+                "key": "spot",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 60,
+            },
+        ]
+        assert pod["imagePullSecrets"] == [{"name": "registry.example-pull"}]
+        assert pod["priorityClassName"] == "batch-low"
+
+
+def test_a_profile_that_says_nothing_of_it_adds_nothing(folder):
+    for job in json.loads(manifest("--json").stdout)["items"][2:]:
+        pod = job["spec"]["template"]["spec"]
+        assert not {"nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"} & set(
+            pod
+        )
+        assert "annotations" not in job["metadata"]
+
+
+@pytest.mark.parametrize("words", [(), ("--shards", "4")])
+def test_the_disk_of_pods_that_explain(folder, words):
+    """Requested, limited, and the size of the volume for temporary files."""
+    (folder / "pods.toml").write_text(placed())
+    items = json.loads(manifest(*words, "--json").stdout)["items"]
+    explains = [
+        job["spec"]["template"]["spec"]
+        for job in items
+        if job["metadata"]["name"] in ("dshap-workers", "dshap-shards")
+    ]
+    (pod,) = explains
+    (container,) = pod["containers"]
+    for part in ("requests", "limits"):
+        assert container["resources"][part]["ephemeral-storage"] == "20480Mi"
+    assert {"name": "scratch", "emptyDir": {"sizeLimit": "20480Mi"}} in pod["volumes"]
+
+
+def scratch_of(pod: dict) -> tuple[str | None, str | None]:
+    """Where the only container of a pod sees its scratch, and where its temporary files go."""
+    (container,) = pod["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    return mounts.get("scratch"), variables.get("TMPDIR")
+
+
+@pytest.mark.parametrize(
+    ("more", "seen"),
+    [
+        ("", ("/var/tmp/dshap", "/var/tmp/dshap")),
+        ('scratch = "/fast"', ("/fast", "/fast")),
+        ('scratch = "/data/scratch"', (None, None)),  # on a volume of the profile
+    ],
+)
+def test_scratch_is_a_volume_of_the_pod(folder, more, seen):
+    """The user of the pods could make no folder at the root of the image."""
+    (folder / "pods.toml").write_text(PROFILE + more)
+    _, _, run, workers = json.loads(manifest("--json").stdout)["items"]
+    for job in (run, workers):
+        pod = job["spec"]["template"]["spec"]
+        assert scratch_of(pod) == seen
+        assert ("scratch" in {volume["name"] for volume in pod["volumes"]}) == (seen[0] is not None)
+    (worker,) = workers["spec"]["template"]["spec"]["containers"]
+    words = worker["command"]
+    chosen = more.partition('"')[2].strip('"') or "/var/tmp/dshap"
+    assert words[words.index("--local-directory") + 1] == chosen
+
+
+def test_a_variable_of_the_profile_comes_first(folder):
+    more = 'environment = { LC_ALL = "C.UTF-8", TMPDIR = "/dev/shm" }'
+    (folder / "pods.toml").write_text(PROFILE.replace('environment = { LC_ALL = "C.UTF-8" }', more))
+    _, _, run, _ = json.loads(manifest("--json").stdout)["items"]
+    assert scratch_of(run["spec"]["template"]["spec"]) == ("/var/tmp/dshap", "/dev/shm")
+
+
 def test_what_the_objects_of_shards_say(folder):
     """Shards and finish wait until they are started; none has a scheduler or certificates."""
     _, learn, shards, finish = json.loads(manifest("--shards", "64", "--json").stdout)["items"]
@@ -79,7 +207,7 @@ def test_what_the_objects_of_shards_say(folder):
     (container,) = pod["containers"]
     assert container["command"][-2:] == ["--shard", "auto/64"]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "8192Mi"}
-    assert {volume["name"] for volume in pod["volumes"]} == {"shared", "files"}
+    assert {volume["name"] for volume in pod["volumes"]} == {"shared", "files", "scratch"}
     refused = manifest("--shards", "64", "--certificates", "tls")
     assert refused.exit_code == 2 and "leave --certificates out" in refused.stderr
 
@@ -147,7 +275,7 @@ def test_what_the_objects_say(folder):
         mounts = {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"]}
         assert mounts["shared"] == "/data" and mounts["tls"] == "/etc/dshap/tls"
     volumes = {volume["name"] for volume in pod["volumes"]}
-    assert volumes == {"tls", "shared", "files"}
+    assert volumes == {"tls", "shared", "files", "scratch"}
 
 
 @pytest.mark.parametrize(
@@ -164,6 +292,71 @@ def test_what_is_refused(folder, old, new, said):
     (folder / "pods.toml").write_text(PROFILE.replace(old, new))
     done = manifest()
     assert done.exit_code == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (
+            'node_selector = "batch"',
+            '[cluster] node_selector = "batch": give a table like { pool = "batch" }',
+        ),
+        ("node_selector = { gpu = true }", "[cluster] node_selector.gpu = true: give text in quo"),
+        ('node_selector = { a = "b c" }', '[cluster] node_selector.a = "b c": give text in quotes'),
+        ('node_selector = { "a b" = "c" }', '"a b" is no name of a label: write letters'),
+        (
+            'node_selectors = { a = "b" }',
+            "unknown key 'node_selectors'; did you mean 'node_selector'?",
+        ),
+        ('labels = { app = "mine" }', "the label app is dshap's own: give it another name"),
+        ("annotations = { a = 1 }", "[cluster] annotations.a = 1: give text in quotes"),
+        (
+            'image_pull_secrets = "pull"',
+            '[cluster] image_pull_secrets = "pull": give a list',
+        ),
+        ('image_pull_secrets = ["Pull"]', "give a name of small letters, digits, '-' and '.'"),
+        ("priority_class = 3", "[cluster] priority_class = 3: give a name of small letters"),
+        ('tolerations = { key = "a" }', "[cluster] tolerations = {'key': 'a'}: give a list"),
+        ('tolerations = ["a"]', '[[cluster.tolerations]] number 1 = "a": give a table'),
+        (
+            'tolerations = [{ key = "a", operator = "Exists" }, { key = "a", efect = "NoExecute" }]',
+            "[[cluster.tolerations]] number 2 unknown key 'efect'; did you mean 'effect'?",
+        ),
+        (
+            'tolerations = [{ key = "a", operator = "Exist" }]',
+            "[[cluster.tolerations]] number 1 unknown operator 'Exist'; did you mean 'Exists'?",
+        ),
+        (
+            'tolerations = [{ key = "a", operator = "Exists", value = "b" }]',
+            '[[cluster.tolerations]] number 1 operator = "Exists" takes any value: leave value out',
+        ),
+        ('tolerations = [{ value = "b" }]', "number 1 key is missing: give it, or operator ="),
+        (
+            'tolerations = [{ key = "a", tolerationSeconds = 3 }]',
+            'tolerationSeconds goes with effect = "NoExecute"',
+        ),
+    ],
+)
+def test_what_of_the_place_of_pods_is_refused(folder, key, said):
+    """One line with the place and what to write."""
+    (folder / "pods.toml").write_text(PROFILE.replace("[worker]", f"{key}\n[worker]"))
+    done = manifest()
+    assert done.exit_code == 2 and said in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('"lots"', "[worker] ephemeral_storage = \"lots\": memory size 'lots' is not understood"),
+        ("true", "[worker] ephemeral_storage = true"),
+    ],
+)
+def test_disk_that_is_refused(folder, given, said):
+    (folder / "pods.toml").write_text(PROFILE + f"ephemeral_storage = {given}\n")
+    done = manifest()
+    assert done.exit_code == 2 and said in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_another_kind_has_no_manifest(folder):

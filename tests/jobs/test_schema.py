@@ -368,7 +368,7 @@ WRONG = [
         ("explain.0.background", 0),
         '[[explain]] interventional background = 0: give "all" or a number of rows',
     ),
-    (("explain.0.players", {"a": 3}), "[[explain]] interventional players = 3: give a list"),
+    (("explain.0.players", {"a": 3}), "[[explain]] interventional players.a = 3: give a list"),
     (
         ("explain.1.penalty", 0.0),
         '[[explain]] observational penalty = 0.0: give "validate" or a positive number',

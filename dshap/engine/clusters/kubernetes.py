@@ -9,7 +9,7 @@ A run in parts has no scheduler: a Job learns, an Indexed Job has a shard a pod,
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 from distributed import Client
 
+from dshap.core.options import parse_bytes
 from dshap.engine.certificates import FILES, Certificates
 from dshap.engine.clients import connect
 from dshap.engine.clusters.worker import QUIET_PAGES, WorkerOptions
@@ -27,6 +28,8 @@ USER_ID = 1000
 TLS_FOLDER = "/etc/dshap/tls"
 PROFILES = "/etc/dshap/clusters"
 JOBS = "/etc/dshap/jobs"
+SCRATCH = "/var/tmp/dshap"
+"""The folder of a pod for temporary files, where [worker] scratch names none."""
 DEATH_S = 60
 """The seconds after which a worker ends that has lost its scheduler, or finds none."""
 FINAL = [1, 2, 3, 4, 5, 7, 8, 9, 11]
@@ -76,6 +79,17 @@ class Pods:
     """The name of a secret whose entries are variables of all containers; None: there is none."""
     service_account: str | None
     """The name of the service account of the pods; None: that of the namespace."""
+    image_pull_secrets: Sequence[str]
+    """The names of secrets by which nodes pull the image."""
+    node_selector: Mapping[str, str]
+    """The labels that a node must have."""
+    tolerations: Sequence[Mapping[str, Any]]
+    """The taints of nodes that pods may run on, as Kubernetes writes them."""
+    priority_class: str | None
+    """The name of the priority class of the pods; None: that of the cluster."""
+    labels: Mapping[str, str]
+    """Labels of the user's, of all objects and pods."""
+    annotations: Mapping[str, str]
     worker: WorkerOptions
 
     def shards(self, job: Path, count: int) -> list[Manifest]:
@@ -98,7 +112,8 @@ class Pods:
         for part, words, spec in parts:
             container = self._container(part, [*run, *words], self._files([(JOBS, job.name)]))
             container["resources"] = self._size_of_worker()
-            pod = self._pod(part, "Never", [container], [self._files_volume()])
+            volumes = [self._files_volume(), *self._scratch_volumes(self._storage())]
+            pod = self._pod(part, "Never", [container], volumes)
             whole = {**spec, "template": pod}
             objects.append(self._object("batch/v1", "Job", f"{self.name}-{part}", spec=whole))
         return objects
@@ -137,7 +152,7 @@ class Pods:
         if self.worker.process_memory is not None:
             size += ["--memory-limit", str(self.worker.process_memory)]
         end = ["--death-timeout", str(DEATH_S), "--no-dashboard"]
-        where = ["--local-directory", self.worker.scratch or "/tmp"]
+        where = ["--local-directory", self._scratch]
         given = [self.address, *size, *end, *where, *self._tls()]
         return [self._python, "-m", "dask", "worker", *given]
 
@@ -145,14 +160,31 @@ class Pods:
     def _python(self) -> str:
         return self.worker.python or "python"
 
+    @property
+    def _scratch(self) -> str:
+        """The folder of a pod for temporary files."""
+        return self.worker.scratch or SCRATCH
+
+    @property
+    def _has_scratch_volume(self) -> bool:
+        """Whether scratch is a volume of the pod's own, and on none of the profile."""
+        return not any(Path(self._scratch).is_relative_to(path) for path in self.volumes)
+
     def _tls(self) -> list[str]:
         options = ("--tls-ca-file", "--tls-cert", "--tls-key")
         pairs = zip(options, FILES, strict=True)
         return [text for name, file in pairs for text in (name, f"{self.certificates}/{file}")]
 
     def _object(self, version: str, kind: str, name: str, **parts: Any) -> Manifest:
-        about = {"name": name, "namespace": self.namespace, "labels": {"app": self.name}}
+        about = {"name": name, "namespace": self.namespace, **self._marks({"app": self.name})}
         return {"apiVersion": version, "kind": kind, "metadata": about, **parts}
+
+    def _marks(self, labels: Mapping[str, str]) -> dict[str, Any]:
+        """The labels and annotations of an object or a pod: these, and those of the profile."""
+        marks = {"labels": {**self.labels, **labels}}
+        if self.annotations:
+            marks["annotations"] = dict(self.annotations)
+        return marks
 
     def _service(self) -> Manifest:
         spec = {
@@ -170,7 +202,8 @@ class Pods:
         files = self._files([(PROFILES, profile.name), (JOBS, job.name)])
         run = self._container("run", command, [self._tls_mount(), *files])
         run["resources"] = {"requests": OF_RUN}
-        pod = self._pod("run", "Never", [run], [self._tls_volume(), self._files_volume()])
+        volumes = [self._tls_volume(), self._files_volume(), *self._scratch_volumes(None)]
+        pod = self._pod("run", "Never", [run], volumes)
         pod["spec"]["initContainers"] = [{**scheduler, "restartPolicy": "Always"}]
         spec = {**_tries("run"), "template": pod}
         return self._object("batch/v1", "Job", f"{self.name}-run", spec=spec)
@@ -179,12 +212,13 @@ class Pods:
         """The Indexed Job of the workers."""
         container = self._container("worker", self.worker_command(), [self._tls_mount()])
         container["resources"] = self._size_of_worker()
+        volumes = [self._tls_volume(), *self._scratch_volumes(self._storage())]
         spec = {
             "completionMode": "Indexed",
             "completions": self.workers,
             "parallelism": self.workers,
             "backoffLimit": 10 * self.workers,
-            "template": self._pod("worker", "OnFailure", [container], [self._tls_volume()]),
+            "template": self._pod("worker", "OnFailure", [container], volumes),
         }
         return self._object("batch/v1", "Job", f"{self.name}-workers", spec=spec)
 
@@ -193,7 +227,24 @@ class Pods:
         size = {"cpu": str(self.worker.cores)}
         if self.worker.process_memory is not None:
             size["memory"] = _quantity(self.worker.process_memory * self.worker.n_processes)
+        storage = self._storage()
+        if storage is not None:
+            size["ephemeral-storage"] = storage
         return {"requests": size, "limits": size}
+
+    def _storage(self) -> str | None:
+        """The disk of its node that a pod which explains rows may fill; None: no limit is given."""
+        if self.worker.ephemeral_storage is None:
+            return None
+        return _quantity(parse_bytes(self.worker.ephemeral_storage))
+
+    def _scratch_volumes(self, limit: str | None) -> list[dict[str, Any]]:
+        """The volume of a pod for temporary files, which may take no more than this."""
+        if not self._has_scratch_volume:
+            return []
+        if limit is None:
+            return [{"name": "scratch", "emptyDir": {}}]
+        return [{"name": "scratch", "emptyDir": {"sizeLimit": limit}}]
 
     def _files(self, places: list[tuple[str, str]]) -> list[dict[str, Any]]:
         """The mounts of files of the config map, by folder and name."""
@@ -215,7 +266,12 @@ class Pods:
         self, name: str, command: list[str], mounts: list[dict[str, Any]]
     ) -> dict[str, Any]:
         """A container that sees these mounts and the volumes, and may do no more than it needs."""
-        variables = {**QUIET_PAGES, **(self.worker.environment or {})}
+        variables = dict(QUIET_PAGES)
+        scratch = []
+        if self._has_scratch_volume:
+            variables["TMPDIR"] = self._scratch
+            scratch = [{"name": "scratch", "mountPath": self._scratch}]
+        variables |= self.worker.environment or {}
         claims = [
             {"name": claim, "mountPath": path} for path, claim in sorted(self.volumes.items())
         ]
@@ -224,7 +280,7 @@ class Pods:
             "image": self.image,
             "command": command,
             "env": [{"name": key, "value": value} for key, value in variables.items()],
-            "volumeMounts": [*mounts, *claims],
+            "volumeMounts": [*mounts, *scratch, *claims],
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
@@ -246,13 +302,10 @@ class Pods:
             {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
             for claim in sorted(set(self.volumes.values()))
         ]
-        account = {}
-        if self.service_account is not None:
-            account = {"serviceAccountName": self.service_account}
         return {
-            "metadata": {"labels": {"app": self.name, "part": part}},
+            "metadata": self._marks({"app": self.name, "part": part}),
             "spec": {
-                **account,
+                **self._place(),
                 "restartPolicy": restarts,
                 "automountServiceAccountToken": False,
                 "securityContext": {
@@ -265,6 +318,18 @@ class Pods:
                 "volumes": [*volumes, *claims],
             },
         }
+
+    def _place(self) -> dict[str, Any]:
+        """The parts of a pod that say where it may run and as whom, as far as the profile does."""
+        secrets = [{"name": name} for name in self.image_pull_secrets]
+        place = {
+            "serviceAccountName": self.service_account,
+            "imagePullSecrets": secrets,
+            "nodeSelector": dict(self.node_selector),
+            "tolerations": [dict(each) for each in self.tolerations],
+            "priorityClassName": self.priority_class,
+        }
+        return {name: value for name, value in place.items() if value}
 
 
 def _tries(container: str) -> dict[str, Any]:
@@ -296,7 +361,10 @@ def _quantity(n_bytes: int) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as they are, below a bar."""
+    """Writes texts of several lines as they are, below a bar, and equal parts in full."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

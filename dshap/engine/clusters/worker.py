@@ -59,6 +59,8 @@ class WorkerOptions:
     """Variables of the environment of a worker."""
     python: str | None = None
     """The Python of a worker; that of the client where left out."""
+    ephemeral_storage: str | int | None = None
+    """The disk of its node that a pod asks for and may fill, like "50GiB"."""
 
     def __post_init__(self) -> None:
         if self.cores % self.threads:

@@ -1,0 +1,98 @@
+"""Types of the keys of [cluster] that Kubernetes reads: names, labels, tolerations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from dshap.jobs.fields import or_say, table_like
+from dshap.jobs.kinds import Table
+
+PodName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$"),
+    or_say("give a name of small letters, digits and '-', of at most 50"),
+]
+"""The type of the name of an object of Kubernetes, to which the manifest adds endings."""
+ObjectName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"),
+    or_say("give a name of small letters, digits, '-' and '.'"),
+]
+"""The type of the name of an object that is there already."""
+ObjectNames = Annotated[tuple[ObjectName, ...], Field(strict=False)]
+_LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_DOMAIN = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+LabelValue = Annotated[
+    str,
+    Field(pattern=rf"^({_LABEL})?$"),
+    or_say(
+        "give text in quotes of letters, digits, '-', '_' and '.', of at most 63, a letter or "
+        "digit first and last"
+    ),
+]
+"""The type of the value of a label."""
+RESERVED = ("app", "part")
+"""The labels by which a service finds its pods."""
+
+
+def _check_names(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Raise a ValueError for a name that no label and no annotation can have."""
+    for name in given:
+        if not re.fullmatch(rf"({_DOMAIN}/)?{_LABEL}", name):
+            raise ValueError(
+                f"\"{name}\" is no name of a label: write letters, digits, '-', '_' and '.', of "
+                "at most 63, with a domain before it like example.com/team"
+            )
+    return given
+
+
+def _refuse_reserved(given: Mapping[str, str]) -> Mapping[str, str]:
+    for name in RESERVED:
+        if name in given:
+            raise ValueError(f"the label {name} is dshap's own: give it another name")
+    return given
+
+
+NodeLabels = Annotated[
+    dict[str, LabelValue], AfterValidator(_check_names), table_like('{ pool = "batch" }')
+]
+"""The type of labels that a node must have."""
+Labels = Annotated[NodeLabels, AfterValidator(_refuse_reserved)]
+"""The type of labels of the user's that all objects get."""
+Annotations = Annotated[
+    dict[str, str], AfterValidator(_check_names), table_like('{ "example.com/owner" = "risk" }')
+]
+"""The type of annotations: texts of any form by names like those of labels."""
+
+
+class Toleration(Table):
+    """A taint of nodes that pods may run on all the same, in the words of Kubernetes."""
+
+    key: str | None = None
+    """The key of the taint; left out with operator "Exists": every taint."""
+    operator: Literal["Equal", "Exists"] | None = None
+    """The comparison: "Equal" (left out) wants `value`, "Exists" takes any."""
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """The effect of the taint; left out: all three."""
+    tolerationSeconds: int | None = None
+    """The seconds that a pod stays on its node after a taint of effect "NoExecute" has come."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Toleration:
+        if self.operator == "Exists" and self.value:
+            raise ValueError('operator = "Exists" takes any value: leave value out')
+        if self.operator != "Exists" and not self.key:
+            raise ValueError('key is missing: give it, or operator = "Exists" for every taint')
+        if self.tolerationSeconds is not None and self.effect != "NoExecute":
+            raise ValueError(
+                'tolerationSeconds goes with effect = "NoExecute": give that, or leave it out'
+            )
+        return self
+
+
+Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False)]
