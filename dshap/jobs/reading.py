@@ -180,8 +180,7 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
     inner = _inner_table(record, key)
     match rest[1:]:
         case [int(index), *deeper] if inner is not None:  # a list of tables in the table
-            name = str(deeper[0]) if deeper else ""
-            return f"[[{table}.{key}]] number {index + 1}", inner, name
+            return f"[[{table}.{key}]] number {index + 1}", inner, "".join(map(str, deeper[:1]))
         case [name, *_] if inner is not None:  # a table in the table, such as [model.shapley]
             return f"{place[:-1]}.{key}]", inner, str(name)
         case [str(name)] if isinstance(entry.get(key), Mapping) and name in entry[key]:

@@ -1,0 +1,69 @@
+"""Names, labels and tolerations, as the API of Kubernetes takes and refuses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from dshap.jobs.pod_fields import Annotations, Labels, LabelValue, NodeLabels, ObjectName, PodName
+from dshap.jobs.pod_fields import Toleration as Taint
+
+
+def is_taken(kind: Any, given: Any) -> bool:
+    try:
+        TypeAdapter(kind).validate_python(given)
+    except ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "taken"),
+    [
+        (PodName, "a" * 50, True),
+        (PodName, "a" * 51, False),  # the manifest adds an ending to it
+        (PodName, "a.b", False),
+        (ObjectName, "registry.example-pull", True),
+        (ObjectName, "a" * 253, True),
+        (ObjectName, "a" * 254, False),
+        (ObjectName, "Pull", False),
+        (ObjectName, "pull-", False),
+        (LabelValue, "", True),
+        (LabelValue, "n1_Std.4", True),
+        (LabelValue, "a" * 63, True),
+        (LabelValue, "a" * 64, False),
+        (LabelValue, "-a", False),
+        (LabelValue, 3, False),
+        (NodeLabels, {"kubernetes.io/arch": "amd64", "pool": ""}, True),
+        (NodeLabels, {"Kubernetes.io/arch": "amd64"}, False),  # a domain has small letters
+        (NodeLabels, {"a/b/c": "d"}, False),
+        (NodeLabels, {"app": "gpu"}, True),  # a label of a node, not of a pod
+        (Labels, {"part": "mine"}, False),
+        (Annotations, {"example.com/note": "Any text: of any form."}, True),
+        (Annotations, {"a note": "b"}, False),
+    ],
+)
+def test_names_and_labels(kind, given, taken):
+    assert is_taken(kind, given) == taken
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"operator": "Exists"}, True),  # every taint
+        ({"key": "a"}, True),  # "Equal" to an empty value
+        ({"key": "a", "value": "b", "effect": "PreferNoSchedule"}, True),
+        ({"key": "a", "effect": "NoExecute", "tolerationSeconds": 0}, True),
+        ({}, False),
+        ({"operator": "Equal", "value": "b"}, False),
+        ({"key": "a", "operator": "Exists", "value": "b"}, False),
+        ({"key": "a", "effect": "noschedule"}, False),
+        ({"key": "a", "tolerationSeconds": 60}, False),
+        ({"key": "a", "toleration_seconds": 60, "effect": "NoExecute"}, False),
+    ],
+)
+def test_tolerations(given, taken):
+    """The rules are those that the API server checks."""
+    assert is_taken(Taint, given) == taken
