@@ -247,6 +247,7 @@ _OF_PODS = (
     "priority_class",
     "labels",
     "annotations",
+    "wait",
 )
 """The keys that `Pods` has as they are."""
 

@@ -309,6 +309,8 @@ def _clusters(folder: Path, only: str) -> list[Ended]:
             '"/scratch"': f'"{folder}"',
             "wait = 3600": "wait = 120",
         }
+        # workers stay this long after their run
+        story.edits["pods.toml"] = {'secret = "dshap-tls"': 'secret = "dshap-tls"\nwait = 30'}
         story.tell(section)
     return story.ended
 

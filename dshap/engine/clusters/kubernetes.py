@@ -1,7 +1,7 @@
 """Workers as pods of a Kubernetes cluster, from a manifest of plain Jobs: no operator is needed.
 
 One Job holds the run, with the scheduler beside it in the same pod, which ends with the run.  An
-Indexed Job holds the workers; they end when their scheduler is gone.
+Indexed Job holds the workers; they end when their scheduler is gone, and none has come in its place.
 
 A run in parts has no scheduler: a Job learns, an Indexed Job has a shard a pod, and a Job finishes.
 """
@@ -20,9 +20,9 @@ from distributed import Client
 from dshap.core.options import parse_bytes
 from dshap.engine.certificates import FILES, Certificates
 from dshap.engine.clients import connect
+from dshap.engine.clusters.pod_worker import PORT
 from dshap.engine.clusters.worker import QUIET_PAGES, WorkerOptions
 
-PORT = 8786
 USER_ID = 1000
 """The user of all containers; cluster/Containerfile makes it."""
 TLS_FOLDER = "/etc/dshap/tls"
@@ -31,7 +31,7 @@ JOBS = "/etc/dshap/jobs"
 SCRATCH = "/var/tmp/dshap"
 """The folder of a pod for temporary files, where [worker] scratch names none."""
 DEATH_S = 60
-"""The seconds after which a worker ends that has lost its scheduler, or finds none."""
+"""The seconds after which a worker ends that a scheduler does not let in."""
 FINAL = [1, 2, 3, 4, 5, 7, 8, 9, 11]
 """Exit statuses of `dshap run` that the same command would have again at once."""
 RETRIES = 3
@@ -90,6 +90,8 @@ class Pods:
     labels: Mapping[str, str]
     """Labels of the user's, of all objects and pods."""
     annotations: Mapping[str, str]
+    wait: float
+    """The seconds for which workers wait for a scheduler, the first or one made anew."""
     worker: WorkerOptions
 
     def shards(self, job: Path, count: int) -> list[Manifest]:
@@ -153,8 +155,8 @@ class Pods:
             size += ["--memory-limit", str(self.worker.process_memory)]
         end = ["--death-timeout", str(DEATH_S), "--no-dashboard"]
         where = ["--local-directory", self._scratch]
-        given = [self.address, *size, *end, *where, *self._tls()]
-        return [self._python, "-m", "dask", "worker", *given]
+        given = [self.address, str(self.wait), *size, *end, *where, *self._tls()]
+        return [self._python, "-m", "dshap.engine.clusters.pod_worker", *given]
 
     @property
     def _python(self) -> str:

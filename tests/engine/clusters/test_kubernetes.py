@@ -20,6 +20,8 @@ from tests.engine.clusters.servers import PATIENCE_S, processes
 from tests.engine.clusters.test_jobqueue import DSHAP, JOB, chunks_of
 from tests.jobs.job_files import changed, small_table, write_job
 
+WAIT_S = 30
+"""The seconds that run and workers wait for each other."""
 MODEL = "def predict(x):\n    return 3.0 * x[:, 0] * x[:, 1] + x[:, 2]\n"
 
 
@@ -46,7 +48,8 @@ def by_hand(container: dict, files: dict[str, Path]) -> subprocess.Popen:
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_the_commands_of_the_pods(tmp_path, monkeypatch):
-    """The run ends well, and after it the worker ends by itself, with status 0: its Job is done."""
+    """Two runs end well, the second on a scheduler made anew, as after an eviction; after both the
+    worker ends by itself, with status 0: its Job is done."""
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.chdir(tmp_path)
@@ -58,7 +61,8 @@ def test_the_commands_of_the_pods(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     (tmp_path / "pods.toml").write_text(
-        f'[cluster]\nkind = "kubernetes"\nimage = "i"\nworkers = 1\naddress = "tls://127.0.0.1:{port}"\n'
+        f'[cluster]\nkind = "kubernetes"\nimage = "i"\nworkers = 1\nwait = {WAIT_S}\n'
+        f'address = "tls://127.0.0.1:{port}"\n'
         f'certificates = "{tmp_path}/tls"\nvolumes = {{ "{data}" = "shared" }}\n'
         f'[worker]\nmemory = "2GiB"\nscratch = "{tmp_path}"\nenvironment = {{ PYTHONPATH = "{tmp_path}" }}\n'
     )
@@ -71,17 +75,25 @@ def test_the_commands_of_the_pods(tmp_path, monkeypatch):
     command = pod["containers"][0]
     files = {"dshap": Path(DSHAP), "/etc/dshap/jobs/job.toml": job, "pods": tmp_path / "pods.toml"}
     with processes() as started:
-        started.append(by_hand(scheduler, files))
         worker = by_hand(workers["spec"]["template"]["spec"]["containers"][0], files)
         started.append(worker)
-        ran = by_hand(command, files)
-        started.append(ran)
-        said, _ = ran.communicate(timeout=PATIENCE_S * 3)
-        assert ran.returncode == 0, said
-        started[0].terminate()
+        for store in ("out", "again"):
+            first = by_hand(scheduler, files)
+            started.append(first)
+            ran = by_hand(
+                {**command, "command": [*command["command"], "--set", f"job.store={data}/{store}"]},
+                files,
+            )
+            started.append(ran)
+            said, _ = ran.communicate(timeout=PATIENCE_S * 3)
+            assert ran.returncode == 0, said
+            assert re.search(r'"event": "run"', said)
+            assert worker.poll() is None
+            first.kill()
+            first.wait(PATIENCE_S)
         assert worker.wait(2 * PATIENCE_S) == 0
-    assert re.search(r'"event": "run"', said)
     here = [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
     assert subprocess.run(here).returncode == 0
-    there = chunks_of(data / "out")
-    assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")
+    alone = chunks_of(tmp_path / "here.zarr")
+    assert len(alone) > 100
+    assert chunks_of(data / "out") == alone and chunks_of(data / "again") == alone
