@@ -22,7 +22,7 @@ PAUSE_S = 1.0
 """The seconds between two looks for a scheduler."""
 
 
-def answers(address: str, wait_s: float) -> bool:
+def scheduler_answers(address: str, wait_s: float) -> bool:
     """Whether somebody listens at an address like "tls://host:8786", now or within these seconds."""
     parts = urlsplit(address)
     place = (parts.hostname, parts.port or PORT)
@@ -44,7 +44,7 @@ def work(address: str, wait_s: float, start: Callable[[], int]) -> int:
     worker that failed: then the pod is started again.
     """
     ended = 1
-    while answers(address, wait_s):
+    while scheduler_answers(address, wait_s):
         status = start()
         if status != 0:
             return status
@@ -67,7 +67,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def main(words: Sequence[str]) -> int:
+def worker_of_pod(words: Sequence[str]) -> int:
     """Run a worker by ADDRESS SECONDS and the options of `dask worker`."""
     address, wait, *options = words
     signal.signal(signal.SIGTERM, _end)
@@ -75,4 +75,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(worker_of_pod(sys.argv[1:]))

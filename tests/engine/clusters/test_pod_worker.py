@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from dshap.engine.clusters.pod_worker import answers, work
+from dshap.engine.clusters.pod_worker import scheduler_answers, work
 
 PATIENCE_S = 60.0
 
@@ -23,9 +23,9 @@ def listening():
 
 def test_somebody_answers(listening):
     server, address = listening
-    assert answers(address, 0.0)
+    assert scheduler_answers(address, 0.0)
     server.close()
-    assert not answers(address, 0.0)
+    assert not scheduler_answers(address, 0.0)
 
 
 def test_a_worker_comes_back_with_its_scheduler(listening):
