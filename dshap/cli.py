@@ -381,7 +381,8 @@ def plan(
 
     job = load_job(job_file, settings, cluster)
     planned = plan_from_source(job, as_of, _progress(quiet).say, shards)
-    _print(str(planned).splitlines(), planned.to_dict(), as_json)
+    memory = planned.memory_line(job.memory_limit, job.n_threads)
+    _print([*str(planned).splitlines(), "", memory], planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 
 

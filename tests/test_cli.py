@@ -591,6 +591,14 @@ def test_a_job_that_does_not_fit(folder):
     planned = run_job(folder, limited, command="plan")
     # the plan is shown, then refused
     assert planned.exit_code == 3 and "evaluation" in planned.stdout
+    assert re.search(
+        r"^memory: a process of 1 thread needs \d\S+ MiB and has 190.7 MiB$",
+        planned.stdout,
+        re.MULTILINE,
+    )
+    unlimited = run_job(folder, command="plan").stdout
+    needs = r"memory: a process of 1 thread needs (\d\S+) MiB; no limit is set\n$"
+    assert 320.0 < float(re.search(needs, unlimited)[1]) < 1_000.0
     assert not (folder / "out.zarr").exists()
 
 

@@ -80,7 +80,7 @@ def test_a_plan_shows_its_first_line(tmp_path):
     """Its text is a table of stages."""
     dshap.explain(Marginal(first, X[:5, :3]), X[:40, :3], store=tmp_path / "cube")
     plan = Plan.from_json((tmp_path / "cube" / "state" / "plan.json").read_bytes())
-    assert repr(plan).startswith("Plan(40 rows × 3 players × 1 outputs, 8 coalitions, ")
+    assert repr(plan).startswith("Plan(40 rows × 3 players × 1 output, 8 coalitions, ")
     assert (
         repr(plan).endswith(" a worker beyond its idle size)")
         and "\n" not in repr(plan)

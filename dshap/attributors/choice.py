@@ -181,7 +181,7 @@ def _listed(
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if _lists_all(d, limit):
-        why = f"auto: all 2^{d} coalitions are at most {limit:,}"
+        why = f"auto: exact, as all 2^{d} coalitions are at most {limit:,}"
         return Listed(value, designs.exact(d), why=why)
     return fallback(value, limit, seed, _too_many(d, limit))
 

@@ -53,6 +53,13 @@ def json_line(event: str, **facts: Any) -> str:
     return without_secrets(json.dumps(content, ensure_ascii=False, default=str))
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things, such as "1 row" or "2,000 rows"."""
+    if n == 1:
+        return f"{n} {noun}"
+    return f"{n:,} {noun}s"
+
+
 def rate_in_words(rate: float) -> str:
     """A number of things a second, with two digits below 10."""
     if rate >= 10:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dshap.core.errors import DoesNotFitError
 from dshap.core.html import table_html
+from dshap.core.printing import counted
 from dshap.core.rows import spans
 from dshap.core.tiling import Tiling
 
@@ -32,9 +33,15 @@ STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
 """The option that lowers the bytes of a stage, by the name of the stage."""
 PILOT_ROWS = 16
 """The largest number of rows of a pilot."""
-STAGE_HEADS = ("stage", "makes", "resumes by", "tasks", "bytes/task", "one core")
+STAGE_HEADS = ("stage", "makes", "kept per", "tasks", "bytes/task", "core time")
 STAGE_TEXTS = 3
 """The heads of a table of stages; the first `STAGE_TEXTS` columns hold texts."""
+GRAINS = {"none": "not kept"}
+"""Grain of a stage -> its words, where these are others."""
+REASONS = {"given": "as given"}
+"""Reason of a choice -> its words, where these are others."""
+NOT_KNOWN = "not known"
+"""The words for the time of a stage whose model is a black box."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +113,24 @@ class Plan(Tiling):
         DoesNotFitError
             The plan does not fit; the message gives the bytes and the option to change.
         """
-        largest = max(self.stages, key=lambda stage: stage.task_bytes)
+        largest = largest_of(self.stages)
         option = STAGE_OPTIONS.get(largest.name, "row_span")
         remedy = f"lower {option} (now {getattr(self, option):,})"
         check_stages(
             self.stages,
             memory_limit,
             threads,
-            idle_bytes + self.cache_bytes + OVERHEAD_BYTES,
+            self._held_bytes(idle_bytes),
             remedy,
         )
+
+    def worker_bytes(self, threads: int, idle_bytes: int) -> int:
+        """The memory (bytes) that a worker process of so many threads needs for this plan."""
+        return bytes_of_stages(self.stages, threads, self._held_bytes(idle_bytes))
+
+    def _held_bytes(self, idle_bytes: int) -> int:
+        """The bytes that a worker holds throughout."""
+        return idle_bytes + self.cache_bytes + OVERHEAD_BYTES
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), allow_nan=True)
@@ -148,8 +163,9 @@ class Plan(Tiling):
     def _sizes(self) -> str:
         """The sizes of the run in one line."""
         return (
-            f"{self.n_rows:,} rows × {self.n_players} players × {self.n_outputs} outputs, "
-            f"{self.n_coalitions:,} coalitions, {self.n_tasks:,} tasks, "
+            f"{counted(self.n_rows, 'row')} × {counted(self.n_players, 'player')} × "
+            f"{counted(self.n_outputs, 'output')}, {counted(self.n_coalitions, 'coalition')}, "
+            f"{counted(self.n_tasks, 'task')}, "
             f"{format_bytes(self.process_bytes)} a worker beyond its idle size"
         )
 
@@ -157,11 +173,28 @@ class Plan(Tiling):
         """The tiles, then the reason of each choice."""
         tiles = (
             f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of "
-            f"{self.micro_rows}) × "
-            f"{self.coalition_tile} coalitions in {self.coalition_groups} group"
-            f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
+            f"{self.micro_rows:,}) × {counted(self.coalition_tile, 'coalition')} in "
+            f"{counted(self.coalition_groups, 'group')}; sums over spans of {self.row_span:,} rows"
         )
-        return [tiles, *(f"{choice}: {why}" for choice, why in self.reasons)]
+        chosen = [f"{choice}: {REASONS.get(why, why)}" for choice, why in self.reasons]
+        unknown = [stage.name for stage in self.stages if not math.isfinite(stage.operations)]
+        if not unknown:
+            return [tiles, *chosen]
+        time = (
+            f"core time of {', '.join(unknown)}: {NOT_KNOWN}, as your model is called; the run shows "
+            "its rate"
+        )
+        return [time, tiles, *chosen]
+
+
+def largest_of(stages: Sequence[Stage]) -> Stage:
+    """The stage with the most bytes of a task."""
+    return max(stages, key=lambda stage: stage.task_bytes)
+
+
+def bytes_of_stages(stages: Sequence[Stage], threads: int, held_bytes: int) -> int:
+    """The memory that a worker process needs: its largest task on every thread, and what it holds."""
+    return largest_of(stages).task_bytes * threads + held_bytes
 
 
 def check_stages(
@@ -173,13 +206,13 @@ def check_stages(
     """
     if memory_limit is None:
         return
-    largest = max(stages, key=lambda stage: stage.task_bytes)
-    needed = largest.task_bytes * threads + idle_bytes
+    largest = largest_of(stages)
+    needed = bytes_of_stages(stages, threads, idle_bytes)
     if needed <= memory_limit:
         return
     given = f"workers have {format_bytes(memory_limit)}"
     wanted = f"give workers at least {math.ceil(needed / 2**20)} MiB (memory_limit)"
-    worker = f"a worker of {threads} thread{'s' if threads > 1 else ''}"
+    worker = f"a worker of {counted(threads, 'thread')}"
     if memory_limit <= idle_bytes:
         raise DoesNotFitError(
             f"stage {largest.name} does not fit, however small its tasks: {worker} holds "
@@ -209,7 +242,7 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
     return (
         stage.name,
         stage.makes,
-        stage.grain,
+        GRAINS.get(stage.grain, stage.grain),
         f"{stage.n_tasks:,}",
         format_bytes(stage.task_bytes),
         one_core_time(stage.operations),
@@ -230,8 +263,10 @@ def format_bytes(n: float) -> str:
 def one_core_time(operations: float) -> str:
     """The time that one core is expected to take for so many operations, in words."""
     if not math.isfinite(operations):
-        return "the model's"
+        return NOT_KNOWN
     seconds = operations / OPERATIONS_PER_SECOND
+    if seconds < 0.1:
+        return "< 0.1 s"
     if seconds < 600:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min"

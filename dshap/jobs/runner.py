@@ -19,6 +19,7 @@ from dshap.core.errors import (
 )
 from dshap.core.html import table_html
 from dshap.core.places import Place, is_bucket, place_of, places_above
+from dshap.core.printing import counted
 from dshap.core.records import Record, digest_of
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import RowReader
@@ -47,12 +48,13 @@ from dshap.engine import (
     Progress,
     Stage,
     check_stages,
+    format_bytes,
     stage_lines,
 )
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.performance import OPTION as REPORT_OPTION
 from dshap.engine.performance import PerformanceReport
-from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, stage_cells
+from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
 from dshap.jobs.arguments import Context, Model, model_of, placeholder
 from dshap.jobs.clusters import ClusterSite
 from dshap.jobs.columns import in_words_of
@@ -129,6 +131,17 @@ class JobPlan:
             check_stages(self.fit, memory_limit, threads, IDLE_WORKER_BYTES, remedy)
         for _, plan in self.explanations:
             plan.check(memory_limit, threads, IDLE_WORKER_BYTES)
+
+    def memory_line(self, memory_limit: int | None, threads: int = 1) -> str:
+        """The memory that a worker process needs, and the one that it has."""
+        needs = [plan.worker_bytes(threads, IDLE_WORKER_BYTES) for _, plan in self.explanations]
+        if self.fit:
+            needs.append(bytes_of_stages(self.fit, threads, IDLE_WORKER_BYTES))
+        worker = f"a process of {counted(threads, 'thread')}"
+        line = f"memory: {worker} needs {format_bytes(max(needs))}"
+        if memory_limit is None:
+            return f"{line}; no limit is set"
+        return f"{line} and has {format_bytes(memory_limit)}"
 
     def __str__(self) -> str:
         if self.fit:

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dshap.core.printing import counted
 from dshap.engine.plan import OPERATIONS_PER_SECOND, Plan, format_bytes, one_core_time
 from dshap.jobs.shards import Shard
 
 SHOWN = 16
 """The most shards that have a line in words."""
-HEADS = ("shard", "blocks", "rows", "values", "one core", "bytes/task")
-"""The heads of the table; values of coalitions are rows times coalitions."""
-BESIDE = "of which each calls the model; its own time is not known before a block is timed"
+HEADS = ("shard", "blocks", "rows", "rows × coalitions", "core time", "bytes/task")
+"""The heads of the table; each row of a coalition is a value to compute."""
+BESIDE = (
+    "core time: not known, as your model is called for each row of each coalition: time one block"
+)
 """The words on the time of a shard whose model is a black box."""
 
 
@@ -66,9 +69,7 @@ class ShardWork:
     @property
     def time(self) -> str:
         """The time that one core takes, in words."""
-        if self.is_timed:
-            return one_core_time(self.operations)
-        return "?"
+        return one_core_time(self.operations)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -123,8 +124,8 @@ class ShardsPlan:
         count = len(self.works)
         most = count - self.n_idle
         return (
-            f"{self.n_idle} of {count} shards have no block: give at most {most} shards, or lower "
-            "[run] instance_tile"
+            f"{self.n_idle} of {count} shards have no block: give at most {counted(most, 'shard')}, "
+            "or lower [run] instance_tile"
         )
 
     def lines(self) -> list[str]:
@@ -140,12 +141,13 @@ class ShardsPlan:
         n_more = len(self.works) - len(shown)
         if n_more:
             said.append(f"  … and {n_more:,} more")
-        name, blocks, rows_of, values, time, _ = self.longest.cells
-        longest = f"  longest: shard {name}: {rows_of} rows in {blocks} blocks"
-        if self.longest.is_timed:
-            said.append(f"{longest}, one core {time}")
+        longest = self.longest
+        work = f"{counted(longest.n_rows, 'row')} in {counted(longest.n_blocks, 'block')}"
+        line = f"  longest: shard {longest.shard.number}/{longest.shard.count}: {work}"
+        if longest.is_timed:
+            said.append(f"{line}, {longest.time} on one core")
         else:
-            said.append(f"{longest}, {values} values of coalitions, {BESIDE}")
+            said += [line, f"  {BESIDE}"]
         if self.warning:
             said.append(f"  warning: {self.warning}")
         return said

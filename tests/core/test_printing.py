@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import DoesNotFitError, InputError, PredictError
-from dshap.core.printing import label, one_line, printable, shortened
+from dshap.core.printing import counted, label, one_line, printable, shortened
 
 ESCAPED = {
     "clear\x1b[2J": r"clear\x1b[2J",
@@ -60,3 +60,7 @@ def test_the_middle_of_a_long_text_is_left_out(text, longest, expected):
 def test_a_label_is_printable_and_short():
     assert label("\x1b" * 100) == shortened(r"\x1b" * 100, 48) and len(label("x" * 100)) == 48
     assert label(3) == "3" and label("abcd", 3) == "a…d"
+
+
+def test_one_has_no_plural():
+    assert [counted(n, "row") for n in (0, 1, 2_000)] == ["0 rows", "1 row", "2,000 rows"]

@@ -52,15 +52,20 @@ def test_a_table_says_tasks_bytes_and_time():
         "stage",
         "tasks",
         "bytes/task",
-        "one",
         "core",
+        "time",
         "makes",
-        "resumes",
-        "by",
+        "kept",
+        "per",
     ]
-    assert base.split()[:6] == ["base", "3", "1.0", "GiB", "0.0", "s"]
+    assert base.split()[:6] == ["base", "3", "1.0", "GiB", "<", "0.1"]
     assert moments.split()[:6] == ["moments", "1,200", "3.0", "GiB", "90.0", "s"]
-    assert "the model's" in evaluation and evaluation.endswith("instance tile")
+    assert "not known" in evaluation and evaluation.endswith("instance tile")
+
+
+def test_words_of_a_stage_that_keeps_nothing():
+    census = Stage("census", 1, GIB, 0.0, "rows", "digests", "none")
+    assert stage_lines((census,))[1].endswith("not kept")
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,12 @@ def test_more_shards_than_blocks(count, idle):
 
 def test_a_black_box_and_no_rows():
     plan = shards_of(2, a=Planned(200, 100, operations=math.inf))
-    assert plan.lines()[3].split() == ["1/2", "1", "100", "3,200", "?", "1.0", "MiB"]
+    assert plan.lines()[3].split() == ["1/2", "1", "100", "3,200", "not", "known", "1.0", "MiB"]
     assert plan.longest.shard.number == 1
-    assert plan.lines()[-1] == (
-        "  longest: shard 1/2: 100 rows in 1 blocks, 3,200 values of coalitions, of which each calls "
-        "the model; its own time is not known before a block is timed"
-    )
+    assert plan.lines()[-2:] == [
+        "  longest: shard 1/2: 100 rows in 1 block",
+        "  core time: not known, as your model is called for each row of each coalition: time one block",
+    ]
     assert plan.to_dict()["shards"][0]["values"] == 3_200
     nothing = ShardsPlan.of(2, [])
     assert nothing.n_idle == 2 and nothing.lines()[-1].startswith("  warning: 2 of 2 shards have")
