@@ -74,6 +74,11 @@ class PerformanceReport:
         try:
             with client.as_current():
                 client.sync(writing, None, None, None, code="", callback_timeout=WRITE_S)
+        except TimeoutError:
+            self._say(
+                f"the performance report {self._path} is not written: the scheduler took more than "
+                f"{WRITE_S:.0f} s to make it"
+            )
         # whatever the scheduler answers, the run itself is over
         except Exception as error:
             self._say(f"the performance report {self._path} is not written: {error!r}")

@@ -51,11 +51,18 @@ def test_a_scheduler_without_bokeh_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_scheduler_that_is_gone(tmp_path):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("the scheduler is gone"), "OSError('the scheduler is gone')"),
+        (TimeoutError(), "the scheduler took more than 120 s to make it"),
+    ],
+)
+def test_a_page_that_cannot_be_made(tmp_path, error, told):
     """What fails at the end is a line, and no error: the run itself is over."""
 
     def lost(*_: object, **__: object) -> None:
-        raise OSError("the scheduler is gone")
+        raise error
 
     client = SimpleNamespace(
         run_on_scheduler=lambda function: True,
@@ -67,7 +74,7 @@ def test_a_scheduler_that_is_gone(tmp_path):
     report.begin(client)
     client.sync = lost
     report.end(client)
-    assert len(said) == 1 and "is not written: OSError('the scheduler is gone')" in said[0]
+    assert said == [f"the performance report {tmp_path}/report.html is not written: {told}"]
 
 
 def test_no_cluster_was_needed(tmp_path):
