@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dshap.core.histograms import CodeArray, bin_ends
-from dshap.core.records import Moments
+from dshap.core.records import FloatArray, Moments
 
 STABILITY_BINS = 10
 """Number of bins of a population stability index, where attributions are spread: as is usual."""
@@ -21,13 +21,18 @@ def stability_counts(old: Moments, new: Moments, n_bins: int = STABILITY_BINS) -
     without a row are left out.
     """
     codes, counts = _on_same_codes(old, new)
-    upto = np.cumsum(counts[:, 0])
-    wanted = upto[-1] * np.arange(1, n_bins) / n_bins
-    behind = 1 + np.searchsorted(upto, wanted)  # a cut is the place of the first bin behind it
-    heavy = np.flatnonzero(counts[:, 0] * n_bins >= upto[-1])
+    of_old = counts[:, 0]
+    n_up_to = np.cumsum(of_old)
+    n_old = n_up_to[-1]
+    quantiles = n_old * np.arange(1, n_bins) / n_bins
+    behind = 1 + np.searchsorted(n_up_to, quantiles)
+    heavy = np.flatnonzero(of_old * n_bins >= n_old)
+    # a cut is the place of the first bin behind it
     cuts = np.unique(np.concatenate([[0], behind, heavy, heavy + 1]))
-    merged = np.add.reduceat(counts, cuts[cuts < len(codes)], axis=0)
-    return np.asarray(merged[merged.sum(axis=1) > 0])
+    starts = cuts[cuts < len(codes)]
+    merged = np.add.reduceat(counts, starts, axis=0)
+    has_rows = merged.sum(axis=1) > 0
+    return np.asarray(merged[has_rows])
 
 
 def population_stability(old: Moments, new: Moments) -> float:
@@ -42,17 +47,22 @@ def population_stability(old: Moments, new: Moments) -> float:
     if _is_one_number(old, new):
         return 0.0
     counts = stability_counts(old, new) + 0.5
-    shares = counts / counts.sum(axis=0)
-    return float(np.sum((shares[:, 1] - shares[:, 0]) * np.log(shares[:, 1] / shares[:, 0])))
+    p, q = (counts / counts.sum(axis=0)).T
+    return float(np.sum((q - p) * np.log(q / p)))
 
 
 def _is_one_number(old: Moments, new: Moments) -> bool:
     """Whether all attributions lie beside one end of a bin, and are about the same in both."""
     codes, _ = _on_same_codes(old, new)
-    if len(codes) != 2 or codes[1] - codes[0] != 1:
+    if len(codes) != 2:
         return False
-    end = bin_ends(codes)[0][1]
-    return wasserstein(old, new)[0] <= ONE_NUMBER * abs(end)
+    first, second = codes
+    if second - first != 1:
+        return False
+    lower, _ = bin_ends(codes)
+    between = lower[1]
+    distance, _ = wasserstein(old, new)
+    return distance <= ONE_NUMBER * abs(between)
 
 
 def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
@@ -68,30 +78,44 @@ def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
     if not counts.any(axis=0).all():
         return np.nan, np.nan
     lower, upper = bin_ends(codes)
-    shares = counts / counts.sum(axis=0)
-    after = np.cumsum(shares[:, 0] - shares[:, 1])  # F_old − F_new at the upper end of each bin
-    before = np.concatenate([[0.0], after[:-1]])
-    size = np.abs(before) + np.abs(after)
-    # the mean of |a straight line| from before to after
-    crossed = np.divide(before**2 + after**2, 2 * size, out=np.zeros_like(size), where=size > 0)
-    inside = np.where(before * after < 0, crossed, size / 2)
     width = upper - lower
-    gaps = np.abs(after[:-1]) * (lower[1:] - upper[:-1])
-    means = [float(each["sums"].sum() / each["counts"].sum()) for each in (old, new)]
-    shift = abs(means[1] - means[0])
+    shares = counts / counts.sum(axis=0)
+    of_old, of_new = shares.T
+    after = np.cumsum(of_old - of_new)  # F_old − F_new at the upper end of each bin
+    before = np.concatenate([[0.0], after[:-1]])
+    within_bins = _mean_sizes(before, after) @ width
+    between_bins = np.abs(after[:-1]) * (lower[1:] - upper[:-1])
+    integral = float(within_bins + between_bins.sum())
+    shift = abs(_mean(new) - _mean(old))
     most = shift + _deviation(old) + _deviation(new)
-    distance = max(min(float(inside @ width + gaps.sum()), most), shift)
-    return distance, float(shares.sum(axis=1) @ width) / 2
+    distance = max(min(integral, most), shift)
+    mean_widths = float(shares.sum(axis=1) @ width)
+    return distance, mean_widths / 2
+
+
+def _mean_sizes(before: FloatArray, after: FloatArray) -> FloatArray:
+    """The mean absolute value of each straight line that goes from `before` to `after`."""
+    size = np.abs(before) + np.abs(after)
+    squares = before**2 + after**2
+    through_zero = np.divide(squares, 2 * size, out=np.zeros_like(size), where=size > 0)
+    return np.where(before * after < 0, through_zero, size / 2)
+
+
+def _mean(histogram: Moments) -> float:
+    """The mean of attributions."""
+    n_rows = histogram["counts"].sum()
+    return float(histogram["sums"].sum() / n_rows)
 
 
 def _deviation(histogram: Moments) -> float:
     """The standard deviation of attributions; infinity where their squares are not known."""
     n_rows = histogram["counts"].sum()
     square = float(histogram["squares"].sum() / n_rows)
-    if not np.isfinite(square) or 0.0 < square < np.finfo(np.float64).tiny:
+    is_lost = 0.0 < square < np.finfo(np.float64).tiny
+    if is_lost or not np.isfinite(square):
         return np.inf
-    mean = float(histogram["sums"].sum() / n_rows)
-    return float(np.sqrt(max(square - mean**2, 0.0)))
+    variance = square - _mean(histogram) ** 2
+    return float(np.sqrt(max(variance, 0.0)))
 
 
 def _on_same_codes(old: Moments, new: Moments) -> tuple[CodeArray, CodeArray]:
@@ -99,10 +123,18 @@ def _on_same_codes(old: Moments, new: Moments) -> tuple[CodeArray, CodeArray]:
 
     −0 is in the bin of 0.
     """
-    sides = [np.where(each["codes"] == -1, 0, each["codes"]) for each in (old, new)]
-    codes = np.union1d(*sides)
+    of_old = _codes_of(old)
+    of_new = _codes_of(new)
+    codes = np.union1d(of_old, of_new)
     counts = np.zeros((len(codes), 2), np.int64)
-    for side, each in enumerate((old, new)):
-        places = np.searchsorted(codes, sides[side])
-        np.add.at(counts[:, side], places, each["counts"].sum(axis=1))
+    for side, own, histogram in ((0, of_old, old), (1, of_new, new)):
+        places = np.searchsorted(codes, own)
+        n_rows = histogram["counts"].sum(axis=1)
+        np.add.at(counts[:, side], places, n_rows)
     return codes, counts
+
+
+def _codes_of(histogram: Moments) -> CodeArray:
+    """The bins of a histogram, those of −0 as bins of 0."""
+    codes = histogram["codes"]
+    return np.where(codes == -1, 0, codes)

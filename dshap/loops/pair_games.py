@@ -63,16 +63,19 @@ def pair_game_sums(
     operations.
     """
     d, n, r = factors.shape
+    n_first = len(first[1])
+    n_second = len(second[1])
     of_first = np.zeros((n, d + 1))
     of_second = np.zeros((d + 1, r))
-    of_groups = np.zeros((d + 1, len(first[1]), len(second[1])))
+    of_groups = np.zeros((d + 1, n_first, n_second))
+    n_pairs = -(-d // 2)
     lanes = -(-r // 8) * 8
-    planes = aligned_ones(6, -(-d // 2), lanes)
+    planes = aligned_ones(6, n_pairs, lanes)
     lines = aligned_ones(3, lanes)
-    even = np.ones(d + d % 2)
-    even[:d] = base
+    absent = np.ones(2 * n_pairs)
+    absent[:d] = base
     _pair_loop(
-        factors, even, *nodes, *first, *second, planes, lines, of_first, of_second, of_groups
+        factors, absent, *nodes, *first, *second, planes, lines, of_first, of_second, of_groups
     )
     return of_first, np.ascontiguousarray(of_second.T), of_groups
 
@@ -113,7 +116,8 @@ def _pair_loop(
         while row >= first_starts[group + 1]:
             group += 1
         for i in range(d):
-            planes[i % 2, i // 2, :r] = factors[i, row]
+            pair = i // 2
+            planes[i % 2, pair, :r] = factors[i, row]
         sum0[:] = 0.0
         sum1[:] = 0.0
         for node in range(0, len(nodes), 2):
@@ -122,10 +126,12 @@ def _pair_loop(
             run_s[:] = weights[node]
             run_t[:] = weights[node + 1]
             for p in range(n_pairs - 1, -1, -1):
-                s0 = (1.0 - s) * base[2 * p]
-                s1 = (1.0 - s) * base[2 * p + 1]
-                t0 = (1.0 - t) * base[2 * p]
-                t1 = (1.0 - t) * base[2 * p + 1]
+                c0 = base[2 * p]
+                c1 = base[2 * p + 1]
+                s0 = (1.0 - s) * c0
+                s1 = (1.0 - s) * c1
+                t0 = (1.0 - t) * c0
+                t1 = (1.0 - t) * c1
                 for j in range(r):
                     after_s[p, j] = run_s[j]
                     after_t[p, j] = run_t[j]
@@ -134,10 +140,12 @@ def _pair_loop(
             run_s[:] = 1.0
             run_t[:] = 1.0
             for p in range(n_pairs):
-                s0 = (1.0 - s) * base[2 * p]
-                s1 = (1.0 - s) * base[2 * p + 1]
-                t0 = (1.0 - t) * base[2 * p]
-                t1 = (1.0 - t) * base[2 * p + 1]
+                c0 = base[2 * p]
+                c1 = base[2 * p + 1]
+                s0 = (1.0 - s) * c0
+                s1 = (1.0 - s) * c1
+                t0 = (1.0 - t) * c0
+                t1 = (1.0 - t) * c1
                 for j in range(r):
                     at_s0 = s0 + s * a0[p, j]
                     at_s1 = s1 + s * a1[p, j]
@@ -154,8 +162,9 @@ def _pair_loop(
         for i in range(d + 1):
             line = product
             if i < d:
-                line = planes[4 + i % 2, i // 2]
-                a = planes[i % 2, i // 2]
+                pair = i // 2
+                line = planes[4 + i % 2, pair]
+                a = planes[i % 2, pair]
                 c = base[i]
                 for j in range(r):
                     line[j] *= a[j] - c
@@ -164,8 +173,10 @@ def _pair_loop(
             for j in range(r):
                 to_second[j] += weight * line[j]
             for other in range(len(second_weights)):
+                start = second_starts[other]
+                stop = second_starts[other + 1]
                 value = 0.0
-                for j in range(second_starts[other], second_starts[other + 1]):
+                for j in range(start, stop):
                     value += line[j]
                 of_groups[i, group, other] += value
                 of_first[row, i] += second_weights[other] * value

@@ -19,7 +19,7 @@ from dshap.discrepancy.samples import ABSENT, TwoSamples, compared_rows
 from dshap.kernels.unbound import Kernel
 from dshap.report.drift.record import ColumnDrift, ComparedTable, Drift, DriftingRow
 from dshap.run.session import open_session
-from dshap.tables.paired_samples import PairedSamples, paired_samples
+from dshap.tables.paired_samples import PairedSamples, SampledTable, paired_samples
 
 MAX_ROWS = 10_000
 """The default number of rows of each table that are compared: 20 columns take a quarter of a
@@ -109,13 +109,17 @@ def mmd_drift(
         compared = compared_rows(samples, kernel, absent, seed)
         found = discrepancy(compared, n_permutations, seed)
         rows = drifting_rows(found, read, n_shown)
+    # of the columns and, last, of all of them together
+    *_, std_error = found.std_errors.tolist()
+    *_, expected = found.null.expected.tolist()
+    *_, p_value = found.null.p_values.tolist()
     return Drift(
-        old=ComparedTable(_name_of(old), read.old.reader.n_rows, len(samples.old)),
-        new=ComparedTable(_name_of(new), read.new.reader.n_rows, len(samples.new)),
+        old=_compared_table(old, read.old),
+        new=_compared_table(new, read.new),
         mmd2=found.mmd2,
-        std_error=float(found.std_errors[-1]),
-        expected=float(found.null.expected[-1]),
-        p_value=float(found.null.p_values[-1]),
+        std_error=std_error,
+        expected=expected,
+        p_value=p_value,
         n_permutations=n_permutations,
         cell_rows=found.cell_rows,
         absent=absent,
@@ -130,6 +134,10 @@ def mmd_drift(
     )
 
 
+def _compared_table(given: Any, sample: SampledTable) -> ComparedTable:
+    return ComparedTable(_name_of(given), sample.reader.n_rows, len(sample.x))
+
+
 def _name_of(rows: Any) -> str:
     """The path of a table, on one line without secrets, or its type."""
     match rows:
@@ -140,49 +148,59 @@ def _name_of(rows: Any) -> str:
 
 def name_warnings(samples: TwoSamples) -> tuple[str, ...]:
     """A line for each column that seems to name rows: it alone makes all rows of a table new."""
+    columns = zip(samples.names, samples.old.T, samples.new.T, strict=True)
+    named = [one_line(name) for name, old, new in columns if _names_rows(old, new)]
     return tuple(
-        f"warning: column {one_line(name)!r} has another value in each row and hardly one in both "
+        f"warning: column {name!r} has another value in each row and hardly one in both "
         "tables: if it names rows, give it as the key (--key on the command line)"
-        for j, name in enumerate(samples.names)
-        if _names_rows(samples.old[:, j], samples.new[:, j])
+        for name in named
     )
 
 
 def _names_rows(old: FloatArray, new: FloatArray) -> bool:
     """Whether whole numbers, or categories, are all different and hardly shared."""
     fewest = min(len(old), len(new))
-    both = np.concatenate([old, new])
-    if fewest < NAMED_ROWS or not (both == np.floor(both)).all():
+    if fewest < NAMED_ROWS:
         return False
-    n_repeated = len(both) - len(np.unique(old)) - len(np.unique(new))
-    n_shared = len(both) - len(np.unique(both))
-    return n_repeated == 0 and n_shared <= SHARED_NAMES * fewest
+    both = np.concatenate([old, new])
+    if (both != np.floor(both)).any():
+        return False
+    n_names = len(np.unique(old)) + len(np.unique(new))
+    if n_names < len(both):  # a value is repeated
+        return False
+    n_shared = n_names - len(np.unique(both))
+    return n_shared <= SHARED_NAMES * fewest
 
 
 def column_drifts(found: Discrepancy, samples: TwoSamples) -> tuple[ColumnDrift, ...]:
     """The part of each column, the largest first."""
-    of_columns = []
-    for j, name in enumerate(samples.names):
-        by_itself = margin(samples.old[:, j], samples.new[:, j], bool(samples.is_categorical[j]))
-        of_columns.append(
-            ColumnDrift(
-                name,
-                float(found.attributions[j]),
-                float(found.std_errors[j]),
-                float(found.null.expected[j]),
-                float(found.null.p_values[j]),
-                float(found.null.adjusted[j]),
-                by_itself.p_value,
-                by_itself.psi,
-            )
-        )
-    return tuple(sorted(of_columns, key=lambda each: -each.attribution))
+    of_columns = [_column_drift(found, samples, j) for j in range(len(samples.names))]
+    of_columns.sort(key=lambda each: each.attribution, reverse=True)
+    return tuple(of_columns)
+
+
+def _column_drift(found: Discrepancy, samples: TwoSamples, j: int) -> ColumnDrift:
+    """The part of column j."""
+    null = found.null
+    is_categorical = bool(samples.is_categorical[j])
+    by_itself = margin(samples.old[:, j], samples.new[:, j], is_categorical)
+    return ColumnDrift(
+        column=samples.names[j],
+        attribution=float(found.attributions[j]),
+        std_error=float(found.std_errors[j]),
+        expected=float(null.expected[j]),
+        p_value=float(null.p_values[j]),
+        adjusted=float(null.adjusted[j]),
+        marginal_p_value=by_itself.p_value,
+        psi=by_itself.psi,
+    )
 
 
 def drifting_rows(found: Discrepancy, read: PairedSamples, n_shown: int) -> tuple[DriftingRow, ...]:
     """The rows that carry most of MMD²."""
-    order = np.argsort(-found.carried, kind="stable")[:n_shown]
-    return tuple(_drifting_row(found, read, row) for row in order.tolist())
+    order = np.argsort(-found.carried, kind="stable")
+    shown = order[:n_shown].tolist()
+    return tuple(_drifting_row(found, read, row) for row in shown)
 
 
 def _drifting_row(found: Discrepancy, read: PairedSamples, row: int) -> DriftingRow:
@@ -193,13 +211,14 @@ def _drifting_row(found: Discrepancy, read: PairedSamples, row: int) -> Drifting
     else:
         side = "new"
         key = read.new.key_of(row - n_old)
-    of_row = found.sums.attributions[row]
-    most = int(np.argmax(of_row * np.sign(found.sums.witness[row])))
+    witness = float(found.sums.witness[row])
+    attributions = found.sums.attributions[row]
+    most = int(np.argmax(attributions * np.sign(witness)))
     return DriftingRow(
-        side,
-        key,
-        float(found.carried[row]),
-        float(found.sums.witness[row]),
-        read.names[most],
-        float(of_row[most]),
+        table=side,
+        key=key,
+        carried=float(found.carried[row]),
+        witness=witness,
+        column=read.names[most],
+        attribution=float(attributions[most]),
     )
