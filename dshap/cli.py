@@ -18,7 +18,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -85,20 +85,26 @@ def _usage_in_one_line() -> Iterator[None]:
 def _usage(error: click.UsageError) -> str:
     """The line that says what is wrong with a command, and what it takes."""
     context = error.ctx
-    said = error.format_message().strip()
     match error:
         case click.NoSuchOption(option_name=str(name)) if context is not None:
-            options = [max(each.opts, key=len) for each in context.command.get_params(context)]
-            said = unknown_name("option", name, [each for each in options if each.startswith("-")])
-            if context.parent is None:
-                return (
-                    f"{said} Options of a command follow its name, as in `dshap run JOB.toml -q`."
-                )
-            return f"{context.info_name}: {said}"
+            return _unknown_option(name, context)
+    said = error.format_message().strip()
     if context is None or context.parent is None:
         return said
-    usage = context.get_usage().partition(": ")[2]
-    return f"{context.info_name}: {said[:1].lower()}{said[1:].rstrip('.')}; write `{' '.join(usage.split())}`"
+    _, _, usage = context.get_usage().partition(": ")
+    on_one_line = " ".join(usage.split())
+    clause = said[:1].lower() + said[1:].rstrip(".")
+    return f"{context.info_name}: {clause}; write `{on_one_line}`"
+
+
+def _unknown_option(name: str, context: click.Context) -> str:
+    """The line about an option that a command does not have."""
+    longest = [max(each.opts, key=len) for each in context.command.get_params(context)]
+    options = [each for each in longest if each.startswith("-")]
+    said = unknown_name("option", name, options)
+    if context.parent is None:
+        return f"{said} Options of a command follow its name, as in `dshap run JOB.toml -q`."
+    return f"{context.info_name}: {said}"
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -110,6 +116,13 @@ def cli() -> None:
 @cli.group("cluster", cls=_Commands)
 def of_clusters() -> None:
     """Certificates, checks and manifests of the clusters that jobs run on."""
+
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
+QUIET = click.option(
+    "-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."
+)
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors.")
 
 
 def command(
@@ -131,13 +144,7 @@ def command(
         except (Exception, KeyboardInterrupt) as error:
             _give_up(error, verbose, log)
 
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Results as JSON."),
-        click.option(
-            "-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."
-        ),
-        click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors."),
-    ):
+    for option in (AS_JSON, QUIET, VERBOSE):
         guarded = option(guarded)
     return group.command(name)(guarded)
 
@@ -166,16 +173,16 @@ class _PrintableLogs(logging.Formatter):
     """A log formatter that escapes control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(printable, super().format(record).splitlines()))
+        text = super().format(record)
+        return _printable_lines(text.splitlines())
 
 
 class _JsonLogs(logging.Formatter):
     """A log formatter whose lines are JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return json_line(
-            "log", level=record.levelname, name=record.name, message=super().format(record)
-        )
+        message = super().format(record)
+        return json_line("log", level=record.levelname, name=record.name, message=message)
 
 
 class _Log:
@@ -186,12 +193,14 @@ class _Log:
         if level == "warning":
             text = f"warning: {text}"
         line = f"dshap: {one_line(text)}"
-        click.echo(line if sys.stderr.isatty() else dated(line), err=True)
+        if not sys.stderr.isatty():
+            line = dated(line)
+        click.echo(line, err=True)
 
     def trace(self, error: BaseException) -> None:
         """Print the traceback of an error."""
         text = "".join(traceback.format_exception(error))
-        click.echo("\n".join(map(printable, text.splitlines())), err=True)
+        click.echo(_printable_lines(text.splitlines()), err=True)
 
     def formatter(self) -> logging.Formatter:
         """The formatter of log records."""
@@ -218,7 +227,8 @@ class _JsonLog(_Log):
     """Lines on standard error for machines: JSON objects."""
 
     def tell(self, text: str, level: str = "error", **facts: Any) -> None:
-        click.echo(json_line(level, message=one_line(text), **facts), err=True)
+        line = json_line(level, message=one_line(text), **facts)
+        click.echo(line, err=True)
 
     def trace(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
@@ -293,9 +303,11 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 def _is_interrupt(error: BaseException | None) -> bool:
     """Whether an error is a Ctrl-C, or was raised while one was handled."""
-    return error is not None and (
-        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__context__)
-    )
+    if error is None:
+        return False
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    return _is_interrupt(error.__context__)
 
 
 def _progress(quiet: bool, log: str = "text") -> Progress:
@@ -308,11 +320,17 @@ def _progress(quiet: bool, log: str = "text") -> Progress:
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
     """Print lines, or content as JSON, with null for NaN and infinity."""
-    if as_json:
-        finite = json.loads(json.dumps(content, default=str), parse_constant=lambda _: None)
-        click.echo(json.dumps(finite, indent=2, allow_nan=False))
-    else:
-        click.echo("\n".join(map(printable, lines)))
+    if not as_json:
+        click.echo(_printable_lines(lines))
+        return
+    text = json.dumps(content, default=str)
+    finite = json.loads(text, parse_constant=lambda _: None)
+    click.echo(json.dumps(finite, indent=2, allow_nan=False))
+
+
+def _printable_lines(lines: Iterable[str]) -> str:
+    """Lines as one text, without characters that a terminal obeys."""
+    return "\n".join(map(printable, lines))
 
 
 JOB = click.argument("job_file", metavar="JOB.toml")
@@ -380,9 +398,11 @@ def plan(
     from dshap.jobs import load_job, plan_from_source
 
     job = load_job(job_file, settings, cluster)
-    planned = plan_from_source(job, as_of, _progress(quiet).say, shards)
-    memory = planned.memory_line(job.memory_limit, job.n_threads)
-    _print([*str(planned).splitlines(), "", memory], planned.to_dict(), as_json)
+    progress = _progress(quiet)
+    planned = plan_from_source(job, as_of, progress.say, shards)
+    memory = planned.memory_lines(job.memory_limit, job.n_threads)
+    lines = [*str(planned).splitlines(), *memory]
+    _print(lines, planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 
 
@@ -407,9 +427,11 @@ def job(
     from dshap.jobs import load_job
     from dshap.jobs.listing import as_toml, keys_of
 
-    keys = list(keys_of(load_job(job_file, settings, cluster), settings))
+    job = load_job(job_file, settings, cluster)
+    keys = list(keys_of(job, settings))
     shown = [asdict(key) for key in keys if defaults or key.origin != "default"]
-    _print(as_toml(keys, with_defaults=defaults).splitlines(), {"keys": shown}, as_json)
+    lines = as_toml(keys, with_defaults=defaults).splitlines()
+    _print(lines, {"keys": shown}, as_json)
 
 
 @command
@@ -541,7 +563,8 @@ def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: boo
 
 def _check_skip_code(given: int) -> None:
     """Raise an InputError where --skip-code is a status that means something else."""
-    if given != 0 and (given <= LAST_STATUS or given == INTERRUPTED or given > 255):
+    is_free = LAST_STATUS < given <= 255 and given != INTERRUPTED
+    if given != 0 and not is_free:
         raise InputError(
             f"--skip-code {given}: give a number from {LAST_STATUS + 1} to 255 but {INTERRUPTED}, "
             "which no other ending has, such as 99"
@@ -965,11 +988,15 @@ def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
     from dshap.jobs import refuse_damage, verify_job_store
 
     to = as_place("TO", target)
-    done = copy_store(as_place("FROM", source), to, _progress(quiet).say)
+    progress = _progress(quiet)
+    done = copy_store(as_place("FROM", source), to, progress.say)
     found = verify_job_store(to)
-    said = f"{done.n_files:,} files, {done.n_bytes:,} bytes at {to}, {done.n_copied:,} copied now"
+    line = (
+        f"{done.n_files:,} files, {done.n_bytes:,} bytes at {to}, {done.n_copied:,} copied now: each "
+        "reads back as it was"
+    )
     content = {"to": str(to), "files": done.n_files, "bytes": done.n_bytes, "copied": done.n_copied}
-    _print([f"{said}: each reads back as it was"], content, as_json)
+    _print([line], content, as_json)
     refuse_damage(to, found, None, has_job=False)
 
 
@@ -986,7 +1013,8 @@ def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
     from dshap.core.rules import as_path
     from dshap.engine import make_certificates
 
-    made = make_certificates(as_path("FOLDER", folder, "folder"), days)
+    path = as_path("FOLDER", folder, "folder")
+    made = make_certificates(path, days)
     files = [str(made.authority), str(made.certificate), str(made.key)]
     if as_json or not quiet:
         _print(files, {"files": files, "days": days}, as_json)

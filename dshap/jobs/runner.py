@@ -132,16 +132,18 @@ class JobPlan:
         for _, plan in self.explanations:
             plan.check(memory_limit, threads, IDLE_WORKER_BYTES)
 
-    def memory_line(self, memory_limit: int | None, threads: int = 1) -> str:
-        """The memory that a worker process needs, and the one that it has."""
+    def memory_lines(self, memory_limit: int | None, threads: int = 1) -> list[str]:
+        """The lines on the memory that a worker process needs, and has; none without rows."""
         needs = [plan.worker_bytes(threads, IDLE_WORKER_BYTES) for _, plan in self.explanations]
         if self.fit:
             needs.append(bytes_of_stages(self.fit, threads, IDLE_WORKER_BYTES))
+        if not needs:
+            return []
         worker = f"a process of {counted(threads, 'thread')}"
         line = f"memory: {worker} needs {format_bytes(max(needs))}"
         if memory_limit is None:
-            return f"{line}; no limit is set"
-        return f"{line} and has {format_bytes(memory_limit)}"
+            return ["", f"{line}; no limit is set"]
+        return ["", f"{line} and has {format_bytes(memory_limit)}"]
 
     def __str__(self) -> str:
         if self.fit:
