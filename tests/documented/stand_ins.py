@@ -95,6 +95,8 @@ def kubectl(words: list[str]) -> int:
             return _apply([_object("Secret", name, type="Opaque", data=data)])
         case ["apply", "-f", file]:
             return _apply(list(yaml.safe_load_all(Path(file).read_text())))
+        case ["delete", "-f", file]:
+            return _delete(list(yaml.safe_load_all(Path(file).read_text())))
         case ["wait", "--for=condition=complete", timeout, job] if timeout.startswith("--timeout="):
             return int(_known()[_job_key(job)].get("status") != "complete")
         case ["patch", "job", name, "--patch", patch]:
@@ -150,6 +152,15 @@ def _apply(objects: list[Object], known: dict[str, Object] | None = None) -> int
         job["status"] = "complete"
     (_state() / "objects.json").write_text(json.dumps(known))
     return status
+
+
+def _delete(objects: list[Object]) -> int:
+    """Forget objects that earlier calls have applied."""
+    known = _known()
+    for each in objects:
+        del known[f"{each['kind']}/{each['metadata']['name']}"]
+    (_state() / "objects.json").write_text(json.dumps(known))
+    return 0
 
 
 def _run_jobs(jobs: list[Object], known: Mapping[str, Object], host: str) -> int:
