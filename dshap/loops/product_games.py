@@ -94,17 +94,14 @@ def product_game_values(
     if q % 2:  # the loop takes two at a time
         t = np.append(t, 0.5)
         w = np.append(w, 0.0)
-    out = np.zeros((n, d, coefficients.shape[1]))
-    _product_loop(
-        _own(x_factors),
-        _own(background_factors),
-        _scale(b, r, rest, weights),
-        _own(coefficients.T),
-        t,
-        w,
-        *_buffers(d, b, r, *_REAL),
-        out,
-    )
+    n_outputs = coefficients.shape[1]
+    out = np.zeros((n, d, n_outputs))
+    x = _own(x_factors)
+    background = _own(background_factors)
+    scale = _scale(b, r, rest, weights)
+    of_outputs = _own(coefficients.T)
+    buffers = _buffers(d, b, r, *_REAL)
+    _product_loop(x, background, scale, of_outputs, t, w, *buffers, out)
     return out
 
 
@@ -146,24 +143,24 @@ def fourier_game_values(
     background = _own(background_angles)
     d, n, r = x.shape
     b = background.shape[1]
-    t, w = legendre_nodes(q)
-    s = (2.0 * t - 1.0)[q // 2 :]
-    w = 2.0 * w[q // 2 :]
-    if q % 2:  # s = 0 counts once
-        s[0] = 0.0
-        w[0] = w[0] / 2.0
-    middle = 0.5 * background.sum(axis=0) + (0.0 if rest is None else rest)  # (b, r)
+    s, w = _half_nodes(q)
+    phase = np.exp(0.5j * x.sum(axis=0))  # (n, r)
+    middle = 0.5 * background.sum(axis=0)  # (b, r)
+    if rest is not None:
+        middle = middle + rest
     scale = -2.0 * _scale(b, r, np.exp(1j * middle), weights)
-    out = np.zeros((n, d, coefficients.shape[1]))
+    of_outputs = _own(coefficients.T, complex)
+    n_outputs = coefficients.shape[1]
+    out = np.zeros((n, d, n_outputs))
     _fourier_loop(
         np.cos(0.5 * x),
         np.sin(0.5 * x),
         np.cos(0.5 * background),
         np.sin(0.5 * background),
-        np.exp(0.5j * x.sum(axis=0)),  # (n, r)
+        phase,
         _own(scale.real),
         _own(scale.imag),
-        _own(coefficients.T, complex),
+        of_outputs,
         s,
         w,
         *_buffers(d, b, r, *_FOURIER),
@@ -172,13 +169,33 @@ def fourier_game_values(
     return out
 
 
+def _half_nodes(q: int) -> tuple[FloatArray, FloatArray]:
+    """The nodes s = 2t − 1 ≥ 0 of q Gauss–Legendre nodes, with the weights of s and −s together."""
+    t, w = legendre_nodes(q)
+    first = q // 2
+    s = (2.0 * t - 1.0)[first:]
+    both = 2.0 * w[first:]
+    if q % 2:  # s = 0 counts once
+        s[0] = 0.0
+        both[0] = both[0] / 2.0
+    return s, both
+
+
 def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bool = False) -> int:
     """Peak bytes of a call beyond its arguments, with the values (n, d, k)."""
-    blocks, planes, lines = _FOURIER if is_fourier else _REAL
+    if is_fourier:
+        blocks, planes, lines = _FOURIER
+    else:
+        blocks, planes, lines = _REAL
     rows, pairs, lanes = _buffer_shape(d, b, r)
-    numbers = lanes * (pairs * (blocks * rows + planes) + lines) + n * d * k + r * (b + k)
-    if is_fourier:  # half angles and complex numbers
-        numbers += 2 * d * r * (n + b) + d * r * max(n, b) + r * (4 * n + 6 * b + 2 * k)
+    buffers = lanes * (pairs * (blocks * rows + planes) + lines)
+    values = n * d * k
+    scales = r * (b + k)
+    numbers = buffers + values + scales
+    if is_fourier:
+        half_angles = 2 * d * r * (n + b) + d * r * max(n, b)
+        complex_numbers = r * (4 * n + 6 * b + 2 * k)
+        numbers += half_angles + complex_numbers
     return 8 * numbers + 4096
 
 
@@ -187,7 +204,12 @@ def product_game_operations(
 ) -> float:
     """Floating-point operations of a call, without those for each row alone."""
     steps = -(-q // 2)
-    return n * b * r * -(-d // 2) * (30.0 + 27.0 * steps if is_fourier else 2.0 + 38.0 * steps)
+    n_pairs = -(-d // 2)
+    if is_fourier:
+        of_pair = 30.0 + 27.0 * steps
+    else:
+        of_pair = 2.0 + 38.0 * steps
+    return n * b * r * n_pairs * of_pair
 
 
 def _own(array: AnyArray, dtype: type = float) -> AnyArray:
@@ -200,8 +222,13 @@ def _own(array: AnyArray, dtype: type = float) -> AnyArray:
 
 def _scale(b: int, r: int, rest: AnyArray | None, weights: FloatArray | None) -> AnyArray:
     """w_b rest_br (b, r)."""
-    of_rows = np.full(b, 1.0 / b) if weights is None else np.asarray(weights, dtype=float)
-    return np.ascontiguousarray(of_rows[:, None] * (np.ones((1, r)) if rest is None else rest))
+    if weights is None:
+        of_rows = np.full(b, 1.0 / b)
+    else:
+        of_rows = np.asarray(weights, dtype=float)
+    if rest is None:
+        rest = np.ones((1, r))
+    return np.ascontiguousarray(of_rows[:, None] * rest)
 
 
 def _buffers(
@@ -221,7 +248,11 @@ def _buffers(
 
 def _buffer_shape(d: int, b: int, r: int) -> tuple[int, int, int]:
     """Numbers of rows, pairs and lanes; lanes are padded to whole cache lines."""
-    return min(b, BACKGROUND_BLOCK), -(-d // 2), -(-min(LANES, r) // 8) * 8
+    rows = min(b, BACKGROUND_BLOCK)
+    n_pairs = -(-d // 2)
+    lanes = min(LANES, r)
+    whole_lines = -(-lanes // 8) * 8
+    return rows, n_pairs, whole_lines
 
 
 def aligned_ones(*shape: int) -> FloatArray:
@@ -265,20 +296,21 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
     run_t = lines[1]
     for start in range(0, r, lanes):
         width = min(lanes, r - start)
+        stop = start + width
         for first in range(0, n_background, c0.shape[0]):
             rows = min(c0.shape[0], n_background - first)
             for i in range(d):
                 c = c0 if i % 2 == 0 else c1
                 for b in range(rows):
-                    c[b, i // 2, :width] = background[i, first + b, start : start + width]
+                    c[b, i // 2, :width] = background[i, first + b, start:stop]
             for row in range(n):
                 for i in range(d):
                     a = a0 if i % 2 == 0 else a1
-                    a[i // 2, :width] = x[i, row, start : start + width]
+                    a[i // 2, :width] = x[i, row, start:stop]
                 sum0[:] = 0.0
                 sum1[:] = 0.0
                 for b in range(rows):
-                    row_scale = scale[first + b, start : start + width]
+                    row_scale = scale[first + b, start:stop]
                     for p in range(n_pairs):
                         for j in range(width):
                             e0[p, j] = a0[p, j] - c0[b, p, j]
@@ -314,7 +346,7 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                                 run_s[j] *= s0 * s1
                                 run_t[j] *= t0 * t1
                 for k in range(out.shape[2]):
-                    of_output = coefficients[k, start : start + width]
+                    of_output = coefficients[k, start:stop]
                     for i in range(d):
                         total = sum0 if i % 2 == 0 else sum1
                         value = 0.0
@@ -379,18 +411,19 @@ def _fourier_loop(
     b_sin1[:] = 0.0
     for start in range(0, r, lanes):
         width = min(lanes, r - start)
+        stop = start + width
         for first in range(0, n_background, b_cos0.shape[0]):
             rows = min(b_cos0.shape[0], n_background - first)
             for i in range(d):
                 cos, sin = (b_cos0, b_sin0) if i % 2 == 0 else (b_cos1, b_sin1)
                 for b in range(rows):
-                    cos[b, i // 2, :width] = background_cos[i, first + b, start : start + width]
-                    sin[b, i // 2, :width] = background_sin[i, first + b, start : start + width]
+                    cos[b, i // 2, :width] = background_cos[i, first + b, start:stop]
+                    sin[b, i // 2, :width] = background_sin[i, first + b, start:stop]
             for row in range(n):
                 for i in range(d):
                     cos, sin = (x_cos0, x_sin0) if i % 2 == 0 else (x_cos1, x_sin1)
-                    cos[i // 2, :width] = x_cos[i, row, start : start + width]
-                    sin[i // 2, :width] = x_sin[i, row, start : start + width]
+                    cos[i // 2, :width] = x_cos[i, row, start:stop]
+                    sin[i // 2, :width] = x_sin[i, row, start:stop]
                 re0[:] = 0.0
                 im0[:] = 0.0
                 re1[:] = 0.0
@@ -443,8 +476,8 @@ def _fourier_loop(
                                 moment1[p, j] += s * (z_re * after_im[p, j] + z_im * after_re[p, j])
                                 run_re[j] = z_re * re - z_im * im
                                 run_im[j] = z_re * im + z_im * re
-                    own_re = scale_re[first + b, start : start + width]
-                    own_im = scale_im[first + b, start : start + width]
+                    own_re = scale_re[first + b, start:stop]
+                    own_im = scale_im[first + b, start:stop]
                     for p in range(n_pairs):
                         for j in range(width):
                             value = (

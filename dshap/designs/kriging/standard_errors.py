@@ -43,7 +43,8 @@ from dshap.designs.kriging.tuning import (
 
 def random_signs(n_pairs: int, n_groups: int, seed: int, *of: int) -> FloatArray:
     """Random signs ±1 (p, R), one for each row, usually a pair, in each contrast."""
-    return np.where(stream(seed, CONTRASTS, *of).random((n_pairs, n_groups)) < 0.5, -1.0, 1.0)
+    uniform = stream(seed, CONTRASTS, *of).random((n_pairs, n_groups))
+    return np.where(uniform < 0.5, -1.0, 1.0)
 
 
 def error_contrasts(
@@ -59,17 +60,19 @@ def error_contrasts(
     contrast_g = Σ_j sign_jg influence_j e_j/√R, for each player, or one scale for all of them.
     `variance` is the posterior variance (d,).
     """
+    n_groups = signs.shape[1]
     diagonal = np.diag(precision)
     # (p, p): column j gives the leave-one-out error of pair j
-    left_out = precision / diagonal / np.sqrt(signs.shape[1])
+    left_out = precision / diagonal / np.sqrt(n_groups)
     by_scale = np.sqrt(scale_weights(pairs) * diagonal)
     if not is_by_player:
-        return (left_out @ (signs * by_scale[:, None]))[:, :, None], np.sqrt(variance)
-    moved = halfway(
-        influence(weights - exact_weights(pairs), variance, diagonal), by_scale, variance
-    )
-    contrasts = np.stack([left_out @ (sign[:, None] * moved) for sign in signs.T], axis=1)
-    return contrasts, np.ones(len(variance))
+        of_all = left_out @ (signs * by_scale[:, None])
+        return of_all[:, :, None], np.sqrt(variance)
+    excess = weights - exact_weights(pairs)
+    by_player = influence(excess, variance, diagonal)
+    moved = halfway(by_player, by_scale, variance)
+    of_groups = [left_out @ (sign[:, None] * moved) for sign in signs.T]
+    return np.stack(of_groups, axis=1), np.ones(len(variance))
 
 
 def missed_weights(pairs: FloatArray) -> FloatArray:
@@ -84,14 +87,15 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     size = _outer_sizes(pairs)
     is_half = 2 * sizes == d
     n_listed = np.bincount(size, minlength=len(sizes))
-    listed = n_listed / np.array([float(comb(d, s)) for s in sizes]) * (1 + is_half)
+    n_coalitions = np.array([float(comb(d, s)) for s in sizes])
+    listed = n_listed / n_coalitions * (1 + is_half)
     is_part = (n_listed > 0) & (listed < 1)
     n_absent = (n_listed == 0).sum() / max(is_part.sum(), 1)
-    share = np.divide(
-        (1 - listed + n_absent) / (1 + is_half), n_listed, out=np.zeros(len(sizes)), where=is_part
-    )
+    missed = (1 - listed + n_absent) / (1 + is_half)
+    share = np.divide(missed, n_listed, out=np.zeros(len(sizes)), where=is_part)
     # w C(d, s), as C(d, s) alone may be huge
-    return np.asarray(_by_presence(pairs, 2) * share[size][:, None])
+    of_pairs = share[size][:, None]
+    return np.asarray(_by_presence(pairs, 2) * of_pairs)
 
 
 def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
@@ -101,8 +105,10 @@ def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
     they have its sign and alternate in sign.
     """
     usual = np.median(np.abs(missed), axis=axis, keepdims=True) / NORMAL_MEDIAN
-    part = np.sign(missed) * np.sqrt(np.maximum(np.square(missed) - np.square(usual), 0.0))
-    signs = np.where(np.arange(n_groups) % 2, -1.0, 1.0) / np.sqrt(max(n_groups, 1))
+    above = np.maximum(np.square(missed) - np.square(usual), 0.0)
+    part = np.sign(missed) * np.sqrt(above)
+    alternating = np.where(np.arange(n_groups) % 2, -1.0, 1.0)
+    signs = alternating / np.sqrt(max(n_groups, 1))
     return np.asarray(np.multiply.outer(signs, part))
 
 
@@ -113,17 +119,24 @@ def exact_weights(pairs: FloatArray) -> FloatArray:
     """
     d = pairs.shape[1]
     log_all = lgamma(d + 1)
-    share = np.array(
-        [2 * np.exp(lgamma(s + 1) + lgamma(d - s + 1) - log_all) for s in range(d + 1)]
-    )
-    return _by_presence(pairs, share[(pairs > 0).sum(axis=1, keepdims=True)])
+    # of 1/C(d, s), for each size
+    log_share = [lgamma(s + 1) + lgamma(d - s + 1) - log_all for s in range(d + 1)]
+    share = np.array([2 * np.exp(each) for each in log_share])
+    return _by_presence(pairs, share[_sizes(pairs)])
+
+
+def _sizes(pairs: FloatArray) -> NDArray[np.int64]:
+    """The size of the coalition of each pair (p, 1)."""
+    return np.asarray((pairs > 0).sum(axis=1, keepdims=True))
 
 
 def _by_presence(pairs: FloatArray, total: FloatArray | int) -> FloatArray:
     """`total` (p, 1) over the members of a coalition, and its negative over the others (p, d)."""
-    size = (pairs > 0).sum(axis=1, keepdims=True)
-    others = pairs.shape[1] - size
-    return np.where(pairs > 0, total / np.maximum(size, 1), -total / np.maximum(others, 1))
+    size = _sizes(pairs)
+    n_others = pairs.shape[1] - size
+    of_members = total / np.maximum(size, 1)
+    of_others = -total / np.maximum(n_others, 1)
+    return np.where(pairs > 0, of_members, of_others)
 
 
 def _outer_sizes(pairs: FloatArray) -> NDArray[np.int64]:
@@ -139,7 +152,8 @@ def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) ->
     excess_ji²/P_jj)^trust.  Under the prior the sum estimates the posterior variance (d,), which is
     trusted with many pairs a player; with few, the roughness of the values decides alone.
     """
-    trust = max(PRIOR_TRUST - TRUST_LOST * excess.shape[1] / len(excess), 0.0)
+    n_pairs, d = excess.shape
+    trust = max(PRIOR_TRUST - TRUST_LOST * d / n_pairs, 0.0)
     expected = np.square(excess).T @ (1 / diagonal)
     ratio = np.divide(variance, expected, out=np.zeros_like(variance), where=expected > 0)
     return np.asarray(excess * ratio ** (trust / 2))
@@ -151,7 +165,8 @@ def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> Fl
     The first shows which players have rough values; the second (posterior variance) that similar
     pairs miss the same: without it errors on products of many players are a quarter too small.
     """
-    return np.sqrt((np.square(moved) + np.square(by_scale)[:, None] * variance) / 2)
+    of_all = np.square(by_scale)[:, None] * variance
+    return np.sqrt((np.square(moved) + of_all) / 2)
 
 
 def scale_weights(pairs: FloatArray) -> FloatArray:
@@ -163,9 +178,10 @@ def scale_weights(pairs: FloatArray) -> FloatArray:
     """
     d = pairs.shape[1]
     size = _outer_sizes(pairs)
-    n_pairs = np.array(
-        [comb(d, s) // (2 if 2 * s == d else 1) for s in range(d // 2 + 1)], dtype=float
-    )
+    n_coalitions = [comb(d, s) for s in range(d // 2 + 1)]
+    if d % 2 == 0:  # both coalitions of a pair have this size
+        n_coalitions[-1] //= 2
+    n_pairs = np.array(n_coalitions, dtype=float)
     is_whole = np.bincount(size, minlength=len(n_pairs)) == n_pairs
     weights = np.where(is_whole[size], WHOLE_SIZE_WEIGHT, 1.0)
     weights[0] = 0.0
