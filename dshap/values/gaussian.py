@@ -121,12 +121,14 @@ class Gaussian(Shifted, PredictedValue):
         """
         held_by = {"text or categories": frame.categories, "times": frame.times}
         for held, names in held_by.items():
-            if names and held not in self.drawn:
-                raise InputError(
-                    f"column {next(iter(names))!r} holds {held}, which {type(self).__name__} "
-                    "cannot draw: use Marginal "
-                    "or ConditionalRegression, or leave the column out"
-                )
+            if not names or held in self.drawn:
+                continue
+            first = next(iter(names))
+            kind = type(self).__name__
+            raise InputError(
+                f"column {first!r} holds {held}, which {kind} cannot draw: use Marginal or "
+                "ConditionalRegression, or leave the column out"
+            )
 
     def _scores(self, rows: FloatArray) -> FloatArray:
         """The jointly Gaussian transform of rows (n, columns); here the columns themselves."""
@@ -158,7 +160,9 @@ class Gaussian(Shifted, PredictedValue):
         table = NormalTable.of_moments(moments, self._shift(), self.ridge)
         table.check_spread()
         columns = self.players.columns(masks)
-        regression, factor = np.zeros((2, *columns.shape, self.n_columns))  # each (m, c, c)
+        m, c = columns.shape
+        regression = np.zeros((m, c, c))
+        factor = np.zeros((m, c, c))
         for j, present in enumerate(columns):
             regression[j], factor[j] = self._conditional(table, present)
         draws = _antithetic(self.n_samples, self.n_columns, self.seed)
@@ -182,7 +186,9 @@ class Gaussian(Shifted, PredictedValue):
         if found is None:
             raise InputError(table.collinear(self.model.column_names))
         slope, root = found
-        regression, factor = np.zeros((2, self.n_columns, self.n_columns))
+        c = self.n_columns
+        regression = np.zeros((c, c))
+        factor = np.zeros((c, c))
         spread = table.deviation[outside][:, None]
         regression[np.ix_(outside, inside)] = spread * slope / table.deviation[inside]
         factor[np.ix_(outside, outside)] = spread * root
@@ -196,23 +202,25 @@ class Gaussian(Shifted, PredictedValue):
         PredictError
             NaN or infinity among the predictions.
         """
-        _, factor = self._conditional(table, np.zeros(self.n_columns, dtype=bool))
-        rows = self._values(table.mean + draws @ factor.T, np.ones(self.n_columns, dtype=bool))
+        no_column = np.zeros(self.n_columns, dtype=bool)
+        _, factor = self._conditional(table, no_column)
+        scores = table.mean + draws @ factor.T
+        rows = self._values(scores, ~no_column)
         values = self.model(rows)  # (n_samples, k)
         is_bad = ~np.isfinite(values).all(axis=1)
         if is_bad.any():
             raise PredictError(
                 f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} "
-                "draws, rows that "
-                "the data need not hold: give a predict function that is finite there, or use "
-                "Marginal"
+                "draws, rows that the data need not hold: give a predict function that is finite "
+                "there, or use Marginal"
             )
         pairs = values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
-        if len(pairs) > 1:
+        n_pairs = len(pairs)
+        if n_pairs > 1:
             spread = pairs.std(axis=0, ddof=1)
         else:
             spread = np.full(self.n_outputs, np.nan)
-        return pairs.mean(axis=0), spread / np.sqrt(len(pairs))
+        return pairs.mean(axis=0), spread / np.sqrt(n_pairs)
 
     def base(self, state: State) -> FloatArray:
         """v(empty) (k,): the mean of f over the draws."""
@@ -236,8 +244,9 @@ class Gaussian(Shifted, PredictedValue):
         offset = scores - mean
         values = np.empty((len(rows), len(columns), self.n_outputs))
         for j, present in enumerate(columns):
+            expected = mean + offset @ state["regression"][j].T
             # (n, columns)
-            centre = np.where(present, scores, mean + offset @ state["regression"][j].T)
+            centre = np.where(present, scores, expected)
             # (n_samples, columns), 0 in present columns
             noise = state["draws"] @ state["factor"][j].T
             values[:, j] = self._mean_over(centre, noise, rows, present)
@@ -247,20 +256,22 @@ class Gaussian(Shifted, PredictedValue):
         self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray
     ) -> FloatArray:
         """Mean of f (n, k) over draws with scores centre + noise and the rows' present columns."""
-        draw_step = min(len(noise), self.model.buffer_rows)
+        n = len(centre)
+        n_draws = len(noise)
+        draw_step = min(n_draws, self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // draw_step)
-        total = np.zeros((len(centre), self.n_outputs))
-        for first in range(0, len(centre), row_step):
-            some = centre[first : first + row_step, None]  # (rows, 1, columns)
-            for start in range(0, len(noise), draw_step):
-                # (rows, draws, columns)
-                drawn = self._values(some + noise[start : start + draw_step], ~present)
-                drawn[..., present] = rows[first : first + row_step, None, present]
+        total = np.zeros((n, self.n_outputs))
+        for first in range(0, n, row_step):
+            some = slice(first, first + row_step)
+            centres = centre[some, None]  # (rows, 1, columns)
+            for start in range(0, n_draws, draw_step):
+                scores = centres + noise[start : start + draw_step]
+                drawn = self._values(scores, ~present)  # (rows, draws, columns)
+                drawn[..., present] = rows[some, None, present]
                 values = self.model.call(drawn.reshape(-1, self.n_columns))
-                total[first : first + row_step] += values.reshape(
-                    len(some), -1, self.n_outputs
-                ).sum(axis=1)
-        return total / len(noise)
+                of_rows = values.reshape(len(centres), -1, self.n_outputs)
+                total[some] += of_rows.sum(axis=1)
+        return total / n_draws
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Bytes and predictions; the model's own memory is unknown, so twice the buffer counts.
@@ -275,11 +286,15 @@ class Gaussian(Shifted, PredictedValue):
         state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 16 * k
         moments = 8 * (c * c + c + 1)
         drawn = 8 * draws * (3 * (c + k) + c)
+        matrices = 8 * 12 * c * c
         buffer = min(self.model.buffer_rows, n * draws)
+        of_calls = 3 * buffer * (c + k)
+        of_rows = n * (4 * c + (m + 3) * k)
+        of_draws = 2 * draws * c
         return Cost(
             state_bytes=state,
-            prepare_bytes=moments + state + 8 * 12 * c * c + drawn + 3 * m * c,
-            task_bytes=8 * (3 * buffer * (c + k) + n * (4 * c + (m + 3) * k) + 2 * draws * c),
+            prepare_bytes=moments + state + matrices + drawn + 3 * m * c,
+            task_bytes=8 * (of_calls + of_rows + of_draws),
             operations=math.inf,
             predictions=float(n) * m * draws,
             moment_bytes=moments,
@@ -301,5 +316,6 @@ class Gaussian(Shifted, PredictedValue):
 
 def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
     """Standard normal draws (n_samples, columns); the second half is minus the first."""
-    half = np.random.default_rng(seed).standard_normal((n_samples // 2, n_columns))
+    random = np.random.default_rng(seed)
+    half = random.standard_normal((n_samples // 2, n_columns))
     return np.concatenate([half, -half])
