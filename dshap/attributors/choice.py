@@ -145,7 +145,7 @@ def _with_form(
     if form.is_only and design not in ("auto", "closed_form"):
         raise not_together("design", form.kind, value=type(value).__name__)
     if design in FORM_NAMES:
-        return Closed.of(form, f"given: {form.describe()}")
+        return Closed.of(form, f"as given: {form.describe()}")
     if form.is_only:
         return Closed.of(form, f"auto: {form.describe()}")
     d = len(value.players)

@@ -164,18 +164,29 @@ class Plan(Tiling):
         """The sizes of the run in one line."""
         return (
             f"{counted(self.n_rows, 'row')} × {counted(self.n_players, 'player')} × "
-            f"{counted(self.n_outputs, 'output')}, {counted(self.n_coalitions, 'coalition')}, "
+            f"{counted(self.n_outputs, 'output')}, {self._coalitions()}, "
             f"{counted(self.n_tasks, 'task')}, "
             f"{format_bytes(self.process_bytes)} a worker beyond its idle size"
         )
+
+    def _coalitions(self) -> str:
+        """The number of coalitions, where the method lists any."""
+        if self.is_closed_form:
+            return "no list of coalitions"
+        return counted(self.n_coalitions, "coalition")
 
     def _choices(self) -> list[str]:
         """The tiles, then the reason of each choice."""
         tiles = (
             f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of "
-            f"{self.micro_rows:,}) × {counted(self.coalition_tile, 'coalition')} in "
-            f"{counted(self.coalition_groups, 'group')}; sums over spans of {self.row_span:,} rows"
+            f"{self.micro_rows:,})"
         )
+        if not self.is_closed_form:
+            tiles += (
+                f" × {counted(self.coalition_tile, 'coalition')} in "
+                f"{counted(self.coalition_groups, 'group')}"
+            )
+        tiles += f"; sums over spans of {self.row_span:,} rows"
         chosen = [f"{choice}: {REASONS.get(why, why)}" for choice, why in self.reasons]
         unknown = [stage.name for stage in self.stages if not math.isfinite(stage.operations)]
         if not unknown:

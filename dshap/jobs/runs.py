@@ -64,8 +64,12 @@ def about_run(store: Place, run_id: str = "") -> dict[str, str]:
     facts = {"job": str(record.about.get("job", "")), "run": record.run_id}
     for result in record.named("explanation"):
         told = result["adapter_response"]
-        facts |= {name: _described(told.get(name)) for name in ("source", "model")}
-        facts["keys"] = _changes(KeyCounts(**told["keys"])) * (told["keys"]["new"] is not None)
+        keys = KeyCounts(**told["keys"])
+        facts["source"] = _described(told.get("source"))
+        facts["model"] = _described(told.get("model"))
+        facts["keys"] = ""
+        if keys.new is not None:
+            facts["keys"] = _changes(keys)
     return {name: text for name, text in facts.items() if text}
 
 
@@ -78,17 +82,21 @@ def _described(facts: Mapping[str, Any] | None) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """The lines of a table: every column but the first and the last is aligned to the right."""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    if width is None:
-        return [_line(row, widths, widths[-1]) for row in rows]
-    room = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), len(HEADS[-1]))
+    columns = zip(*rows, strict=True)
+    widths = [max(map(len, cells)) for cells in columns]
+    *before, room = widths
+    if width is not None:
+        gaps = 2 * len(before)
+        left = width - sum(before) - gaps
+        room = max(left, len(HEADS[-1]))
     return [_line(row, widths, room) for row in rows]
 
 
 def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     """One line of the table, whose last cell has so much room."""
     first, *numbers, done = row
-    aligned = [number.rjust(width) for number, width in zip(numbers, widths[1:-1], strict=True)]
+    pairs = zip(numbers, widths[1:-1], strict=True)
+    aligned = [number.rjust(width) for number, width in pairs]
     if len(done) > room:
         done = f"{done[: room - 1]}…"
     return "  ".join([first.ljust(widths[0]), *aligned, done]).rstrip()
@@ -98,18 +106,22 @@ def _row(record: RunRecord) -> tuple[str, ...]:
     """The cells of one run."""
     if record.content is None:
         return (record.run_id, *[""] * (len(HEADS) - 2), "not over")
-    explained = list(record.named("explanation"))
-    rows = sum(each["adapter_response"]["rows_affected"] for each in explained)
-    failed = sum(each["adapter_response"]["failed"] for each in explained)
+    explained = [each["adapter_response"] for each in record.named("explanation")]
+    rows = sum(each["rows_affected"] for each in explained)
+    failed = sum(each["failed"] for each in explained)
     keys = _keys_of(record)
+    bad_first = sorted(record.results, key=_is_good)
+    done = ", ".join(map(_word, bad_first))
     return (
         record.run_id,
         str(record.about["exit_status"]),
         f"{record.content['elapsed_time']:,.1f}",
         f"{rows:,}",
-        *(_count(each) for each in (keys.new, keys.changed, keys.deleted)),
+        _count(keys.new),
+        _count(keys.changed),
+        _count(keys.deleted),
         f"{failed:,}",
-        printable(", ".join(map(_word, sorted(record.results, key=_is_good)))),
+        printable(done),
     )
 
 
@@ -122,8 +134,11 @@ def _count(number: int | None) -> str:
 
 def _keys_of(record: RunRecord) -> KeyCounts:
     """The keys of the table against those of the night before, which all explanations share."""
-    counts = [KeyCounts(**each["adapter_response"]["keys"]) for each in record.named("explanation")]
-    return next((each for each in counts if each.new is not None), KeyCounts())
+    for result in record.named("explanation"):
+        counts = KeyCounts(**result["adapter_response"]["keys"])
+        if counts.new is not None:
+            return counts
+    return KeyCounts()
 
 
 def _is_good(result: Mapping[str, Any]) -> bool:
@@ -192,18 +207,23 @@ def closing_lines(facts: RunFacts, store: Place) -> list[str]:
     up to date.
     """
     earlier = EarlierRuns(store, facts.run_id)
-    shown = [each for each in facts.explanations if each.cube and not each.is_unchanged]
-    is_idle = any(each.is_unchanged for each in facts.explanations)
-    return [
-        *(_explained_line(each, earlier) for each in shown),
-        *(
-            f"sink {label(each.name)}: {each.rows:,} lines, {each.deleted:,} deleted, "
-            f"{each.seconds:.1f} s; {each.status}"
-            for each in facts.sinks
-            if not (is_idle and each.status == "no-op")
-        ),
-        *(f"check {label(each.name)}: {each.status}: {each.message}" for each in facts.checks),
-    ]
+    lines = []
+    is_idle = False
+    for explained in facts.explanations:
+        if explained.is_unchanged:
+            is_idle = True
+        elif explained.cube:
+            lines.append(_explained_line(explained, earlier))
+    for sink in facts.sinks:
+        if is_idle and sink.status == "no-op":
+            continue
+        lines.append(
+            f"sink {label(sink.name)}: {sink.rows:,} lines, {sink.deleted:,} deleted, "
+            f"{sink.seconds:.1f} s; {sink.status}"
+        )
+    for check in facts.checks:
+        lines.append(f"check {label(check.name)}: {check.status}: {check.message}")
+    return lines
 
 
 def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> str:
@@ -255,9 +275,16 @@ def moved_most(
     """
     old = _places(before)
     new = _places(now)
-    moves = [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
-    moves.sort(key=lambda move: (-abs(move[1] - move[2]), move[2]))
+    both = [name for name in new if name in old]
+    moves = [(name, old[name], new[name]) for name in both if old[name] != new[name]]
+    moves.sort(key=_by_distance)
     return moves[:N_MOVED]
+
+
+def _by_distance(move: tuple[str, int, int]) -> tuple[int, int]:
+    """The order of moves: the farthest first, of equal ones the best place now."""
+    _, before, now = move
+    return -abs(before - now), now
 
 
 def _places(ranking: Mapping[str, Mapping[str, float]]) -> dict[str, int]:

@@ -128,3 +128,9 @@ def test_a_job_of_trees(features, table, tmp_path):
 def test_what_does_not_go_together(changes, explain, message, table):
     with pytest.raises(InputError, match=message):
         plan_job(job_of(*changes, explain=explain))
+
+
+def test_the_plan_of_a_closed_form_names_no_coalitions(table):
+    said = str(plan_job(job_of()))
+    assert " 1 output, no list of coalitions, " in said
+    assert said.count("coalition") == 1
