@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
 Files hold, for the store and for the table, a hash of each row's key and a mark of its content;
-they are joined by parts of the hashes.  The mark is a hash of the columns that the cube keeps, else
-the model's predictions.
+they are joined by parts of the hashes.  Rows whose hashes of 128 bits are equal have one key.  The
+mark is a hash of the columns that the cube keeps, else the model's predictions.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
 from dshap.cube.datasets import key_text, key_words
 from dshap.run.determinism import PROBE_TOLERANCE
-from dshap.tables import hash_columns, hash_keys
+from dshap.tables import WideHashes, hash_columns, number_keys, wide_hashes
 from dshap.tables.site import Site
 
 SHOWN = 3
 """The most keys of each kind that a message names."""
-JOINED_ROWS = 4_000_000
+JOINED_ROWS = 2_750_000
 """The number of rows, of both sides together, that are joined at once: some 200 MB."""
 PREDICTED_ROWS = 200_000
 """The most rows that are predicted for a message; for more, contents are compared only where the
@@ -39,6 +39,8 @@ PREDICTED_OUTPUTS = 4
 
 Marks = NDArray[Any]
 """(n, w): hashes or predictions that identify the content of rows; w = 0 where there are none."""
+Part = tuple[WideHashes, Marks, NDArray[np.int64]]
+"""The hashes, marks and positions of rows."""
 
 
 @dataclass(frozen=True)
@@ -103,23 +105,23 @@ class Content:
     kind: str
     value: Explained | None = None
 
-    def of_block(self, block: FinishedBlock) -> tuple[int, NDArray[np.uint64], Marks]:
-        """(first row, hashes of keys (n,), marks (n, w)) of a finished block of the store."""
+    def of_block(self, block: FinishedBlock) -> tuple[int, WideHashes, Marks]:
+        """(first row, hashes of keys (n, 2), marks (n, w)) of a finished block of the store."""
         marks: Marks = np.empty((len(block.prediction), 0))
         if self.kind == "columns":
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
         elif self.kind == "predictions":
             marks = block.prediction[:, :PREDICTED_OUTPUTS]
-        return block.start, hash_keys(block.keys), marks
+        return block.start, wide_hashes(block.keys), marks
 
-    def of_rows(self, block: RowBlock) -> tuple[int, NDArray[np.uint64], Marks]:
-        """(first row, hashes of keys (n,), marks (n, w)) of rows of the table."""
+    def of_rows(self, block: RowBlock) -> tuple[int, WideHashes, Marks]:
+        """(first row, hashes of keys (n, 2), marks (n, w)) of rows of the table."""
         marks: Marks = np.empty((len(block.x), 0))
         if self.kind == "columns":
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
         elif self.value is not None:
             marks = self._predicted(self.value, block)
-        return block.start, hash_keys(block.keys), marks
+        return block.start, wide_hashes(block.keys), marks
 
     @staticmethod
     def _predicted(value: Explained, block: RowBlock) -> FloatArray:
@@ -158,21 +160,22 @@ class Side:
     folder: Path
     n_rows: int
 
-    def part(self, index: int, n_parts: int) -> tuple[NDArray[np.uint64], Marks, NDArray[np.int64]]:
-        """(hashes, marks, positions) of rows whose hashes are `index` modulo `n_parts`."""
+    def part(self, index: int, n_parts: int) -> Part:
+        """(hashes, marks, positions) of rows whose first halves are `index` modulo `n_parts`."""
         hashes = []
         marks = []
         positions = []
         for path in sorted(self.folder.glob("*.npz")):
             with np.load(path) as held:
-                is_inside = held["hashes"] % np.uint64(n_parts) == index
-                hashes.append(held["hashes"][is_inside])
+                found = held["hashes"]
+                is_inside = found[:, 0] % np.uint64(n_parts) == index
+                hashes.append(found[is_inside])
                 marks.append(held["marks"][is_inside])
             positions.append(int(path.stem) + np.flatnonzero(is_inside))
         return np.concatenate(hashes), np.concatenate(marks), np.concatenate(positions)
 
 
-def _left(folder: Path, blocks: Iterator[tuple[int, NDArray[np.uint64], Marks]]) -> Side:
+def _left(folder: Path, blocks: Iterator[tuple[int, WideHashes, Marks]]) -> Side:
     """Write hashes and marks of the blocks of a store into a folder."""
     n_rows = 0
     for start, hashes, marks in blocks:
@@ -181,7 +184,7 @@ def _left(folder: Path, blocks: Iterator[tuple[int, NDArray[np.uint64], Marks]])
     return Side(folder, n_rows)
 
 
-def _leave(folder: Path, start: int, hashes: NDArray[np.uint64], marks: Marks) -> None:
+def _leave(folder: Path, start: int, hashes: WideHashes, marks: Marks) -> None:
     with whole_file(folder / f"{start:015d}.npz") as private, private.open("wb") as file:
         np.savez(file, hashes=hashes, marks=marks)
 
@@ -290,20 +293,44 @@ def _listed(first: str, count: int) -> str:
     return f"first {first}"
 
 
+@dataclass(frozen=True)
+class _JoinedPart:
+    """The positions of rows of a part whose keys are new, gone, or of rows that have changed."""
+
+    new: NDArray[np.int64]
+    gone: NDArray[np.int64]
+    changed: NDArray[np.int64]
+    n_moved: int
+    """The number of keys whose rows stand at another position."""
+
+    @classmethod
+    def of(cls, old: Part, new: Part) -> _JoinedPart:
+        """Join the rows of a part of both sides by their keys."""
+        hashes_before, marks_before, before = old
+        hashes_now, marks_now, now = new
+        keys = number_keys(hashes_before, hashes_now)
+        i, j = keys.pairs
+        is_changed = _differ(marks_before[i], marks_now[j])
+        return cls(
+            new=now[keys.first_old[keys.new] < 0],
+            gone=before[keys.first_new[keys.old] < 0],
+            changed=now[j][is_changed],
+            n_moved=int(np.count_nonzero(before[i] != now[j])),
+        )
+
+
 def _joined(old: Side, new: Side, content: str, path: Place, reader: RowReader) -> KeyDifference:
     """Join the keys of both sides, part by part."""
     n_parts = -(-(old.n_rows + new.n_rows) // JOINED_ROWS)
     found = {kind: Some() for kind in ("new", "gone", "changed")}
     n_moved = 0
     for index in range(n_parts):
-        hashes_before, marks_before, before = old.part(index, n_parts)
-        hashes_now, marks_now, now = new.part(index, n_parts)
-        _, i, j = np.intersect1d(hashes_before, hashes_now, return_indices=True)
-        is_changed = _differ(marks_before[i], marks_now[j])
-        found["new"] = found["new"].with_rows(np.delete(now, j))
-        found["gone"] = found["gone"].with_rows(np.delete(before, i))
-        found["changed"] = found["changed"].with_rows(now[j][is_changed])
-        n_moved += int(np.count_nonzero(before[i] != now[j]))
+        part = _JoinedPart.of(old.part(index, n_parts), new.part(index, n_parts))
+        found["new"] = found["new"].with_rows(part.new)
+        found["gone"] = found["gone"].with_rows(part.gone)
+        found["changed"] = found["changed"].with_rows(part.changed)
+        n_moved += part.n_moved
+        del part  # before the next one is read
     return KeyDifference(
         n_before=old.n_rows,
         n_now=new.n_rows,

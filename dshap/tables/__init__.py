@@ -10,13 +10,19 @@ from dshap.tables.census import (
     CensusPass,
     MissingValues,
     check_targets,
-    hash_columns,
-    hash_keys,
     missing_values,
     take_census,
 )
 from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_data, open_for, times_of_data
+from dshap.tables.key_hashes import (
+    NumberedKeys,
+    WideHashes,
+    hash_columns,
+    hash_keys,
+    number_keys,
+    wide_hashes,
+)
 from dshap.tables.opener import open_rows, open_source
 from dshap.tables.parquet import ParquetSource as ParquetSource
 from dshap.tables.sources import READERS, kind_of, reader_class
@@ -34,13 +40,16 @@ __all__ = [
     "CensusPass",
     "Inputs",
     "MissingValues",
+    "NumberedKeys",
     "TextSource",
+    "WideHashes",
     "check_targets",
     "from_pandas",
     "kind_of",
     "hash_columns",
     "hash_keys",
     "missing_values",
+    "number_keys",
     "open_data",
     "open_for",
     "open_rows",
@@ -49,6 +58,7 @@ __all__ = [
     "said_left_out",
     "take_census",
     "times_of_data",
+    "wide_hashes",
     "write_part",
     *(place.rpartition(":")[2] for place in READERS.values()),
 ]

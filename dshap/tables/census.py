@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
-from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.rows import splitmix64
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
+from dshap.tables.key_hashes import hash_keys
 from dshap.tables.reader import BATCH_ROWS
-from dshap.tables.repeated_keys import key_of_row, repeated_keys
+from dshap.tables.repeated_keys import key_of_row, leave_hashes, repeated_keys
 from dshap.tables.site import Site
 
 SHOWN_COLUMNS = 8
@@ -119,11 +117,7 @@ class CensusPass:
         """The census of one span, in a tuple."""
         is_finite = np.isfinite(block.x)  # (n, columns)
         if self.keys is not None:
-            with (
-                whole_file(self.keys / f"{block.start:015d}.npy") as private,
-                private.open("wb") as file,
-            ):
-                np.save(file, _sorted_hashes(block))
+            leave_hashes(self.keys, block.start, hash_keys(block.keys))
         n_bad = len(block.x) - np.count_nonzero(is_finite, axis=0)  # (columns,)
         census = Census(
             n_rows=len(block.x),
@@ -203,52 +197,6 @@ def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
     return f"{values.dtype.kind}:".encode(), values.astype("<i8").tobytes()
 
 
-def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """A hash (n,) of the tuple of keys of each row, the same in every process.
-
-    Exact for one column of integers or times.  Otherwise two of N different keys share a hash with
-    probability N^2 / 2^65: 1e-7 at two million rows, 2.7 % at a billion.  `repeated_keys` therefore
-    reads the keys of rows with equal hashes.
-    """
-    total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
-    for values in keys.values():
-        is_text = values.dtype.kind == "T"
-        if is_text:
-            hashes = pd.util.hash_array(values.astype(object), categorize=False)
-        else:
-            hashes = values.view(np.uint64)
-        total = splitmix64(total ^ hashes)
-    return total
-
-
-def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """A hash (n,) of the values of each row.
-
-    It is the same for the columns of a table and for those that a cube keeps of it.
-    """
-    return hash_keys({name: _hashable(values) for name, values in columns.items()})
-
-
-def _hashable(values: NDArray[Any]) -> NDArray[Any]:
-    """A column in the form that is hashed.
-
-    Missing text is "", as in a cube; times stay as they are; numbers are float64, with one NaN.
-    """
-    if values.dtype.kind == "T":
-        return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
-    if values.dtype.kind == "M":
-        return values
-    numbers = values.astype(np.float64)
-    return np.where(np.isnan(numbers), np.nan, numbers)
-
-
-def _sorted_hashes(block: RowBlock) -> NDArray[np.uint64]:
-    """(2, n): the hashes of the keys of a block in order, and the position of the row of each."""
-    hashes = hash_keys(block.keys)
-    order = np.argsort(hashes, kind="stable")
-    return np.stack([hashes[order], (block.start + order).astype(np.uint64)])
-
-
 def take_census(
     reader: RowReader, site: Site, *, takes_nan: bool = True, has_unique_keys: bool = False
 ) -> Census:
@@ -269,11 +217,11 @@ def take_census(
     census: Census = site.learn(CensusPass(tuple(reader.feature_names), keys), reader)
     census.raise_on_bad(reader, takes_nan)
     if keys is not None:
-        n_repeated, positions = repeated_keys(keys, functools.partial(key_of_row, reader))
-        if n_repeated:
+        found = repeated_keys(keys, functools.partial(key_of_row, reader))
+        if found.n_rows:
             raise InputError(
-                f"{_rows(n_repeated, 'repeats', 'repeat')} the key of an earlier row, for example "
-                f"{_examples(reader, positions)}: give a key that names each row once, or none"
+                f"{_rows(found.n_rows, 'repeats', 'repeat')} the key of an earlier row, for example "
+                f"{_examples(reader, found.positions)}: give a key that names each row once, or none"
             )
     return census
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import functools
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.tables.census import hash_keys
+from dshap.core.records import BoolArray
 from dshap.tables.columns import key_array, key_dtype
-from dshap.tables.parquet import ParquetFiles, read_batches
+from dshap.tables.key_hashes import hash_keys
+from dshap.tables.parquet import ParquetFiles
+from dshap.tables.repeated_keys import leave_hashes, repeated_keys
 
 EXAMPLES = 3
 """The number of keys that a message shows."""
-_BATCH_ROWS = 65_536
+HASHED_ROWS = 1 << 20
+"""The rows whose hashes lie in one file, sorted in 40 MiB: a billion rows make a thousand files."""
 
 
 @dataclass(frozen=True)
@@ -58,74 +64,90 @@ class Contract:
 
 
 def check_keys(folder: Path, keys: Sequence[str]) -> None:
-    """Raise where a key is missing, or stands in several of the rows that were spooled."""
+    """Raise where a key is missing, or stands in several of the rows that were spooled.
+
+    The hashes of the keys lie in the folder meanwhile, 16 bytes a row.
+    """
     files = ParquetFiles(folder)
-    hashes = []
-    missing: list[int] = []
-    n_missing = 0
-    n_rows = 0
-    for batch in _key_batches(files, keys):
-        columns = {}
-        is_missing = np.zeros(batch.num_rows, bool)
-        for name in keys:
-            kind = key_dtype(batch.schema.field(name).type)
-            if kind is None:
-                raise InputError(
-                    f"key {name!r} is {batch.schema.field(name).type}: a key is a whole number, "
-                    "text, a date or a time; cast it at the source"
-                )
-            columns[name], is_null = key_array(batch.column(name), name, kind)
-            if is_null is not None:
-                is_missing |= is_null
-        positions = np.flatnonzero(is_missing)
-        n_missing += len(positions)
-        missing += (n_rows + positions[: EXAMPLES - len(missing)]).tolist()
-        hashes.append(hash_keys(columns))
-        n_rows += batch.num_rows
-    if n_missing:
-        rows = ", ".join(map(str, missing))
+    with tempfile.TemporaryDirectory(prefix=".keys-", dir=folder) as name:
+        missing = _hash_all(files, keys, Path(name))
+        missing.refuse(keys, files.count_rows())
+        found = repeated_keys(Path(name), functools.partial(files.row, names=keys))
+    if found.n_rows:
+        examples = [
+            f"{_shown(keys, files.row(each.position, keys))} in {each.n_rows:,} rows"
+            for each in found.keys[:EXAMPLES]
+        ]
         raise InputError(
-            f"[source] key {', '.join(keys)}: missing in {n_missing:,} of {n_rows:,} rows, for "
-            f"example in row {rows}: leave these rows out, or name another key"
+            f"[source] key {', '.join(keys)}: {found.n_rows:,} of {files.count_rows():,} rows "
+            f"repeat the key of another row, for example {'; '.join(examples)}: keep one row a "
+            "key, or name the columns that tell the rows apart"
         )
-    if hashes:
-        _refuse_repeats(files, keys, np.concatenate(hashes))
 
 
-def _refuse_repeats(
-    files: ParquetFiles, keys: Sequence[str], hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]
-) -> None:
-    in_order = np.sort(hashes)
-    repeated = in_order[1:] == in_order[:-1]
-    n_repeats = int(np.count_nonzero(repeated))
-    if not n_repeats:
-        return
-    first = np.unique(in_order[1:][repeated])[:EXAMPLES]
-    examples = []
-    for each in first:
-        positions = np.flatnonzero(hashes == each)
-        examples.append(f"{_key_at(files, keys, int(positions[0]))} in {len(positions)} rows")
-    raise InputError(
-        f"[source] key {', '.join(keys)}: {n_repeats:,} of {len(hashes):,} rows repeat the key of "
-        f"another row, for example {'; '.join(examples)}: keep one row a key, or name "
-        "the columns that tell the rows apart"
-    )
+@dataclass
+class _Missing:
+    """The rows without a key: their number, and the positions of a few."""
+
+    n_rows: int = 0
+    positions: list[int] = field(default_factory=list)
+
+    def add(self, start: int, is_missing: BoolArray) -> None:
+        """Count rows (n,), the first of which is at `start`."""
+        positions = np.flatnonzero(is_missing)
+        self.n_rows += len(positions)
+        self.positions += (start + positions[: EXAMPLES - len(self.positions)]).tolist()
+
+    def refuse(self, keys: Sequence[str], n_rows: int) -> None:
+        """Raise an `InputError` if there are such rows."""
+        if self.n_rows:
+            raise InputError(
+                f"[source] key {', '.join(keys)}: missing in {self.n_rows:,} of {n_rows:,} rows, "
+                f"for example in row {', '.join(map(str, self.positions))}: leave these rows out, "
+                "or name another key"
+            )
 
 
-def _key_batches(files: ParquetFiles, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for path in files.paths:
-        with pq.ParquetFile(path) as file:
-            n_rows = file.metadata.num_rows
-            if n_rows:
-                yield from read_batches(file, 0, n_rows, list(keys), _BATCH_ROWS)
-
-
-def _key_at(files: ParquetFiles, keys: Sequence[str], position: int) -> str:
-    """The key of a row as a message shows it."""
+def _hash_all(files: ParquetFiles, keys: Sequence[str], folder: Path) -> _Missing:
+    """Write the hashes of all keys into a folder, and count the rows that have none."""
+    missing = _Missing()
+    held: list[NDArray[np.uint64]] = []
     start = 0
-    for batch in _key_batches(files, keys):
-        if position < start + batch.num_rows:
-            values = [batch.column(name)[position - start].as_py() for name in keys]
-            return ", ".join(f"{name} {value!r}" for name, value in zip(keys, values, strict=True))
-        start += batch.num_rows
-    raise IndexError(position)
+    n_held = 0
+    for batch in files.all_batches(keys):
+        columns, is_missing = _keys_of(batch, keys)
+        missing.add(start + n_held, is_missing)
+        held.append(hash_keys(columns))
+        n_held += batch.num_rows
+        if n_held >= HASHED_ROWS:
+            leave_hashes(folder, start, np.concatenate(held))
+            start += n_held
+            n_held = 0
+            held = []
+    if held:
+        leave_hashes(folder, start, np.concatenate(held))
+    return missing
+
+
+def _keys_of(
+    batch: pa.RecordBatch, keys: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], BoolArray]:
+    """Key column -> keys (n,), and whether one of them is missing (n,)."""
+    columns = {}
+    is_missing = np.zeros(batch.num_rows, bool)
+    for name in keys:
+        kind = key_dtype(batch.schema.field(name).type)
+        if kind is None:
+            raise InputError(
+                f"key {name!r} is {batch.schema.field(name).type}: a key is a whole number, "
+                "text, a date or a time; cast it at the source"
+            )
+        columns[name], is_null = key_array(batch.column(name), name, kind)
+        if is_null is not None:
+            is_missing |= is_null
+    return columns, is_missing
+
+
+def _shown(keys: Sequence[str], values: Sequence[Any]) -> str:
+    """The key of a row as a message shows it."""
+    return ", ".join(f"{name} {value!r}" for name, value in zip(keys, values, strict=True))

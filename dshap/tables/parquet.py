@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,6 @@ class ParquetFiles:
 
     batch_rows = BATCH_ROWS
     """Largest number of rows of a batch."""
-    _starts: NDArray[np.int64]
-    """(files + 1,): the first row of each file, and the number of rows."""
 
     def __init__(self, path: Paths) -> None:
         self._root, self._names = find_files(path)
@@ -96,9 +95,20 @@ class ParquetFiles:
             if n_rows:
                 yield from self._of_file(index, 0, n_rows, wanted)
 
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """(files + 1,): the first row of each file, and the number of rows, by all footers."""
+        counts = [self._open(index).metadata.num_rows for index in range(len(self._names))]
+        return np.cumsum([0, *counts])
+
     def count_rows(self) -> int:
         """Count the rows by the footers of all files."""
-        return sum(self._open(index).metadata.num_rows for index in range(len(self._names)))
+        return int(self._starts[-1])
+
+    def row(self, position: int, names: Sequence[str]) -> tuple[Any, ...]:
+        """The values of these columns in one row, read from the row group that holds it."""
+        (batch,) = self._batches(position, position + 1, list(names))
+        return tuple(column[0].as_py() for column in batch.columns)
 
     def template(self, names: Sequence[str]) -> Any:
         """An empty data frame of these columns, in the types that pandas gives them."""

@@ -1,4 +1,4 @@
-"""The search for rows that repeat a key, by the hashes that `CensusPass` left in files.
+"""The search for rows that repeat a key, by hashes of the keys in files.
 
 Each file holds the hashes of the keys of a span in order, and the position of the row of each.  The
 hashes are taken in ranges, a range from all files at once, so that few rows are held in memory: a
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.disk import whole_file
 from dshap.core.types import RowReader
 
 SHOWN_ROWS = 5
@@ -35,25 +37,55 @@ COMPARED_HASHES = 8
 Among N different keys N^2 / 2^65 pairs share a hash, 0.03 at a billion.
 """
 COMPARED_ROWS = 64
-"""Number of rows of one hash that are compared by their keys; more are compared until a key repeats."""
+"""Number of rows of one hash that are compared by their keys; all where these have several keys."""
 KeyAt = Callable[[int], Hashable]
 """The key of the row at a position."""
 
 
-def repeated_keys(
-    folder: Path, key_at: KeyAt, together: int = KEYS_TOGETHER
-) -> tuple[int, list[int]]:
-    """The number of rows that repeat the key of an earlier row, and a few of their positions.
+@dataclass(frozen=True)
+class SharedKey:
+    """A key that several rows have."""
 
-    The positions are the first in the first range of hashes that has any.
+    position: int
+    """The first of the rows."""
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class RepeatedKeys:
+    """The rows that repeat the key of an earlier row."""
+
+    n_rows: int
+    """Their number."""
+    positions: list[int]
+    """A few of them: the first in the first range of hashes that has any."""
+    keys: list[SharedKey]
+    """A few of their keys."""
+
+
+def leave_hashes(folder: Path, start: int, hashes: NDArray[np.uint64]) -> None:
+    """Write hashes (n,) of the keys of consecutive rows, the first at `start`, into a folder."""
+    order = np.argsort(hashes)
+    in_order = hashes[order]
+    if (in_order[1:] == in_order[:-1]).any():  # rows of one hash stand in their order
+        order = np.argsort(hashes, kind="stable")
+    held = np.stack([in_order, (start + order).astype(np.uint64)])  # (2, n)
+    with whole_file(folder / f"{start:015d}.npy") as private, private.open("wb") as file:
+        np.save(file, held)
+
+
+def repeated_keys(folder: Path, key_at: KeyAt, together: int = KEYS_TOGETHER) -> RepeatedKeys:
+    """Find the rows that repeat the key of an earlier row.
 
     Parameters
     ----------
-    folder : the files of `CensusPass`
+    folder : the files of `leave_hashes`
     key_at : the key of the row at a position; asked for few rows, and only where hashes are equal
     together : the number of rows that are held at once
     """
     files = sorted(folder.glob("*.npy"))
+    if not files:
+        return RepeatedKeys(0, [], [])
     n_rows = sum(np.load(file, mmap_mode="r").shape[1] for file in files)
     comparison = _Comparison(key_at)
     n_repeated = 0
@@ -65,7 +97,7 @@ def repeated_keys(
             n_here, first = _of_few_rows(files, part, comparison)
         n_repeated += n_here
         positions = positions or first
-    return n_repeated, positions
+    return RepeatedKeys(n_repeated, positions, comparison.shared)
 
 
 def key_of_row(reader: RowReader, position: int) -> tuple[Hashable, ...]:
@@ -89,28 +121,32 @@ class _Comparison:
     def __init__(self, key_at: KeyAt) -> None:
         self._key_at = key_at
         self._n_hashes = 0
-        self._has_repeated = False
+        self.shared: list[SharedKey] = []
+        """A few keys that several rows have."""
 
     @property
     def is_enough(self) -> bool:
         """Whether further rows with equal hashes count as repeated without a look at their keys."""
-        return self._has_repeated and self._n_hashes >= COMPARED_HASHES
+        return bool(self.shared) and self._n_hashes >= COMPARED_HASHES
 
-    def different(self, rows: Iterable[int]) -> list[int]:
-        """The rows, of those with one hash, whose key no earlier of them has; but for the first."""
+    def different(self, rows: Iterable[int], n_rows: int) -> list[int]:
+        """The rows, of those with one hash, whose key no earlier of them has; but for the first.
+
+        Where the first `COMPARED_ROWS` have one key, the others have it too.
+        """
         self._n_hashes += 1
-        known: set[Hashable] = set()
-        new = []
+        first: dict[Hashable, int] = {}
+        counts: Counter[Hashable] = Counter()
         for n_before, row in enumerate(rows):
-            if len(known) < n_before and n_before >= COMPARED_ROWS:
+            if n_before == COMPARED_ROWS and len(first) == 1:
+                counts.update(dict.fromkeys(first, n_rows - n_before))
                 break
             key = self._key_at(row)
-            if key in known:
-                self._has_repeated = True
-            else:
-                known.add(key)
-                new.append(row)
-        return new[1:]
+            first.setdefault(key, row)
+            counts[key] += 1
+        shared = [SharedKey(first[key], count) for key, count in counts.items() if count > 1]
+        self.shared = [*self.shared, *shared][:SHOWN_ROWS]
+        return list(first.values())[1:]
 
 
 def _ranges(
@@ -166,7 +202,7 @@ def _of_few_rows(
     for start, stop in zip(starts[is_shared], stops[is_shared], strict=True):
         if comparison.is_enough:
             break
-        new = comparison.different(rows[start:stop].tolist())
+        new = comparison.different(rows[start:stop].tolist(), int(stop - start))
         is_repeated[start:stop] &= ~np.isin(rows[start:stop], new)
     return int(np.count_nonzero(is_repeated)), np.sort(rows[is_repeated])[:SHOWN_ROWS].tolist()
 
@@ -177,7 +213,7 @@ def _of_one_hash(
     """The number of repeated rows of one hash, which has too many to be held, and the first."""
     new: list[int] = []
     if not comparison.is_enough:
-        new = comparison.different(_rows_of(files, part))
+        new = comparison.different(_rows_of(files, part), part.n_rows)
     first = itertools.islice(_rows_of(files, part), len(new) + SHOWN_ROWS + 1)
     shown = [row for row in itertools.islice(first, 1, None) if row not in new]
     return part.n_rows - 1 - len(new), shown[:SHOWN_ROWS]

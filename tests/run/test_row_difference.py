@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dshap.core.errors import StoreMismatchError
 from tests.run.test_difference import explained, model, refusal
+from tests.tables.keys_of_one_hash import keys_of_one_hash
 
 N = 400
 
@@ -122,3 +124,24 @@ def test_keys_of_several_columns(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr", key=["shop", "day"])
     said = refusal(keyed_table.iloc[1:], tmp_path / "c.zarr", key=["shop", "day"])
     assert said.startswith("rows: 1 key gone (shop=s0 day=2020-01-01)")
+
+
+@pytest.mark.parametrize("joined_rows", [70, 2_750_000])
+def test_keys_of_one_hash_are_different_keys(keyed_table, tmp_path, monkeypatch, joined_rows):
+    """The hash of 64 bits of all keys, before and now, is one."""
+    monkeypatch.setattr("dshap.run.row_difference.JOINED_ROWS", joined_rows)
+    keys = pd.DataFrame(keys_of_one_hash(N + 2))
+    store = tmp_path / "c.zarr"
+    named = {"key": ["left", "right"], "keep_rows": True}
+    explained(keyed_table.assign(**keys[:N]), store, **named)
+    now = keyed_table.assign(**keys[2:].reset_index(drop=True))
+    later = keyed_table[2:].reset_index(drop=True)
+    now.loc[: N - 3, ["a", "b", "c"]] = later[["a", "b", "c"]]
+    now.loc[5, "a"] += 1.0
+    with pytest.raises(StoreMismatchError) as raised:
+        explained(now, store, **named)
+    new = ", ".join(f"left={left} right={right}" for left, right in keys[N:].to_numpy())
+    gone = ", ".join(f"left={left} right={right}" for left, right in keys[:2].to_numpy())
+    changed_key = f"left=7 right={keys.right[7]}"
+    said = f"rows: 2 keys new ({new}), 1 key changed ({changed_key}), 2 keys gone ({gone}); choose"
+    assert said in str(raised.value)

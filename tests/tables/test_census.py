@@ -3,8 +3,6 @@ missing values."""
 
 import itertools
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +26,7 @@ from dshap.tables import (
     missing_values,
     write_part,
 )
-from dshap.tables.census import LOOKS, hash_keys
+from dshap.tables.census import LOOKS
 from dshap.tables.reader import BATCH_ROWS
 
 N_ROWS = SPAN_ROWS + 1_000
@@ -191,18 +189,6 @@ def test_the_order_of_the_spans_counts():
         == (10, (0.0,), (9.0,))
         == (back.n_rows, back.low, back.high)
     )
-
-
-def test_hashes_are_the_same_in_another_process():
-    code = (
-        "import numpy as np; from dshap.tables.census import hash_keys; "
-        "print(*hash_keys({'a': np.array([1, -1]), 'b': np.array(['x', 'ü'], "
-        "dtype=np.dtypes.StringDType())}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    here = hash_keys({"a": np.array([1, -1]), "b": np.array(["x", "ü"], dtype=TEXT)})
-    assert done.stdout.split() == [str(value) for value in here]
-    assert len(np.unique(hash_keys({"a": np.arange(-50_000, 50_000)}))) == 100_000
 
 
 # --- before a plan: nulls of all rows by the footers, NaN and infinity by a look

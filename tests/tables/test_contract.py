@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import re
+import tracemalloc
+
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dshap.core.errors import InputError
+from dshap.tables import contract
 from dshap.tables.contract import Contract, check_keys
+from dshap.tables.repeated_keys import repeated_keys
 from dshap.tables.spool import write_part
+from tests.tables.keys_of_one_hash import keys_of_one_hash
 
 BEFORE = {"id": "int64", "spend": "double", "plan": "string"}
 
@@ -39,6 +49,67 @@ def test_a_key_stands_in_one_row(tmp_path):
         check_keys(tmp_path, ["shop"])
     with pytest.raises(InputError, match=r"key 'x' is double: a key is a whole number, text"):
         check_keys(tmp_path, ["x"])
+
+
+def parts_of(folder, keys: dict, rows: int = 1_000) -> None:
+    """Rows with these keys, as parts of so many."""
+    frame = pd.DataFrame({**keys, "x": 0.5})
+    for part in range(-(-len(frame) // rows)):
+        write_part(folder, part, frame.iloc[part * rows : (part + 1) * rows])
+
+
+@pytest.mark.parametrize("hashed_rows", [1, 3_000, 1 << 20])
+def test_keys_of_one_hash_are_different_keys(tmp_path, monkeypatch, hashed_rows):
+    """Only keys that are equal repeat one another, wherever their rows and their hashes lie."""
+    monkeypatch.setattr(contract, "HASHED_ROWS", hashed_rows)
+    keys = keys_of_one_hash(200)
+    alike = keys_of_one_hash(60, place=1)
+    parts_of(tmp_path, {name: np.r_[keys[name], alike[name]] for name in keys}, 30)
+    check_keys(tmp_path, ["left", "right"])
+    again = {name: np.r_[keys[name], alike[name], keys[name][[7, 9, 7]]] for name in keys}
+    parts_of(tmp_path, again, 30)
+    seven, nine = (
+        f"left {keys['left'][row]}, right {keys['right'][row]} in {n} rows"
+        for row, n in ((7, 3), (9, 2))
+    )
+    said = f"key left, right: 3 of 263 rows repeat the key of another row, for example {seven}; {nine}: keep"
+    with pytest.raises(InputError, match=re.escape(said)):
+        check_keys(tmp_path, ["left", "right"])
+    assert not [path for path in tmp_path.iterdir() if path.suffix != ".parquet"]
+
+
+@pytest.mark.parametrize("hashed_rows", [7_000, 1 << 20])
+def test_one_key_in_all_rows(tmp_path, monkeypatch, hashed_rows):
+    monkeypatch.setattr(contract, "HASHED_ROWS", hashed_rows)
+    parts_of(tmp_path, {"shop": np.full(100_000, "süd"), "id": 4}, 30_000)
+    with pytest.raises(
+        InputError,
+        match=r"99,999 of 100,000 rows repeat .* for example shop 'süd', id 4 in 100,000 rows: ",
+    ):
+        check_keys(tmp_path, ["shop", "id"])
+
+
+def test_the_hashes_of_few_rows_are_held_at_once(tmp_path, monkeypatch):
+    """Those of 1,000,000 rows would be 8 MB, and were twice in memory."""
+    monkeypatch.setattr(contract, "HASHED_ROWS", 50_000)
+    ids = np.arange(1_000_000)
+    pq.write_table(pa.table({"id": ids}), tmp_path / "part-000000.parquet", row_group_size=65_536)
+    search = functools.partial(repeated_keys, together=50_000)
+    monkeypatch.setattr(contract, "repeated_keys", search)
+    tracemalloc.start()
+    try:
+        check_keys(tmp_path, ["id"])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000, peak
+
+
+def test_no_row_has_no_key(tmp_path):
+    pq.write_table(
+        pa.table({"id": pa.array([], type=pa.int64())}), tmp_path / "part-000000.parquet"
+    )
+    check_keys(tmp_path, ["id"])
 
 
 def test_a_missing_key_is_counted_with_examples(tmp_path):

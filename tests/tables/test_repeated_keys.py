@@ -14,7 +14,7 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.core.rows import splitmix64
 from dshap.tables import ArraySource, hash_keys
-from dshap.tables.repeated_keys import COMPARED_HASHES, key_of_row, repeated_keys
+from dshap.tables.repeated_keys import COMPARED_HASHES, SharedKey, key_of_row, repeated_keys
 from tests.tables.test_census import take
 
 TOGETHER = (1, 2, 1_000, 30_000, 99_999, 1 << 22)
@@ -25,7 +25,12 @@ def keyed(keys):
 
 
 def found_in(reader, folder, *together):
-    return repeated_keys(folder, partial(key_of_row, reader), *together)
+    return told(repeated_keys(folder, partial(key_of_row, reader), *together))
+
+
+def told(found):
+    """The number of repeated rows, and a few of them."""
+    return found.n_rows, found.positions
 
 
 def planted(folder, hashes, width=50_000):
@@ -72,7 +77,7 @@ def test_against_pandas(tmp_path, together):
 def test_the_ends_of_the_hashes_are_compared_too(tmp_path, together):
     """A hash that is the least, or the largest, that there is."""
     planted(tmp_path, [0, 2**64 - 1, 5, 0, 2**64 - 1])
-    n_repeated, positions = repeated_keys(tmp_path, "abcab".__getitem__, together)
+    n_repeated, positions = told(repeated_keys(tmp_path, "abcab".__getitem__, together))
     assert n_repeated == 2 and positions and set(positions) <= {3, 4}
 
 
@@ -86,7 +91,7 @@ def test_one_key_in_all_rows_takes_little_memory(tmp_path, share):
     keys = ids.tolist()
     tracemalloc.start()
     try:
-        n_repeated, positions = repeated_keys(tmp_path, keys.__getitem__, 1_000)
+        n_repeated, positions = told(repeated_keys(tmp_path, keys.__getitem__, 1_000))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -97,14 +102,16 @@ def test_one_key_in_all_rows_takes_little_memory(tmp_path, share):
 @pytest.mark.parametrize("together", TOGETHER)
 def test_two_keys_with_one_hash_are_two_keys(tmp_path, together):
     planted(tmp_path, [3, 9, 3, 5])
-    assert repeated_keys(tmp_path, "abcd".__getitem__, together) == (0, [])
+    assert told(repeated_keys(tmp_path, "abcd".__getitem__, together)) == (0, [])
 
 
 @pytest.mark.parametrize("together", TOGETHER)
 def test_a_repeated_key_beside_another_with_its_hash(tmp_path, together):
     """Rows 0, 2, 4 and 5 have one hash; only row 5 repeats a key."""
     planted(tmp_path, [3, 9, 3, 5, 3, 3], width=4)
-    assert repeated_keys(tmp_path, "abcdec".__getitem__, together) == (1, [5])
+    found = repeated_keys(tmp_path, "abcdec".__getitem__, together)
+    assert found.keys == [SharedKey(2, 2)]
+    assert told(repeated_keys(tmp_path, "abcdec".__getitem__, together)) == (1, [5])
 
 
 def test_many_hashes_are_shared_before_a_key_repeats(tmp_path):
@@ -113,11 +120,25 @@ def test_many_hashes_are_shared_before_a_key_repeats(tmp_path):
     hashes = [*np.repeat(np.arange(n_shared), 2), 2**63, 2**63, 2**63 + 1, 2**63 + 1]
     keys = [*range(2 * n_shared), "last", "last", "other", "other"]
     planted(tmp_path, hashes)
-    assert repeated_keys(tmp_path, keys.__getitem__) == (2, [2 * n_shared + 1, 2 * n_shared + 3])
+    found = told(repeated_keys(tmp_path, keys.__getitem__))
+    assert found == (2, [2 * n_shared + 1, 2 * n_shared + 3])
+
+
+@pytest.mark.parametrize("together", [100, 1_000, 1 << 22])
+def test_rows_of_a_key_are_counted_in_all_files(tmp_path, together):
+    """Of keys of which each has a hash, and of one whose rows are too many to be held."""
+    ids = np.r_[np.arange(3_000), np.full(5_000, 7), 8, 9, 9, np.arange(5_000, 6_000)]
+    ids = np.random.default_rng(3).permutation(ids)
+    reader = keyed({"id": ids})
+    take(reader, tmp_path, 500)
+    found = repeated_keys(tmp_path, partial(key_of_row, reader), together)
+    expected = [SharedKey(int(np.argmax(ids == key)), n) for key, n in ((7, 5_001), (8, 2), (9, 3))]
+    assert sorted(found.keys, key=lambda key: ids[key.position]) == expected
+    assert found.n_rows == 5_003
 
 
 def test_few_keys_are_read(tmp_path):
-    """However many rows repeat one."""
+    """However many rows repeat one; and of a few it is told how many."""
     planted(tmp_path, np.repeat(np.arange(5_000), 20))
     read = []
 
@@ -125,7 +146,9 @@ def test_few_keys_are_read(tmp_path):
         read.append(position)
         return position // 20
 
-    assert repeated_keys(tmp_path, key_at)[0] == 95_000
+    found = repeated_keys(tmp_path, key_at)
+    assert found.n_rows == 95_000
+    assert found.keys == [SharedKey(20 * key, 20) for key in range(5)]
     assert len(read) <= COMPARED_HASHES * 20
 
 

@@ -1,7 +1,8 @@
 """Rows of two cubes side by side, in bounded memory.
 
-Rows are pairs where both cubes have the same keys in one order.  Else both sides are written to files
-of a temporary folder, cut into parts by a hash of the key, and joined part by part.
+Rows are pairs by their place where both cubes have the same keys in one order.  Else both sides are
+written to files of a temporary folder, cut into parts by a hash of the key, and joined part by part:
+rows whose hashes of 128 bits are equal have one key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from dshap.core.blocks import Status
 from dshap.core.errors import DamagedError, InputError
 from dshap.core.printing import label
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.rows import splitmix64
 from dshap.cube.datasets import (
     key_column,
     key_coordinates,
@@ -35,10 +35,12 @@ from dshap.cube.datasets import (
 from dshap.cube.datasets import key_words as key_words
 from dshap.cube.layout import reading
 from dshap.engine.plan import format_bytes
-from dshap.tables import hash_keys
+from dshap.tables import WideHashes, number_keys, wide_hashes
 
 PART_BYTES = 48 << 20
 """About the most bytes of a part of both sides that are joined at once."""
+NUMBERING_BYTES = 48
+"""The bytes of a row while the keys of a part are numbered."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Rows:
 
     positions: NDArray[np.int64]
     """(n,): the place of each row in its cube."""
-    hashes: NDArray[np.uint64]
-    """(n,): a hash of the key; without a key, of the position."""
+    hashes: WideHashes
+    """(n, 2): a hash of the key; without a key, of the position."""
     phi: FloatArray
     """(n, d, k): NaN where a row has no attributions."""
     predicted: FloatArray
@@ -132,7 +134,7 @@ class CubeRows:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row while rows are joined."""
-        return 8 * (2 + (len(self.features) + 2) * len(self.outputs))
+        return 8 * (3 + (len(self.features) + 2) * len(self.outputs))
 
     def status(self, rows: slice) -> NDArray[np.int8]:
         """(n,): how the explanation of each row ended."""
@@ -140,15 +142,17 @@ class CubeRows:
             return np.full(rows.stop - rows.start, Status.OK, np.int8)
         return status_of(self.cube, rows)
 
-    def hashes(self, rows: slice) -> NDArray[np.uint64]:
-        """(n,): a hash of the key of each row; without a key, of its position."""
+    def plain_keys(self, rows: slice) -> dict[str, NDArray[Any]]:
+        """Key column -> the keys (n,) of these rows, in the order of the columns' names.
+
+        Without a key the position stands for it.
+        """
         if not self.keys:
-            return splitmix64(np.arange(rows.start, rows.stop, dtype=np.uint64))
-        found = {
+            return {"row": np.arange(rows.start, rows.stop)}
+        return {
             column: _plain_keys(rows_of(self.cube, name, rows))
             for column, name in sorted(self.keys.items())
         }
-        return hash_keys(found)
 
     def read(self, rows: slice) -> Rows:
         """The rows of a slice that are not pending.
@@ -174,7 +178,7 @@ class CubeRows:
         predicted = rows_of(self.cube, "prediction", rows)
         found = Rows(
             np.arange(rows.start, rows.stop),
-            self.hashes(rows),
+            wide_hashes(self.plain_keys(rows)),
             self._chosen(self._chosen(phi, self.features, 1), self.outputs, 2),
             self._chosen(predicted, self.outputs, 1),
             self._chosen(base_value, self.outputs, 1),
@@ -196,11 +200,10 @@ class CubeRows:
         """No row of the cube."""
         return self.read(slice(0, 0))
 
-    def refuse_repeated(self, rows: Rows) -> None:
-        """Raise an `InputError` where two of these rows have one key."""
-        _, first, counts = np.unique(rows.hashes, return_index=True, return_counts=True)
-        if (counts > 1).any():
-            position = int(rows.positions[first[counts > 1][0]])
+    def refuse_repeated(self, rows: Rows, repeated: NDArray[np.int64]) -> None:
+        """Raise an `InputError` where some of these rows repeat the key of an earlier row."""
+        if len(repeated):
+            position = int(rows.positions[repeated[0]])
             raise InputError(
                 f"{self.name} has the key {key_words(self.key_of(position))} twice: rows are "
                 "compared by keys that stand for one row each"
@@ -226,13 +229,15 @@ class CubeRows:
 
 
 def _plain_keys(values: NDArray[Any]) -> NDArray[Any]:
-    """Keys in the types that cubes have: int64, text or datetime64[ns]."""
+    """Keys in the types that cubes have: int64, text or datetime64[ns]; fractions are float64."""
     if values.dtype.kind in "OUS":
         return values.astype(np.dtypes.StringDType())
     if values.dtype.kind == "M":
         return values.astype("datetime64[ns]")
     if values.dtype.kind in "bui":
         return values.astype(np.int64)
+    if values.dtype.kind == "f":
+        return values.astype(np.float64)
     return values
 
 
@@ -241,8 +246,22 @@ def have_same_order(old: CubeRows, new: CubeRows) -> bool:
     if old.n_rows != new.n_rows or old.key_kinds != new.key_kinds:
         return False
     with contextlib.suppress(DamagedError):
-        return all(np.array_equal(old.hashes(rows), new.hashes(rows)) for rows in old.slices())
+        return all(_are_same_keys(old, new, rows) for rows in old.slices())
     return False
+
+
+def _are_same_keys(old: CubeRows, new: CubeRows, rows: slice) -> bool:
+    """Whether both cubes have the same keys in these rows."""
+    before = old.plain_keys(rows)
+    now = new.plain_keys(rows)
+    return all(np.array_equal(_comparable(before[name]), _comparable(now[name])) for name in before)
+
+
+def _comparable(keys: NDArray[Any]) -> NDArray[Any]:
+    """Keys of which each equals itself: text, or the bits of numbers and times."""
+    if keys.dtype.kind == "T":
+        return keys
+    return keys.view(np.uint64)
 
 
 class Spill:
@@ -261,7 +280,7 @@ class Spill:
         packed = np.empty(len(rows), self._dtype)
         for place, array in enumerate(rows.arrays):
             packed[str(place)] = array
-        part = ((rows.hashes >> np.uint64(32)) % np.uint64(self._n_parts)).astype(np.int64)
+        part = ((rows.hashes[:, 0] >> np.uint64(32)) % np.uint64(self._n_parts)).astype(np.int64)
         order = np.argsort(part, kind="stable")
         ends = np.cumsum(np.bincount(part, minlength=self._n_parts))
         for number, chosen in enumerate(np.split(order, ends[:-1])):
@@ -293,11 +312,13 @@ def pairs_in_order(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
         now = new.readable(rows)
         seen[0](before)
         seen[1](now)
-        if len(before) != len(now):
-            # rows that only one side has are found by keys that stand there once
-            old.refuse_repeated(before)
-            new.refuse_repeated(now)
-        yield same_rows_of(before, now)
+        if np.array_equal(before.positions, now.positions):
+            yield before, now
+        else:
+            _, i, j = np.intersect1d(
+                before.positions, now.positions, assume_unique=True, return_indices=True
+            )
+            yield before[i], now[j]
 
 
 def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
@@ -310,7 +331,7 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
     """
     n_bytes = old.n_rows * old.row_bytes + new.n_rows * new.row_bytes
     refuse_little_space(n_bytes)
-    n_parts = 1 + n_bytes // PART_BYTES
+    n_parts = 1 + (n_bytes + (old.n_rows + new.n_rows) * NUMBERING_BYTES) // PART_BYTES
     with tempfile.TemporaryDirectory(prefix="dshap-diff-") as name:
         spills = []
         for side, (cube, see) in enumerate(zip((old, new), seen, strict=True)):
@@ -323,9 +344,11 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
         for number in range(n_parts):
             before = spills[0].part(number)
             now = spills[1].part(number)
-            old.refuse_repeated(before)
-            new.refuse_repeated(now)
-            yield same_rows_of(before, now)
+            keys = number_keys(before.hashes, now.hashes)
+            old.refuse_repeated(before, keys.repeated_old)
+            new.refuse_repeated(now, keys.repeated_new)
+            i, j = keys.pairs
+            yield before[i], now[j]
 
 
 def refuse_little_space(n_bytes: int) -> None:
@@ -345,11 +368,3 @@ def no_pairs(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
         for rows in cube.slices():
             see(cube.readable(rows))
     yield old.empty, new.empty
-
-
-def same_rows_of(old: Rows, new: Rows) -> Pair:
-    """The rows that both have by the hashes of their keys, in one order."""
-    if np.array_equal(old.hashes, new.hashes):
-        return old, new
-    _, i, j = np.intersect1d(old.hashes, new.hashes, assume_unique=True, return_indices=True)
-    return old[i], new[j]

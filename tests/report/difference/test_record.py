@@ -19,6 +19,7 @@ from dshap.cube.reader import stored_deviations
 from dshap.report import diff, largest_shift
 from dshap.report.difference import row_pairs
 from tests.cube.cubes import N_ROWS, make_cube, phi_of
+from tests.tables.keys_of_one_hash import keys_of_one_hash
 
 NAMES = ["age", "income", "tenure", "visits", "zip"]
 N = 600
@@ -232,8 +233,42 @@ def test_a_key_twice_is_refused():
         diff(cube_of(OLD, id=IDS), twice)
     pending = twice.copy(deep=True)
     pending["status"][7] = Status.PENDING
-    with pytest.raises(InputError, match="has the key 100 twice"):
-        diff(twice, pending)
+    found = diff(twice, pending)  # of one order, so that a row is known by its place
+    assert (found.n_both, found.old.n_alone, found.outputs[0].n_changed) == (N - 1, 1, 0)
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 30, 4_000])
+def test_keys_of_one_hash_are_different_keys(monkeypatch, part_bytes):
+    """All rows of both cubes have one hash of 64 bits; a key that is in one alone is no pair."""
+    monkeypatch.setattr(row_pairs, "PART_BYTES", part_bytes)
+    keys = keys_of_one_hash(N + 3)
+    old = cube_of(OLD, **{name: values[:N] for name, values in keys.items()})
+    order = np.random.default_rng(2).permutation(N)[5:]
+    phi = np.concatenate([NEW[order], NEW[:3] + 1.0])
+    places = np.r_[order, N, N + 1, N + 2]
+    new = cube_of(phi, **{name: values[places] for name, values in keys.items()})
+    found = diff(old, new)
+    assert found.matched == "by key"
+    assert (found.n_both, found.old.n_alone, found.new.n_alone) == (N - 5, 5, 3)
+    size = np.abs(NEW[order] - OLD[order]).sum(axis=1)[:, 0]
+    assert found.outputs[0].n_changed == np.count_nonzero(size)
+    assert found.outputs[0].rows[0].key["left"] == str(order[size.argmax()])
+    twice = places.copy()
+    twice[-1] = twice[4]
+    again = cube_of(phi, **{name: values[twice] for name, values in keys.items()})
+    said = f"has the key left={twice[4]} right={keys['right'][twice[4]]} twice"
+    with pytest.raises(InputError, match=re.escape(said)):
+        diff(old, again)
+
+
+def test_rows_of_other_keys_are_not_in_the_same_order():
+    """Their hashes of 64 bits are, row by row."""
+    keys = keys_of_one_hash(2 * N)
+    old = cube_of(OLD, **{name: values[:N] for name, values in keys.items()})
+    new = cube_of(NEW, **{name: values[N:] for name, values in keys.items()})
+    found = diff(old, new)
+    assert (found.n_both, found.outputs[0].rows) == (0, ())
+    assert "rows are not compared: no key of the old one, such as left=0 right=" in str(found)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-12])
