@@ -30,7 +30,7 @@ from dshap.tables.site import Site
 SHOWN = 3
 """The most keys of each kind that a message names."""
 JOINED_ROWS = 2_750_000
-"""The number of rows, of both sides together, that are joined at once: some 200 MB."""
+"""The number of rows, of both sides together, that are joined at once: some 220 MB."""
 PREDICTED_ROWS = 200_000
 """The most rows that are predicted for a message; for more, contents are compared only where the
 cube keeps its rows."""
@@ -293,30 +293,23 @@ def _listed(first: str, count: int) -> str:
     return f"first {first}"
 
 
-@dataclass(frozen=True)
-class _JoinedPart:
-    """The positions of rows of a part whose keys are new, gone, or of rows that have changed."""
+def _join_part(old: Part, new: Part) -> tuple[dict[str, NDArray[np.int64]], int]:
+    """Join the rows of a part of both sides by their keys.
 
-    new: NDArray[np.int64]
-    gone: NDArray[np.int64]
-    changed: NDArray[np.int64]
-    n_moved: int
-    """The number of keys whose rows stand at another position."""
-
-    @classmethod
-    def of(cls, old: Part, new: Part) -> _JoinedPart:
-        """Join the rows of a part of both sides by their keys."""
-        hashes_before, marks_before, before = old
-        hashes_now, marks_now, now = new
-        keys = number_keys(hashes_before, hashes_now)
-        i, j = keys.pairs
-        is_changed = _differ(marks_before[i], marks_now[j])
-        return cls(
-            new=now[keys.first_old[keys.new] < 0],
-            gone=before[keys.first_new[keys.old] < 0],
-            changed=now[j][is_changed],
-            n_moved=int(np.count_nonzero(before[i] != now[j])),
-        )
+    Gives the positions of rows that are new, gone or changed, and the number of keys whose rows
+    stand at another position.
+    """
+    hashes_before, marks_before, before = old
+    hashes_now, marks_now, now = new
+    keys = number_keys(hashes_before, hashes_now)
+    i, j = keys.pairs
+    is_changed = _differ(marks_before[i], marks_now[j])
+    positions = {
+        "new": now[keys.first_old[keys.new] < 0],
+        "gone": before[keys.first_new[keys.old] < 0],
+        "changed": now[j][is_changed],
+    }
+    return positions, int(np.count_nonzero(before[i] != now[j]))
 
 
 def _joined(old: Side, new: Side, content: str, path: Place, reader: RowReader) -> KeyDifference:
@@ -325,12 +318,9 @@ def _joined(old: Side, new: Side, content: str, path: Place, reader: RowReader) 
     found = {kind: Some() for kind in ("new", "gone", "changed")}
     n_moved = 0
     for index in range(n_parts):
-        part = _JoinedPart.of(old.part(index, n_parts), new.part(index, n_parts))
-        found["new"] = found["new"].with_rows(part.new)
-        found["gone"] = found["gone"].with_rows(part.gone)
-        found["changed"] = found["changed"].with_rows(part.changed)
-        n_moved += part.n_moved
-        del part  # before the next one is read
+        positions, n_here = _join_part(old.part(index, n_parts), new.part(index, n_parts))
+        found = {kind: some.with_rows(positions[kind]) for kind, some in found.items()}
+        n_moved += n_here
     return KeyDifference(
         n_before=old.n_rows,
         n_now=new.n_rows,
