@@ -113,9 +113,12 @@ def _pilot_rows(n_rows: int) -> int:
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
     """The census stage: a task holds one span, a flag for each value, and one column twice."""
+    n_spans = len(spans(0, plan.n_rows))
     span = min(plan.n_rows, SPAN_ROWS)
-    task_bytes = rows.read_bytes(span) + (8 + 1) * span * len(rows.feature_names) + 2 * 8 * span
-    return Stage("census", len(spans(0, plan.n_rows)), task_bytes, 0.0, "rows", "digests", "none")
+    values_and_flags = (8 + 1) * span * len(rows.feature_names)
+    column_twice = 2 * 8 * span
+    task_bytes = rows.read_bytes(span) + values_and_flags + column_twice
+    return Stage("census", n_spans, task_bytes, 0.0, "rows", "digests", "none")
 
 
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
@@ -123,17 +126,20 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
 
     A worker may still hold the parts of a sample, and the messages that they came in, beside it.
     """
+    model = work.value.model
     read = _data_bytes(plan, work, data)
+    stages = []
+    if work.sample_size:
+        sample_rows = min(work.sample_size, plan.data_rows)
+        held = read + 6 * 8 * sample_rows * model.n_columns
+        stages.append(Stage("landmarks", 1, held, 0.0, "data", "state/landmarks-*", "stage"))
     n_spans = len(plan.data_spans)
-    predicted = work.value.model.predict_bytes(min(plan.row_span, plan.data_rows))
-    base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
-    sample = 6 * 8 * min(work.sample_size, plan.data_rows) * work.value.model.n_columns
-    choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
+    span = min(plan.row_span, plan.data_rows)
+    held = read + model.predict_bytes(span)
+    stages.append(Stage("base", n_spans, held, 0.0, "data", "state/base-*", "stage"))
     if work.learns:
-        moments = [_moments(plan, work, read)]
-    else:
-        moments = []
-    return [*([choice] if work.sample_size else []), base, *moments]
+        stages.append(_moments(plan, work, read))
+    return stages
 
 
 def _moments(plan: Plan, work: Work, read: int) -> Stage:
@@ -144,11 +150,13 @@ def _moments(plan: Plan, work: Work, read: int) -> Stage:
     """
     proper = plan.n_coalitions - N_ENDS
     n_spans = len(plan.data_spans)
-    tile = work.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
-    held = (2 + n_partial_sums(n_spans)) * tile.moment_bytes
-    task_bytes = (
-        max(read + tile.moment_task_bytes, tile.prepare_bytes + 2 * tile.state_bytes) + held
-    )
+    coalitions = min(plan.coalition_tile, proper)
+    span = min(plan.row_span, plan.data_rows)
+    tile = work.cost(coalitions, span)
+    of_sums = read + tile.moment_task_bytes
+    of_state = tile.prepare_bytes + 2 * tile.state_bytes
+    other_sums = (2 + n_partial_sums(n_spans)) * tile.moment_bytes
+    task_bytes = max(of_sums, of_state) + other_sums
     operations = work.cost(proper, plan.data_rows).moment_operations
     n_tasks = n_spans * len(plan.coalition_spans)
     if plan.kept_spans:
@@ -160,18 +168,23 @@ def _moments(plan: Plan, work: Work, read: int) -> Stage:
 
 def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:
     """The range stage: the smallest and the largest prediction, one tile of rows at a time."""
+    model = work.value.model
+    n_spans = len(plan.range_spans)
     span = min(plan.row_span, plan.n_rows)
-    predicted = work.value.model.predict_bytes(min(plan.instance_tile, span))
-    task_bytes = rows.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns + predicted
-    return Stage("range", len(plan.range_spans), task_bytes, 0.0, "rows", "state/range-*", "stage")
+    tile = min(plan.instance_tile, span)
+    rows_twice = 2 * 8 * span * model.n_columns
+    task_bytes = rows.read_bytes(span) + rows_twice + model.predict_bytes(tile)
+    return Stage("range", n_spans, task_bytes, 0.0, "rows", "state/range-*", "stage")
 
 
 def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:
     proper = plan.n_coalitions - N_ENDS
-    tile = work.cost(max(1, min(plan.coalition_tile, proper)))
+    coalitions = max(1, min(plan.coalition_tile, proper))
+    tile = work.cost(coalitions)
     values = 3 * 8 * plan.pilot_rows * plan.n_outputs * plan.n_coalitions
-    task_bytes = rows.read_bytes(1) + values + TUNE_BYTES + work.info.block_bytes(plan.n_coalitions)
-    task_bytes += tile.task_bytes + tile.state_bytes
+    of_design = TUNE_BYTES + work.info.block_bytes(plan.n_coalitions)
+    of_tile = tile.task_bytes + tile.state_bytes
+    task_bytes = rows.read_bytes(1) + values + of_design + of_tile
     operations = work.cost(proper, plan.pilot_rows).operations
     return Stage("pilot", 1, task_bytes, operations, "rows, state", "state/pilot-*", "stage")
 
@@ -179,19 +192,24 @@ def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:
 def _evaluation(
     plan: Plan, work: Work, rows: RowReader, data: RowReader | None, options: RunOptions
 ) -> Stage:
-    n_groups = plan.coalition_groups
+    proper = plan.n_coalitions - N_ENDS
+    task_bytes = _evaluation_bytes(plan, work, rows, options)
     if work.streams and data is not None:
-        streamed = _data_bytes(plan, work, data)
-    else:
-        streamed = 0
+        task_bytes += _data_bytes(plan, work, data)
+    if plan.coalition_groups == 1:
+        grain = "instance tile"
+        tile_tasks = 1
+    else:  # one more adds the groups up
+        grain = "coalition group"
+        tile_tasks = plan.coalition_groups + 1
     return Stage(
         name="evaluation",
-        n_tasks=plan.n_instance_tiles * (n_groups + 1 if n_groups > 1 else 1),
-        task_bytes=_evaluation_bytes(plan, work, rows, options) + streamed,
-        operations=work.cost(plan.n_coalitions - N_ENDS, plan.n_rows).operations,
+        n_tasks=plan.n_instance_tiles * tile_tasks,
+        task_bytes=task_bytes,
+        operations=work.cost(proper, plan.n_rows).operations,
         reads="rows, state",
         makes="attribution, receipts",
-        grain="instance tile" if n_groups == 1 else "coalition group",
+        grain=grain,
     )
 
 
@@ -201,46 +219,56 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     They are the rows twice, the sums and their finish (four arrays of attributions), what is
     written, one state and one micro-block.
     """
+    model = work.value.model
     n = min(plan.instance_tile, plan.n_rows)
     micro = min(plan.micro_rows, n)
-    m = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
+    joined = plan.coalition_tile * plan.join_tiles
+    m = max(1, min(joined, plan.n_coalitions - N_ENDS))
     block = work.cost(m, micro)
     cell = plan.n_players * plan.n_outputs
-    groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
+    copies = 2
+    held = work.held_coalitions
+    value_copies = 3
+    if plan.tol:  # with rounds also the rows that are left, and their values
+        copies = 3
+        held = plan.n_coalitions
+        value_copies = 4
+    numbers = copies * n * model.n_columns
+    numbers += 4 * n * cell  # the sums and their finish
+    numbers += value_copies * n * held * plan.n_outputs
+    groups = GROUP_ARRAYS * plan.n_replicates * n * cell
+    if plan.stochastic:
+        groups *= 2
+    numbers += groups
     if plan.n_replicates:  # values of one jackknife group
-        chosen = 8 * micro * m * plan.n_outputs
-    else:
-        chosen = 0
+        numbers += micro * m * plan.n_outputs
+    pairs = 0
     if plan.interactions:
         pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes
-    else:
-        pairs = 0
-    stored = (
-        2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
-    )
-    if work.value.link.is_identity:
-        linked = 0
-    else:
-        linked = 5 * 8 * micro * m * len(work.value.model.output_names)
-    if plan.tol:
-        held = plan.n_coalitions
-    else:
-        held = work.held_coalitions
+    linked = 0
+    if not work.value.link.is_identity:
+        linked = 5 * 8 * micro * m * len(model.output_names)
     return int(
         rows.read_bytes(n)
-        # with rounds also the rows that are left, and their values
-        + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns
         + work.cost(m, n).row_bytes
-        + 4 * 8 * n * cell
-        + groups
         + work.info.block_bytes(held or m)
-        + chosen
+        + 8 * numbers
         + pairs
-        + (3 + bool(plan.tol)) * 8 * n * held * plan.n_outputs
-        + stored
+        + _stored_bytes(n * cell, plan, options)
         + block.state_bytes  # parts of a state while they are joined
-        + max(work.value.model.predict_bytes(n), block.task_bytes + linked)
+        + max(model.predict_bytes(n), block.task_bytes + linked)
     )
+
+
+def _stored_bytes(n_cells: int, plan: Plan, options: RunOptions) -> int:
+    """Bytes of the arrays that are written, twice: attributions, and standard errors if there are any."""
+    n_arrays = 1
+    if plan.n_replicates:
+        n_arrays = 2
+    number_bytes = 4
+    if options.dtype == "float64":
+        number_bytes = 8
+    return 2 * n_arrays * n_cells * number_bytes
 
 
 def _data_bytes(plan: Plan, work: Work, data: RowReader) -> int:
