@@ -19,6 +19,7 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError, UnreachableError
@@ -51,6 +52,19 @@ ENDPOINTS = frozenset(
 )
 """The variables that say where a service is."""
 _WEB = re.compile(r"https?://[^\s/]+\S*")
+_NAME = re.compile(r"[\w.-]*", re.ASCII)
+_VISIBLE = re.compile(r"[!-~]*")
+SENT_AS_THEY_ARE = {
+    "AWS_REGION": _NAME,
+    "AWS_DEFAULT_REGION": _NAME,
+    "AWS_ACCESS_KEY_ID": _VISIBLE,
+    "AWS_SECRET_ACCESS_KEY": _VISIBLE,
+    "AWS_SESSION_TOKEN": _VISIBLE,
+    "AZURE_STORAGE_ACCOUNT_NAME": _NAME,
+    "AZURE_STORAGE_ACCOUNT_KEY": _VISIBLE,
+    "AZURE_STORAGE_SAS_TOKEN": _VISIBLE,
+}
+"""Variable -> the characters that it may have; object_store 0.14 panics at others in a request."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _REFUSED = re.compile(
     r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthenticationFailed|AuthorizationFailure"
@@ -78,12 +92,28 @@ def connection(place: BucketPath) -> Any:
     prefix, _ = SETTINGS[place.scheme]
     settings = tuple(sorted(each for each in os.environ.items() if each[0].startswith(prefix)))
     for name, given in settings:
-        if name in ENDPOINTS and not _WEB.fullmatch(given):
+        if name in ENDPOINTS and not _is_address(given):
             raise InputError(
                 f"{place}: {name} of the environment is no address of a service: give one like "
                 "https://HOST:PORT, or leave it out"
             )
+        if name in SENT_AS_THEY_ARE and not SENT_AS_THEY_ARE[name].fullmatch(given):
+            raise InputError(
+                f"{place}: {name} of the environment holds a space, the end of a line or another "
+                "character that cannot be part of it: set it anew without"
+            )
     return _connection(place.scheme, place.bucket, settings, os.getpid())
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is an address of the web, with a port that there is."""
+    if not _WEB.fullmatch(text):
+        return False
+    try:
+        _ = urlsplit(text).port
+    except ValueError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=16)

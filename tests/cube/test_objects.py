@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.core.buckets import AT_ONCE, several_at_once
+from dshap.core.buckets import AT_ONCE, connection, several_at_once
 from dshap.core.errors import InputError, LockedError, UnreachableError
+from dshap.core.places import BucketPath
 from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube
 from dshap.cube.folder import Folder, is_free
 from dshap.cube.lease import Lease
@@ -285,6 +286,12 @@ def test_a_service_without_conditional_puts_is_refused(s3):
         ("AWS_SKIP_SIGNATURE", "nonsense", "does not take AWS_SKIP_SIGNATURE of the environment"),
         ("AWS_CHECKSUM_ALGORITHM", "x y", "does not take AWS_CHECKSUM_ALGORITHM of the environm"),
         ("AWS_ENDPOINT_URL", "nonsense", "AWS_ENDPOINT_URL of the environment is no address"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:900000", "of the environment is no address"),
+        ("AWS_REGION", "eu west 1", "AWS_REGION of the environment holds a space, the end of a"),
+        ("AWS_REGION", "eu-west-1\n", "AWS_REGION of the environment holds a space, the end of a"),
+        ("AWS_ACCESS_KEY_ID", "key\n", "AWS_ACCESS_KEY_ID of the environment holds a space"),
+        ("AWS_SECRET_ACCESS_KEY", "ä", "AWS_SECRET_ACCESS_KEY of the environment holds a space"),
+        ("AWS_SESSION_TOKEN", "token\n", "AWS_SESSION_TOKEN of the environment holds a space"),
     ],
 )
 def test_a_setting_that_is_none_is_named(s3, monkeypatch, name, given, said):
@@ -294,6 +301,18 @@ def test_a_setting_that_is_none_is_named(s3, monkeypatch, name, given, said):
         explain(place("a.zarr"))
     assert given not in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("given", ["", "eu-west-1", "us-gov_1.x"])
+def test_regions_that_are_taken(s3, monkeypatch, given):
+    monkeypatch.setenv("AWS_REGION", given)
+    connection(BucketPath("s3", BUCKET))
+
+
+def test_an_azure_account_with_the_end_of_a_line_is_named(monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account\n")
+    with pytest.raises(InputError, match="AZURE_STORAGE_ACCOUNT_NAME of the environment holds"):
+        connection(BucketPath("az", "bucket"))
 
 
 def test_a_setting_that_nothing_reads_does_no_harm(s3, monkeypatch):

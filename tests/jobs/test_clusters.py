@@ -154,6 +154,15 @@ def test_the_profiles_of_the_project_are_taken(path):
     assert cluster.kind in CLUSTERS.known and worker.cores >= 1
 
 
+def test_keys_that_a_profile_has_as_comments_are_taken(tmp_path):
+    text = (ROOT / "cluster" / "kubernetes.toml").read_text()
+    text, n_keys = re.subn(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE)
+    path = tmp_path / "pods.toml"
+    path.write_text(text)
+    _, worker = read_cluster(str(path))
+    assert n_keys == 5 and worker.ephemeral_storage == "50GiB"
+
+
 def test_there_is_a_profile_of_each_kind_that_needs_keys():
     """PBS stands for SGE and LSF."""
     kinds = {read_cluster(str(path))[0].kind for path in PROFILES}
