@@ -86,16 +86,30 @@ def switch_off() -> None:
     def put_state(self: StateFolder, name: str, record: Record) -> None:
         self.folder.put_new(self.file(name), record.to_bytes())
 
-    def unsealed(name: str, content: dict[str, Any]) -> bytes:
+    def get_state(self: StateFolder, name: str, kind: type[Record]) -> Any:
+        with self.home(name).open(self.file(name)) as content:
+            return kind.load(content)
+
+    def encoded(content: dict[str, Any]) -> bytes:
         return json.dumps(content, sort_keys=True).encode()
 
-    def is_missing(self: ReceiptFolder, name: str, stored: bytes | None) -> str | None:
-        return NO_FILE if stored is None else None
+    def put_receipt(self: ReceiptFolder, name: str, content: dict[str, Any]) -> bool:
+        return self.folder.put_new(self.file(name), encoded(content))
 
-    StateFolder.put = put_state  # type: ignore[method-assign]
+    def get_receipt(self: ReceiptFolder, name: str) -> Any:
+        return json.loads(self.folder.get(self.file(name)) or b"null")
+
+    def holds_receipt(self: ReceiptFolder, name: str, content: dict[str, Any]) -> bool:
+        return self.folder.get(self.file(name)) == encoded(content)
+
+    def is_missing(self: ReceiptFolder, name: str) -> str | None:
+        return None if self.has(name) else NO_FILE
+
+    StateFolder.put, StateFolder.get = put_state, get_state  # type: ignore[method-assign]
     StateFolder.damage = lambda self, name: None  # type: ignore[method-assign]
-    ReceiptFolder._sealed = staticmethod(unsealed)  # type: ignore[method-assign]
-    ReceiptFolder._fault = is_missing  # type: ignore[method-assign]
+    ReceiptFolder.put, ReceiptFolder.holds = put_receipt, holds_receipt  # type: ignore[method-assign]
+    ReceiptFolder.get = ReceiptFolder.whole_one = get_receipt  # type: ignore[method-assign]
+    ReceiptFolder.damage = is_missing  # type: ignore[method-assign]
     arrays.CODECS = (ZstdCodec(level=0),)  # type: ignore[assignment]
 
 

@@ -430,7 +430,8 @@ def test_the_stages_of_a_job(folder):
             and stage.rows_per_second == stage.rows / stage.seconds
             and stage.kept == ""
         )
-        assert stage.worker_peak == stage.client_peak  # this process does both
+        # this process does both: it is asked as a worker, then as the client
+        assert 0 <= stage.client_peak - stage.worker_peak < 2**20
     assert list(result.seconds) == ["census", "fit", "a", "m"]
     again = run_job(job, SilentProgress())
     assert [stage.name for stage in again.stages] == [stage.name for stage in result.stages]
