@@ -38,6 +38,8 @@ NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 The terminal sends the interrupt to every process; the client alone answers it and ends the workers.
 """
+SENT_AWAY = "dshap-sent-away"
+"""The entry of the scheduler's metadata with the addresses of workers that must not come back."""
 ENCRYPTED = ("tls", "wss")
 """The protocols of addresses whose connections are encrypted."""
 CONNECT_S = 10

@@ -29,7 +29,7 @@ from dshap.core.records import FAN_IN, TreeSum
 from dshap.core.rows import spans
 from dshap.core.threads import one_blas_thread
 from dshap.core.user_code import told_by_workers
-from dshap.engine.clients import await_workers
+from dshap.engine.clients import SENT_AWAY, await_workers
 from dshap.engine.clusters.inspection import (
     refuse_other_versions,
     refuse_other_versions_than,
@@ -163,6 +163,7 @@ class DaskExecutor:
         self._is_checked = False
         self._workers = set[str](client.nthreads())
         self._n_lost = 0
+        self._strangers = set[str]()
 
     def run(
         self,
@@ -298,6 +299,8 @@ class DaskExecutor:
             return
         strangers = late & with_other_versions(self.client)
         if strangers:
+            self._strangers |= strangers
+            self.client.set_metadata(SENT_AWAY, sorted(self._strangers))
             self.client.retire_workers(sorted(strangers), close_workers=True, remove=True)
             self._say(
                 f"worker {', '.join(sorted(strangers))} has other versions than this process: it is "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +173,10 @@ class SshTable(ClusterTable):
         return self
 
 
+_OF_POD = r"tls://([^/\s:\[\]]+|\[[^\s\]]+\])(:\d+)?"
+"""The address of a scheduler that pods reach."""
+
+
 class PodsTable(ClusterTable):
     """The table [cluster] of kind "kubernetes"."""
 
@@ -207,6 +212,12 @@ class PodsTable(ClusterTable):
     """Labels of all objects and pods, beside those of dshap."""
     annotations: Annotations = Field(default={})
     """Annotations of all objects and pods."""
+
+    @model_validator(mode="after")
+    def _check(self) -> PodsTable:
+        if self.address is not None and not re.fullmatch(_OF_POD, self.address):
+            raise ValueError(f'address = "{self.address}": give one like "tls://HOST:8786"')
+        return self
 
     def pods(self, worker: WorkerOptions) -> Pods:
         """The pods of a run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -121,6 +122,13 @@ def _memory(given: Any) -> Any:
     return given
 
 
+def _different(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(f"{name!r} stands {count} times: name each column once")
+    return names
+
+
 Count = Annotated[int, Field(ge=1)]
 EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even number of at least 2")]
 Seed = Annotated[int, Field(ge=0)]
@@ -192,7 +200,7 @@ def _of_rule(rule: Rule) -> Any:
 
 WORDS: Mapping[str, Any] = {
     "features": Names,
-    "key": Names,
+    "key": Annotated[Names, AfterValidator(_different)],
     "memory_limit": Memory,
     "missing": one_of(MISSING_POLICIES),
     "path": TablePath,

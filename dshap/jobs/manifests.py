@@ -8,7 +8,7 @@ from typing import Any
 
 from dshap.core.addresses import scheme_of
 from dshap.core.errors import InputError
-from dshap.engine.clusters.kubernetes import Pods
+from dshap.engine.clusters.kubernetes import JOBS, PROFILES, Pods
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobs.profiles import profile_file
 from dshap.jobs.reading import read_cluster, read_job_file
@@ -46,6 +46,7 @@ def manifests_of(
     read_job_file(job_file, cluster=profile)
     pods: Pods = cluster.pods(WorkerOptions(**dict(worker)))
     _refuse_paths(Path(job_file), pods)
+    _refuse_scratch(profile, pods)
     if shards is not None:
         return pods.shards(Path(job_file), shards)
     return pods.manifests(profile_file(profile), Path(job_file), certificates)
@@ -63,4 +64,23 @@ def _refuse_paths(job_file: Path, pods: Pods) -> None:
             raise InputError(
                 f'job file {job_file}: [{table}] {key} = "{path}" is on no volume of the pods: '
                 f"give a path on one of [cluster] volumes (now {given})"
+            )
+
+
+def _refuse_scratch(profile: str, pods: Pods) -> None:
+    """Raise where [worker] scratch is no folder that a pod can have for temporary files."""
+    text = pods.worker.scratch
+    if text is None:
+        return
+    path = Path(text)
+    if not path.is_absolute() or path == Path("/") or ".." in path.parts:
+        raise InputError(
+            f'profile {profile}: [worker] scratch = "{text}" is a folder of pods: give an absolute '
+            'path below "/", without ".."'
+        )
+    for own in map(Path, (pods.certificates, PROFILES, JOBS)):
+        if path.is_relative_to(own):
+            raise InputError(
+                f'profile {profile}: [worker] scratch = "{text}" is in {own}, where pods see files '
+                "of dshap: give another folder"
             )

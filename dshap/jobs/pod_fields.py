@@ -17,15 +17,20 @@ PodName = Annotated[
     or_say("give a name of small letters, digits and '-', of at most 50"),
 ]
 """The type of the name of an object of Kubernetes, to which the manifest adds endings."""
+_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_PART}(\.{_PART})*"
+_SUBDOMAIN_LENGTH = 253
 ObjectName = Annotated[
     str,
-    Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"),
-    or_say("give a name of small letters, digits, '-' and '.'"),
+    Field(pattern=rf"^{_SUBDOMAIN}$", max_length=_SUBDOMAIN_LENGTH),
+    or_say(
+        "give a name of small letters, digits, '-' and '.', a letter or digit beside each '.', of at "
+        f"most {_SUBDOMAIN_LENGTH}"
+    ),
 ]
 """The type of the name of an object that is there already."""
 ObjectNames = Annotated[tuple[ObjectName, ...], Field(strict=False)]
 _LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_DOMAIN = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 LabelValue = Annotated[
     str,
     Field(pattern=rf"^({_LABEL})?$"),
@@ -37,23 +42,35 @@ LabelValue = Annotated[
 """The type of the value of a label."""
 RESERVED = ("app", "part")
 """The labels by which a service finds its pods."""
+OF_JOBS = ("job-name", "controller-uid")
+"""The labels that Kubernetes itself gives to the pods of a Job, beside those below."""
+OF_JOBS_DOMAIN = "batch.kubernetes.io"
+
+
+def _check_name(name: str) -> str:
+    """Raise a ValueError for a name that no label, annotation or taint can have."""
+    domain, _, _ = name.rpartition("/")
+    is_name = re.fullmatch(rf"({_SUBDOMAIN}/)?{_LABEL}", name)
+    if not is_name or len(domain) > _SUBDOMAIN_LENGTH:
+        raise ValueError(
+            f"\"{name}\" is no name of a label: write letters, digits, '-', '_' and '.', of "
+            "at most 63, with a domain before it like example.com/team"
+        )
+    return name
 
 
 def _check_names(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Raise a ValueError for a name that no label and no annotation can have."""
     for name in given:
-        if not re.fullmatch(rf"({_DOMAIN}/)?{_LABEL}", name):
-            raise ValueError(
-                f"\"{name}\" is no name of a label: write letters, digits, '-', '_' and '.', of "
-                "at most 63, with a domain before it like example.com/team"
-            )
+        _check_name(name)
     return given
 
 
 def _refuse_reserved(given: Mapping[str, str]) -> Mapping[str, str]:
-    for name in RESERVED:
-        if name in given:
+    for name in given:
+        if name in RESERVED:
             raise ValueError(f"the label {name} is dshap's own: give it another name")
+        if name in OF_JOBS or name.startswith(f"{OF_JOBS_DOMAIN}/"):
+            raise ValueError(f"the label {name} is that of Kubernetes itself: give it another name")
     return given
 
 
@@ -72,7 +89,7 @@ Annotations = Annotated[
 class Toleration(Table):
     """A taint of nodes that pods may run on all the same, in the words of Kubernetes."""
 
-    key: str | None = None
+    key: Annotated[str, AfterValidator(_check_name)] | None = None
     """The key of the taint; left out with operator "Exists": every taint."""
     operator: Literal["Equal", "Exists"] | None = None
     """The comparison: "Equal" (left out) wants `value`, "Exists" takes any."""

@@ -207,7 +207,7 @@ def test_what_the_objects_of_shards_say(folder):
     (container,) = pod["containers"]
     assert container["command"][-2:] == ["--shard", "auto/64"]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "8192Mi"}
-    assert {volume["name"] for volume in pod["volumes"]} == {"shared", "files", "scratch"}
+    assert {volume["name"] for volume in pod["volumes"]} == {"claim-0", "files", "scratch"}
     refused = manifest("--shards", "64", "--certificates", "tls")
     assert refused.exit_code == 2 and "leave --certificates out" in refused.stderr
 
@@ -273,9 +273,9 @@ def test_what_the_objects_say(folder):
     ]
     for each in (container, scheduler, worker):
         mounts = {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"]}
-        assert mounts["shared"] == "/data" and mounts["tls"] == "/etc/dshap/tls"
+        assert mounts["claim-0"] == "/data" and mounts["tls"] == "/etc/dshap/tls"
     volumes = {volume["name"] for volume in pod["volumes"]}
-    assert volumes == {"tls", "shared", "files", "scratch"}
+    assert volumes == {"tls", "claim-0", "files", "scratch"}
 
 
 @pytest.mark.parametrize(
@@ -357,6 +357,58 @@ def test_disk_that_is_refused(folder, given, said):
     done = manifest()
     assert done.exit_code == 2 and said in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("claim", ["scratch", "tls", "files"])
+def test_a_claim_may_have_the_name_of_a_volume_of_dshap(folder, claim):
+    (folder / "pods.toml").write_text(PROFILE.replace('"shared"', f'"{claim}"'))
+    done = manifest()
+    assert done.exit_code == 0, done.stderr
+    for each in yaml.safe_load_all(done.stdout):
+        if each["kind"] == "Job":
+            volumes = each["spec"]["template"]["spec"]["volumes"]
+            names = [volume["name"] for volume in volumes]
+            assert len(names) == len(set(names))
+            assert {"claimName": claim} in [v.get("persistentVolumeClaim") for v in volumes]
+
+
+@pytest.mark.parametrize(
+    ("scratch", "said"),
+    [
+        ("scratch", "is a folder of pods: give an absolute path"),
+        ("~/scratch", "is a folder of pods: give an absolute path"),
+        ("/data/../tmp", "is a folder of pods: give an absolute path"),
+        ("/etc/dshap/tls", "is in /etc/dshap/tls, where pods see files of dshap"),
+        ("/etc/dshap/jobs/a", "is in /etc/dshap/jobs, where pods see files of dshap"),
+        ("/", "is a folder of pods: give an absolute path"),
+    ],
+)
+def test_scratch_that_no_pod_can_have(folder, scratch, said):
+    (folder / "pods.toml").write_text(f'{PROFILE}scratch = "{scratch}"\n')
+    done = manifest()
+    assert done.exit_code == 2 and f'[worker] scratch = "{scratch}" {said}' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["host:8786", "tcp://host:8786", "tls://:8786", "tls://", "tls://a b", "tls://host:port"],
+)
+def test_addresses_that_no_pod_reaches(folder, address):
+    (folder / "pods.toml").write_text(
+        PROFILE.replace("[worker]", f'address = "{address}"\n[worker]')
+    )
+    done = manifest()
+    assert done.exit_code == 2 and 'give one like "tls://HOST:8786"' in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("address", ["tls://host", "tls://host.example:9000", "tls://[fd00::1]:1"])
+def test_addresses_that_pods_reach(folder, address):
+    (folder / "pods.toml").write_text(
+        PROFILE.replace("[worker]", f'address = "{address}"\n[worker]')
+    )
+    assert manifest().exit_code == 0
 
 
 def test_another_kind_has_no_manifest(folder):

@@ -30,6 +30,8 @@ def is_taken(kind: Any, given: Any) -> bool:
         (ObjectName, "a" * 254, False),
         (ObjectName, "Pull", False),
         (ObjectName, "pull-", False),
+        (ObjectName, "a..b", False),
+        (ObjectName, "a.-b", False),
         (LabelValue, "", True),
         (LabelValue, "n1_Std.4", True),
         (LabelValue, "a" * 63, True),
@@ -39,8 +41,14 @@ def is_taken(kind: Any, given: Any) -> bool:
         (NodeLabels, {"kubernetes.io/arch": "amd64", "pool": ""}, True),
         (NodeLabels, {"Kubernetes.io/arch": "amd64"}, False),  # a domain has small letters
         (NodeLabels, {"a/b/c": "d"}, False),
+        (NodeLabels, {"a..b/x": "d"}, False),
+        (NodeLabels, {"a-.b/x": "d"}, False),
+        (NodeLabels, {f"{'a' * 253}/x": "d"}, True),
+        (NodeLabels, {f"{'a' * 254}/x": "d"}, False),
         (NodeLabels, {"app": "gpu"}, True),  # a label of a node, not of a pod
         (Labels, {"part": "mine"}, False),
+        (Labels, {"job-name": "mine"}, False),  # Kubernetes itself has these
+        (Labels, {"batch.kubernetes.io/job-name": "mine"}, False),
         (Annotations, {"example.com/note": "Any text: of any form."}, True),
         (Annotations, {"a note": "b"}, False),
     ],
@@ -60,6 +68,8 @@ def test_names_and_labels(kind, given, taken):
         ({"operator": "Equal", "value": "b"}, False),
         ({"key": "a", "operator": "Exists", "value": "b"}, False),
         ({"key": "a", "effect": "noschedule"}, False),
+        ({"key": "a b", "value": "c"}, False),
+        ({"key": "example.com/a", "value": "c"}, True),
         ({"key": "a", "tolerationSeconds": 60}, False),
         ({"key": "a", "toleration_seconds": 60, "effect": "NoExecute"}, False),
     ],

@@ -155,7 +155,7 @@ class Pods:
             size += ["--memory-limit", str(self.worker.process_memory)]
         end = ["--death-timeout", str(DEATH_S), "--no-dashboard"]
         where = ["--local-directory", self._scratch]
-        given = [self.address, str(self.wait), *size, *end, *where, *self._tls()]
+        given = [self.address, str(self.wait), self.certificates, *size, *end, *where, *self._tls()]
         return [self._python, "-m", "dshap.engine.clusters.pod_worker", *given]
 
     @property
@@ -248,6 +248,11 @@ class Pods:
             return [{"name": "scratch", "emptyDir": {}}]
         return [{"name": "scratch", "emptyDir": {"sizeLimit": limit}}]
 
+    def _claims(self) -> dict[str, str]:
+        """Claim -> the name of its volume in a pod, where dshap has volumes of its own."""
+        claims = sorted(set(self.volumes.values()))
+        return {claim: f"claim-{number}" for number, claim in enumerate(claims)}
+
     def _files(self, places: list[tuple[str, str]]) -> list[dict[str, Any]]:
         """The mounts of files of the config map, by folder and name."""
         return [
@@ -274,8 +279,10 @@ class Pods:
             variables["TMPDIR"] = self._scratch
             scratch = [{"name": "scratch", "mountPath": self._scratch}]
         variables |= self.worker.environment or {}
+        names = self._claims()
         claims = [
-            {"name": claim, "mountPath": path} for path, claim in sorted(self.volumes.items())
+            {"name": names[claim], "mountPath": path}
+            for path, claim in sorted(self.volumes.items())
         ]
         container = {
             "name": name,
@@ -301,8 +308,8 @@ class Pods:
     ) -> Manifest:
         """The template of a pod with these volumes, and those of the profile."""
         claims = [
-            {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
-            for claim in sorted(set(self.volumes.values()))
+            {"name": name, "persistentVolumeClaim": {"claimName": claim}}
+            for claim, name in self._claims().items()
         ]
         return {
             "metadata": self._marks({"app": self.name, "part": part}),

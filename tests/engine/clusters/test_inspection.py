@@ -13,6 +13,7 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.engine import DaskExecutor, connect, make_certificates, shut_down
 from dshap.engine.certificates import Certificates
+from dshap.engine.clients import SENT_AWAY
 from dshap.engine.clusters.inspection import (
     refuse_other_versions_than,
     refuse_unseen,
@@ -100,6 +101,7 @@ def test_a_late_worker_with_another_version_is_sent_away(tmp_path):
             started.append(dask("worker", given, {"PYTHONPATH": str(tmp_path / "other")}))
             client.wait_for_workers(2, timeout=PATIENCE_S)
             executor.tell_lost(set(client.nthreads()))
+            assert len(client.get_metadata(SENT_AWAY)) == 1
             assert len(client.nthreads()) == 1, (
                 said,
                 client.get_versions(packages=["numpy"])["workers"].keys(),
