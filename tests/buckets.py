@@ -15,11 +15,13 @@ import subprocess
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -47,6 +49,8 @@ class Service:
     delay_s: float = 0.2
     n_requests: int = 0
     n_faults: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+    """Request, such as "GET team/cube/zarr.json" or "LIST team/cube/", -> how often it came."""
     _random: random.Random = field(default_factory=lambda: random.Random(0))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,6 +65,17 @@ class Service:
             "AWS_REGION": "us-east-1",
             "AWS_EC2_METADATA_DISABLED": "true",
         }
+
+    def note(self, environ: dict[str, Any]) -> None:
+        """Count a request by its kind and its object."""
+        method = environ["REQUEST_METHOD"]
+        key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}").lstrip("/")
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        if "list-type" in query:
+            method = "LIST"
+            key = query.get("prefix", [""])[0]
+        with self._lock:
+            self.asked[f"{method} {key}"] += 1
 
     def fault(self) -> str:
         """What goes wrong with the next request: "", "late", "before" or "after" it is done."""
@@ -163,6 +178,7 @@ def _faulty(app: Any, service: Service) -> Callable[..., Iterable[bytes]]:
         if service.is_closed:
             start("403 Forbidden", [("Content-Type", "application/xml")])
             return [f"<Error><Code>InvalidAccessKeyId</Code><Key>{SECRET}</Key></Error>".encode()]
+        service.note(environ)
         fault = service.fault()
         if fault == "late":
             time.sleep(service.delay_s)

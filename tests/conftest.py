@@ -112,4 +112,5 @@ def s3(s3_service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     s3_service.rate = 0.0
     s3_service.is_conditional = True
     s3_service.is_closed = False
+    s3_service.asked.clear()
     return s3_service

@@ -32,11 +32,11 @@ from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import (
     CONTAINER,
     PLAN,
-    copied_files,
     has_copy,
     keep_copy,
     renew_copy,
     states_of,
+    whole_copy,
 )
 from dshap.cube.summary import STATISTICS
 
@@ -518,16 +518,22 @@ def lost_its_metadata(path: Place) -> bool:
     It is, if the copy of what it was created with names a job.  Where that is lost too, it is if it
     holds whole states, or records of runs, and cubes of dshap, and nothing else.
     """
-    if read_job(path) is not None:
+    return read_job(path) is None and _was_job_store(path)
+
+
+def _was_job_store(path: Place) -> bool:
+    """Whether what is left of a store without its own metadata is that of a job."""
+    names = set(Folder(path).list())
+    if not names & {CONTAINER, "runs"}:
         return False
-    if has_copy(path):
-        return _names_a_job(copied_files(path).get("zarr.json", b""))
-    folder = Folder(path)
+    created = whole_copy(path)
+    if created is not None:
+        return _names_a_job(created.get("zarr.json", b""))
     states = states_of(path)
     has_runs = any(map(RUN_TIME.fullmatch, Folder(path / "runs").list()))
     if not has_runs and not any(map(states.is_whole, states.names())):
         return False
-    others = set(folder.list()) - {CONTAINER, "zarr.json", *ROOMS_OF_RUNS}
+    others = names - {CONTAINER, "zarr.json", *ROOMS_OF_RUNS}
     return all(_holds_cubes(path / name) for name in others)
 
 
@@ -547,7 +553,7 @@ def _holds_cubes(path: Place) -> bool:
 
 def is_job_store(path: Place) -> bool:
     """Whether this is the store of a job, even if it lost its own metadata."""
-    return read_job(path) is not None or lost_its_metadata(path)
+    return read_job(path) is not None or _was_job_store(path)
 
 
 def read_job(path: Place) -> dict[str, Any] | None:

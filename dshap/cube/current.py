@@ -45,29 +45,53 @@ def current_of(folder: Place) -> str | None:
     DamagedError
         The pointer names no cube that is there.
     """
-    if (fault := fault_of_current(folder)) is not None:
+    named, fault = _pointer(folder)
+    if fault is not None:
         raise DamagedError(
             f"{folder / CURRENT} {fault}: dshap verify {folder} --repair lets it name the newest "
             "finished one, or give --run"
         )
-    return _named(folder)
+    return named
 
 
 def fault_of_current(folder: Place) -> str | None:
     """The fault of the pointer, in words; None where it has none, or there is no pointer."""
-    if not Folder(folder).has(CURRENT) or read_run(folder) is not None:
-        return None
-    named = _named(folder)
+    _, fault = _pointer(folder)
+    return fault
+
+
+def _pointer(folder: Place) -> tuple[str | None, str | None]:
+    """(run that the pointer names, its fault in words); neither where there is no pointer."""
+    content = _content(folder)
+    if content is None:
+        return None, None
+    named = _run_in(content)
+    if named is not None and read_run(folder / named) is not None:
+        return named, None
+    if read_run(folder) is not None:  # a cube, in which nothing is a pointer
+        return named, None
     if named is None:
-        return "names no run"
-    if read_run(folder / named) is None:
-        return f"names the run {named}, whose cube is not there"
-    return None
+        return None, "names no run"
+    return named, f"names the run {named}, whose cube is not there"
+
+
+def _content(folder: Place) -> bytes | None:
+    """The content of the pointer, empty where it is no file; None where there is none."""
+    files = Folder(folder)
+    content = files.get(CURRENT)
+    if content is None and files.has(CURRENT):  # no file, or one that was written just now
+        return files.get(CURRENT) or b""
+    return content
 
 
 def _named(folder: Place) -> str | None:
     """The content of the pointer; None where it is missing, or not the name of a run."""
-    text = (Folder(folder).get(CURRENT) or b"").decode(errors="replace").strip()
+    return _run_in(Folder(folder).get(CURRENT) or b"")
+
+
+def _run_in(content: bytes) -> str | None:
+    """The name of a run that is the content of a pointer; None where it is none."""
+    text = content.decode(errors="replace").strip()
     if RUN_ID.fullmatch(text):
         return text
     return None

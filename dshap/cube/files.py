@@ -11,9 +11,11 @@ of the archive, in a record the entry `seal`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
+import os
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +25,7 @@ import numpy as np
 
 from dshap.core.buckets import several_at_once
 from dshap.core.errors import DamagedError
-from dshap.core.places import Place
+from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
 from dshap.cube.folder import Folder
 
@@ -171,9 +173,14 @@ class ReceiptFolder(CreateOnlyFolder):
             return None
         return ALTERED
 
-    def content(self, name: str) -> dict[str, Any]:
-        """The record of this name, without a check of its seal."""
-        return _record_in(self.folder.get(self.file(name)))
+    def looked_at(self, name: str) -> tuple[dict[str, Any] | None, str | None]:
+        """(record, `damage`) of this name: without a check of its seal, None if it is no record."""
+        stored = self.folder.get(self.file(name))
+        fault = self._fault(name, stored)
+        try:
+            return _record_in(stored), fault
+        except (ValueError, TypeError):
+            return None, fault
 
     def holds(self, name: str, content: dict[str, Any]) -> bool:
         """Whether the file is whole and its record equals `content`."""
@@ -237,20 +244,42 @@ class StateFolder(CreateOnlyFolder):
         DamagedError
             Its content is not what was written under this name.
         """
-        self.refuse_damaged(name)
-        with self.home(name).open(self.file(name)) as content:
+        content = self._opened(name)
+        if content is None:
+            raise self._damaged(name, NO_FILE)
+        with content:
+            if what := _fault_of(content, name):
+                raise self._damaged(name, what)
+            content.seek(0)
             return kind.load(content)
 
     def damage(self, name: str) -> str | None:
-        home = self.home(name)
-        file = self.file(name)
-        if not home.has_file(file):
+        content = self._opened(name)
+        if content is None:
             return NO_FILE
-        size = home.size(file)
-        with home.open(file) as content:
-            if _is_sealed(content, size, name):
-                return _oversized(content, size)
-        return ALTERED
+        with content:
+            return _fault_of(content, name)
+
+    def _opened(self, name: str) -> BinaryIO | None:
+        """The file of this name, opened to be read; None if there is none.
+
+        An object is asked for once: whether it is there is told by reading it.
+        """
+        file = self.file(name)
+        for home in filter(None, (self.prepared, self.folder)):
+            if is_bucket(home.path) or home.has_file(file):
+                with contextlib.suppress(FileNotFoundError):
+                    return home.open(file)
+        return None
+
+
+def _fault_of(content: BinaryIO, name: str) -> str | None:
+    """The fault of an opened .npz file, in words; None if it is whole."""
+    size = content.seek(0, os.SEEK_END)
+    content.seek(0)
+    if _is_sealed(content, size, name):
+        return _oversized(content, size)
+    return ALTERED
 
 
 def _is_sealed(content: BinaryIO, size: int, name: str) -> bool:

@@ -385,13 +385,14 @@ def read_notes(path: Place) -> dict[str, Any]:
     notes = notes_of(path)
     found = {}  # notes of earlier versions have no seal
     for name in notes.names():
-        if notes.damage(name) and has_copy(path):
+        content, fault = notes.looked_at(name)
+        if content is None or (fault and has_copy(path)):
             warnings.warn(
                 f"note {name} of {path} is damaged and left out: dshap verify --repair",
                 stacklevel=2,
             )
         else:
-            found[name] = notes.content(name)
+            found[name] = content
     return found
 
 

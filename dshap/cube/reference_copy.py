@@ -8,7 +8,7 @@ the copy; a finished run lists them, so that a lost one is noticed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +150,13 @@ def has_copy(path: Place) -> bool:
 
 def altered_files(path: Place) -> list[str]:
     """The names of created files that are missing or differ from their copy."""
+    return _altered(path, copied_files(path))
+
+
+def _altered(path: Place, created: Mapping[str, bytes]) -> list[str]:
+    """The names of these files whose content is not this one."""
     store = Folder(path)
-    return [name for name, content in copied_files(path).items() if store.get(name) != content]
+    return [name for name, content in created.items() if store.get(name) != content]
 
 
 def copied_files(path: Place) -> dict[str, bytes]:
@@ -162,7 +167,29 @@ def copied_files(path: Place) -> dict[str, bytes]:
     DamagedError
         The copy is not whole, or it names a file outside of the store, which must not be written.
     """
-    record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
+    return _files_of(path, copy_of(path).get(copy_name(path) or COPY, Record))
+
+
+def whole_copy(path: Place) -> dict[str, bytes] | None:
+    """The `copied_files`; None if the reference copy is not there or not whole.
+
+    Raises
+    ------
+    DamagedError
+        The copy names a file outside of the store.
+    """
+    name = copy_name(path)
+    if name is None:
+        return None
+    try:
+        record = copy_of(path).get(name, Record)
+    except DamagedError:
+        return None
+    return _files_of(path, record)
+
+
+def _files_of(path: Place, record: Record) -> dict[str, bytes]:
+    """The content of the created files in the copy of a store."""
     if outside := [
         name for name in record.arrays if Path(name).is_absolute() or ".." in Path(name).parts
     ]:
@@ -210,11 +237,15 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
     Without a reference copy nothing can be checked, and nothing is raised; nor of a store whose
     creation was killed.
     """
-    if not has_copy(path):
+    created = whole_copy(path)
+    if created is None:
         return
-    names = [
-        name for name in altered_files(path) if with_plan or not name.startswith(f"{CONTAINER}/")
-    ]
+    chosen = {
+        name: content
+        for name, content in created.items()
+        if with_plan or not name.startswith(f"{CONTAINER}/")
+    }
+    names = _altered(path, chosen)
     if names and not is_half_made(path):
         raise DamagedError(
             f"{path} is damaged: {', '.join(names)} {'are' if len(names) > 1 else 'is'} not what "
@@ -235,7 +266,7 @@ def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
         "others": sorted(others),
     }
     mark = mark_of(path)
-    if mark.is_whole(FINISHED) and mark.get(FINISHED) == content:
+    if mark.holds(FINISHED, content):
         return
     mark.remove(FINISHED)
     mark.put(FINISHED, content)
@@ -282,8 +313,8 @@ def holds_run(path: Place, digest: str) -> bool:
 
 def is_finished(path: Place) -> bool:
     """Whether a run finished here and still has its reference copy and its files outside blocks."""
-    mark = mark_of(path)
-    if not mark.is_whole(FINISHED) or not has_copy(path):
+    content = mark_of(path).whole_one(FINISHED)
+    if content is None or not has_copy(path):
         return False
-    files: dict[str, int] = mark.get(FINISHED).get("files", {})
+    files: dict[str, int] = content.get("files", {})
     return all(Folder(path).size(name) == size for name, size in files.items())

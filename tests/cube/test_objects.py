@@ -19,7 +19,9 @@ import dshap
 from dshap.core.buckets import AT_ONCE, connection, several_at_once
 from dshap.core.errors import InputError, LockedError, UnreachableError
 from dshap.core.places import BucketPath
-from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube
+from dshap.core.records import Record
+from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube, read_notes
+from dshap.cube.files import NO_FILE, StateFolder
 from dshap.cube.folder import Folder, is_free
 from dshap.cube.lease import Lease
 from dshap.cube.verify import repair_store, verify_store
@@ -130,6 +132,39 @@ def test_marks_are_listed_and_not_asked_for_one_by_one(s3, tmp_path):
     assert more == {"done": 20, "ended": 20, "lost": 20}  # a receipt each
     # twice a receipt, and the values of seven arrays
     assert counts["verified", 40] - counts["verified", 20] <= 20 * 10
+
+
+def test_a_state_is_asked_for_once(s3):
+    """A read of a state, or a look for its damage, is one request; with two folders one each."""
+    states = StateFolder(place("asked/state"))
+    states.put("moments", Record({"sums": np.arange(5.0)}))
+    s3.asked.clear()
+    np.testing.assert_array_equal(states.get("moments", Record).arrays["sums"], np.arange(5.0))
+    assert s3.asked == {"GET asked/state/moments.npz": 1}
+    s3.asked.clear()
+    assert states.is_whole("moments") and states.damage("other") == NO_FILE
+    assert s3.asked == {"GET asked/state/moments.npz": 1, "GET asked/state/other.npz": 1}
+    s3.asked.clear()
+    second = StateFolder(place("asked/second"), place("asked/state"))
+    assert second.is_whole("moments") and not second.is_whole("other")
+    assert s3.asked == {
+        "GET asked/state/moments.npz": 1,
+        "GET asked/state/other.npz": 1,
+        "GET asked/second/other.npz": 1,
+    }
+
+
+def test_a_note_is_read_once(s3):
+    store = place("noted.zarr")
+    explain(store)
+    s3.asked.clear()
+    notes = read_notes(Folder(store).path)
+    assert notes.keys() == {"additivity"}
+    of_notes = {name: n for name, n in s3.asked.items() if "notes" in name}
+    assert of_notes == {
+        "LIST noted.zarr/state/notes/": 1,
+        "GET noted.zarr/state/notes/additivity.json": 1,
+    }
 
 
 def copied(here, there: str) -> None:
