@@ -556,21 +556,40 @@ def is_job_store(path: Place) -> bool:
     return read_job(path) is not None or _was_job_store(path)
 
 
+def is_cube_or_job(path: Place) -> bool:
+    """Whether this is a cube, or the store of a job, even if that lost its own metadata."""
+    return is_described(path) or _was_job_store(path)
+
+
+def is_described(path: Place) -> bool:
+    """Whether the root document at `path` records a run or a job."""
+    attributes = _attributes_of(path)
+    return any(_described(attributes, attribute) is not None for attribute in (RUN, JOB))
+
+
 def read_job(path: Place) -> dict[str, Any] | None:
     """The job that a store records, or None if `path` is not the store of a job."""
-    return _read_json(path, JOB)
+    return _described(_attributes_of(path), JOB)
 
 
 def read_run(path: Place) -> dict[str, Any] | None:
     """The run that a cube records, or None if `path` is not a cube of dshap."""
-    return _read_json(path, RUN)
+    return _described(_attributes_of(path), RUN)
 
 
-def _read_json(path: Place, attribute: str) -> dict[str, Any] | None:
+def _attributes_of(path: Place) -> Any:
+    """The attributes of the group at `path`; none where its document cannot be read."""
     try:
-        document = json.loads(Folder(path).get("zarr.json") or b"")
-        content = json.loads(str(document["attributes"][attribute]))
-    except (OSError, KeyError, ValueError, TypeError, AttributeError):
+        return json.loads(Folder(path).get("zarr.json") or b"")["attributes"]
+    except (OSError, KeyError, ValueError, TypeError):
+        return {}
+
+
+def _described(attributes: Any, name: str) -> dict[str, Any] | None:
+    """The record in an attribute; None where it is missing or no record."""
+    try:
+        content = json.loads(str(attributes[name]))
+    except (KeyError, ValueError, TypeError):
         return None
     if isinstance(content, dict):
         return content

@@ -13,7 +13,8 @@ import shutil
 from dshap.core.disk import sync
 from dshap.core.errors import DamagedError, InputError
 from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.cube.arrays import is_job_store, read_run
+from dshap.core.rules import OF_STORES
+from dshap.cube.arrays import is_cube_or_job, is_job_store, read_run
 from dshap.cube.folder import CREATING, Folder, private_folder
 
 CURRENT = "current"
@@ -104,9 +105,22 @@ def runs_of(folder: Place) -> list[str]:
 
 def has_nights(folder: Place) -> bool:
     """Whether this is the folder of an explanation with a cube for each run."""
-    if read_run(folder) is not None or is_job_store(folder):
+    if is_cube_or_job(folder):
         return False
-    return Folder(folder).has(CURRENT) or (bool(runs_of(folder)) and is_job_store(folder.parent))
+    names = Folder(folder).list()
+    if CURRENT in names:
+        return True
+    return is_job_store(folder.parent) and any(
+        read_run(folder / name) is not None for name in names
+    )
+
+
+def names_of_cubes(folder: Place) -> list[str]:
+    """The names in a folder that cubes may have: in the store of a job those that mean nothing else."""
+    names = Folder(folder).list()
+    if names and is_job_store(folder):
+        return [name for name in names if name not in OF_STORES]
+    return names
 
 
 def cube_at(folder: Place, run_id: str = "") -> Place:
@@ -122,14 +136,18 @@ def cube_at(folder: Place, run_id: str = "") -> Place:
     DamagedError
         The pointer names no cube that is there.
     """
-    if not has_nights(folder):
-        if run_id:
-            raise InputError(f"{folder} has no cube for each run: leave --run out")
-        return folder
-    runs = runs_of(folder)
-    if run_id and run_id not in runs:
+    if has_nights(folder):
+        return night_at(folder, run_id)
+    if run_id:
+        raise InputError(f"{folder} has no cube for each run: leave --run out")
+    return folder
+
+
+def night_at(folder: Place, run_id: str = "") -> Place:
+    """The path of a cube as in `cube_at`, in a folder that has one for each run."""
+    if run_id and run_id not in runs_of(folder):
         raise _no_run(folder, run_id)
-    return folder / (run_id or current_of(folder) or runs[-1])
+    return folder / (run_id or current_of(folder) or runs_of(folder)[-1])
 
 
 def _no_run(folder: Place, run_id: str) -> InputError:

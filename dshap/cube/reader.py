@@ -21,7 +21,7 @@ from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_place, checked
 from dshap.cube.arrays import read_job, read_run
-from dshap.cube.current import cube_at, has_nights, runs_of
+from dshap.cube.current import cube_at, has_nights, names_of_cubes, night_at, runs_of
 from dshap.cube.folder import Folder, is_there
 from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.reference_copy import (
@@ -169,14 +169,18 @@ def cube_paths(store: Place) -> list[Place]:
 
 def _cubes_in(store: Place, run_id: str = "") -> dict[str, Place]:
     """Name -> path of each cube that is read at a store or directly below it."""
-    if read_run(store) is not None or has_nights(store):
+    if read_run(store) is not None:
         return {store.name: cube_at(store, run_id)}
+    if has_nights(store):
+        return {store.name: night_at(store, run_id)}
     found = {}
-    for name in Folder(store).list():
-        if has_nights(store / name) and (not run_id or run_id in runs_of(store / name)):
-            found[name] = cube_at(store / name, run_id)
-        elif not run_id and read_run(store / name) is not None:
-            found[name] = store / name
+    for name in names_of_cubes(store):
+        place = store / name
+        if has_nights(place):
+            if not run_id or run_id in runs_of(place):
+                found[name] = night_at(place, run_id)
+        elif not run_id and read_run(place) is not None:
+            found[name] = place
     return found
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import zarr
@@ -16,8 +15,15 @@ from dshap.core.buckets import several_at_once
 from dshap.core.errors import UncheckableError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
-from dshap.cube.arrays import is_job_store, read_job, read_run
-from dshap.cube.current import CURRENT, fault_of_current, has_nights, runs_of, set_current
+from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
+from dshap.cube.current import (
+    CURRENT,
+    fault_of_current,
+    has_nights,
+    names_of_cubes,
+    runs_of,
+    set_current,
+)
 from dshap.cube.disk import true_place
 from dshap.cube.files import CreateOnlyFolder
 from dshap.cube.folder import Folder, clear_orphans
@@ -28,9 +34,9 @@ from dshap.cube.reference_copy import (
     DESCRIPTION,
     FINISHED,
     PREPARED,
+    ROOT,
     SHARED,
     altered_files,
-    copied_files,
     copy_name,
     copy_name_of,
     copy_of,
@@ -46,11 +52,14 @@ from dshap.cube.reference_copy import (
     receipts_of,
     restore_files,
     states_of,
+    whole_copy,
 )
 from dshap.cube.running import alone, refuse_running
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 from dshap.cube.zarr_stores import stored_array, stored_group
 
+ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
+"""The rooms of a job's store in which no cube and no prepared state lies."""
 MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it anew"
 
@@ -78,30 +87,34 @@ def store_parts(store: Place) -> dict[str, Place]:
     A job with nights has its cubes and prepared states a folder deeper: they are all there, under
     names such as "EXPLAIN/RUN".
     """
-    folder = Folder(store)
-    if not folder.has_room():
-        return {}
-    names = [] if folder.has_room("attribution") else folder.list()
-    inside = [name for name in names if name != CONTAINER and read_job(store / name) is None]
-    deeper = [name for name in inside if is_job_store(store) and not _is_part(store / name)]
-    paths = [store / name for name in inside]
-    below = [store / name / each for name in deeper for each in Folder(store / name).list()]
-    found = {path.name: path for path in (store, *paths) if _is_part(path)}
-    return found | {f"{path.parent.name}/{path.name}": path for path in below if _is_part(path)}
+    names = Folder(store).list()
+    if "attribution" in names:
+        names = []
+    is_job = is_job_store(store)
+    found = {store.name: store} if _is_part(store) else {}
+    deeper = {}
+    for name in names:
+        place = store / name
+        if name in (CONTAINER, ROOT) or read_job(place) is not None:
+            continue
+        if _is_part(place):
+            found[name] = place
+        elif is_job and name not in ROOMS_WITHOUT_PARTS:
+            below = {each: place / each for each in Folder(place).list() if each != CURRENT}
+            deeper |= {f"{name}/{each}": path for each, path in below.items() if _is_part(path)}
+    return found | deeper
 
 
 def _pointers(store: Place) -> dict[str, Place]:
     """name -> folder of an explanation with a cube for each run, at a store or directly below it."""
     if has_nights(store):
         return {store.name: store}
-    return {name: store / name for name in Folder(store).list() if has_nights(store / name)}
+    return {name: store / name for name in names_of_cubes(store) if has_nights(store / name)}
 
 
 def _is_part(path: Place) -> bool:
     """Whether this folder is part of a store; its `state` may be lost."""
-    return (
-        Folder(path).has_room(CONTAINER) or read_run(path) is not None or read_job(path) is not None
-    )
+    return Folder(path).has_room(CONTAINER) or is_described(path)
 
 
 def verify_cube(path: Place) -> list[Damage]:
@@ -126,9 +139,10 @@ def verify_cube(path: Place) -> list[Damage]:
         return [
             *created,
             *others,
+            *_receipts(path, None),
             Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
         ]
-    return [*others, *(_blocks(path) if Folder(path).has_room("attribution") else [])]
+    return [*others, *_receipts(path, _Values.of(path))]
 
 
 def verify_store(store: Place) -> dict[str, list[Damage]]:
@@ -201,11 +215,11 @@ def _reparable(path: Place) -> list[Damage]:
     copied = [damage for damage in created if damage.is_copied]
     if copied:
         return copied
-    found = [*created, *_sealed(path), *_lost(path)]
+    values = None
     # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
-        found += _blocks(path) if Folder(path).has_room("attribution") else []
-    return found
+        values = _Values.of(path)
+    return [*created, *_sealed(path), *_lost(path), *_receipts(path, values)]
 
 
 def _unknown(path: Place) -> Iterator[Damage]:
@@ -275,11 +289,10 @@ def _created(path: Place) -> Iterator[Damage]:
 
 
 def _sealed(path: Place) -> Iterator[Damage]:
-    """Check states, notes, receipts and the list of a finished run, each by its own seal."""
+    """Check states, notes, failures and the list of a finished run, each by its own seal."""
     folders: Mapping[str, CreateOnlyFolder] = {
         "state": states_of(path),
         "note": notes_of(path),
-        "receipt": receipts_of(path),
         "failure": failures_of(path),
     }
     for kind, folder in folders.items():
@@ -308,7 +321,8 @@ def _lost(path: Place) -> Iterator[Damage]:
     mark = mark_of(path)
     receipts = set(receipts_of(path).names())
     n_blocks = _n_blocks(path)
-    if not mark.is_whole(FINISHED):
+    content = mark.whole_one(FINISHED)
+    if content is None:
         is_done = n_blocks and receipts.issuperset(map(block_name, range(n_blocks)))
         if not mark.has(FINISHED) and (
             is_done or description_of(path).has(DESCRIPTION) or _holds_finished(path)
@@ -318,9 +332,9 @@ def _lost(path: Place) -> Iterator[Damage]:
                 f"{MISSING}: it was stopped at its very end, or lost it",
             )
         return
-    content = mark.get(FINISHED)
+    states = set(states_of(path).names())
     for name in content["states"]:
-        if not states_of(path).has(name):
+        if name not in states:
             yield Damage(f"state {name}", MISSING)
     notes = note_digests(path)
     for name, digest in content["notes"].items():
@@ -348,57 +362,79 @@ def _holds_finished(path: Place) -> bool:
 
 def _n_blocks(path: Place) -> int:
     """The number of blocks of a cube, from the copy of its metadata; 0 without one."""
-    if has_copy(path):
-        content = copied_files(path).get("blocks/count/zarr.json")
-    else:
-        content = None
+    content = (whole_copy(path) or {}).get("blocks/count/zarr.json")
     if content:
         return int(json.loads(content)["shape"][0])
     return 0
 
 
-def _blocks(path: Place) -> Iterator[Damage]:
-    """Check the stored values against the digests in their receipts; needs whole metadata."""
-    root = stored_group(path)
-    run = json.loads(str(root.attrs["dshap_run"]))
-    names = _names_along_instance(root)
-    arrays = {name: stored_array(path / name) for name in names}
-    summaries = {name: stored_array(path / name) for name in SUMMARIES}
-    if "base_value" in arrays:
-        base = {}
-    else:
-        base = _digests({"base_value": stored_array(path / "base_value")}, ...)
+@dataclass(frozen=True)
+class _Values:
+    """The stored values of a cube, which are held against its receipts; needs whole metadata."""
 
-    def looked_at(found: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any], list[str]]:
-        """The name of a receipt, the receipt, and the variables whose values are not those of it."""
-        name, receipt = found
-        if receipt["fingerprint"] != run["digest"]:
-            return name, receipt, []
+    run: str
+    """The digest of the run that the cube is of."""
+    arrays: Mapping[str, zarr.Array[Any]]
+    """The arrays along `instance`."""
+    summaries: Mapping[str, zarr.Array[Any]]
+    base: Mapping[str, str]
+    """The digest of the base value; empty where each row has its own."""
+
+    @classmethod
+    def of(cls, path: Place) -> Self | None:
+        """The values of the cube at `path`; None where this part of a store holds none."""
+        if not Folder(path).has_room("attribution"):
+            return None
+        root = stored_group(path)
+        run = json.loads(str(root.attrs["dshap_run"]))
+        arrays = {name: stored_array(path / name) for name in _names_along_instance(root)}
+        summaries = {name: stored_array(path / name) for name in SUMMARIES}
+        if "base_value" in arrays:
+            base = {}
+        else:
+            base = _digests({"base_value": stored_array(path / "base_value")}, ...)
+        return cls(run["digest"], arrays, summaries, base)
+
+    def wrong(self, receipt: Mapping[str, Any]) -> list[str]:
+        """The variables whose values are not those of a receipt of this run."""
         rows = slice(receipt["start"], receipt["stop"])
-        there = _digests(arrays, rows) | _digests(summaries, receipt["block"]) | base
+        there = _digests(self.arrays, rows) | _digests(self.summaries, receipt["block"])
+        there |= self.base
         digests = receipt["digests"].items()
-        return name, receipt, [each for each, digest in digests if there.get(each) != digest]
+        return [name for name, digest in digests if there.get(name) != digest]
 
-    bases: Counter[str] = Counter()
+
+def _receipts(path: Place, values: _Values | None) -> Iterator[Damage]:
+    """Check the receipts, and by those that are whole the stored values; each is read once."""
     receipts = receipts_of(path)
-    for name, receipt, wrong in several_at_once(path, looked_at, receipts.whole()):
+
+    def looked_at(name: str) -> tuple[Damage | None, bool]:
+        """The damage of a receipt or its block, and whether the shared base value is another."""
+        receipt, fault = receipts.looked_at(name)
         file = _file(path, receipts, name)
-        block = receipt["block"]
-        if receipt["fingerprint"] != run["digest"]:
-            yield Damage(f"block {block}", "its receipt belongs to another run", (file,))
-            continue
-        if base and "base_value" in wrong:
-            bases[receipt["digests"]["base_value"]] += 1
+        if fault or receipt is None:
+            return Damage(f"receipt {name}", f"{fault}", (file,)), False
+        if values is None:
+            return None, False
+        block = f"block {receipt['block']}"
+        if receipt["fingerprint"] != values.run:
+            return Damage(block, "its receipt belongs to another run", (file,)), False
+        wrong = values.wrong(receipt)
+        is_of_base = bool(values.base) and "base_value" in wrong
+        if is_of_base:
             wrong.remove("base_value")
-        if wrong:
-            place = f"block {block} (rows {receipt['start']} to {receipt['stop'] - 1})"
-            yield Damage(place, f"stored values changed ({', '.join(wrong)})", (file,))
-    if bases:
-        yield Damage(
-            "base_value",
-            f"stored values changed (against {bases.total()} receipts)",
-            SHARED,
-        )
+        if not wrong:
+            return None, is_of_base
+        place = f"{block} (rows {receipt['start']} to {receipt['stop'] - 1})"
+        return Damage(place, f"stored values changed ({', '.join(wrong)})", (file,)), is_of_base
+
+    n_bases = 0
+    for damage, is_of_base in several_at_once(path, looked_at, receipts.names()):
+        n_bases += is_of_base
+        if damage is not None:
+            yield damage
+    if n_bases:
+        yield Damage("base_value", f"stored values changed (against {n_bases} receipts)", SHARED)
 
 
 def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str]:

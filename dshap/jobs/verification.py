@@ -6,7 +6,7 @@ its ids, methods and numbers of rows must be those of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dshap.core.errors import DshapError
 from dshap.core.places import Place
@@ -23,7 +23,7 @@ from dshap.cube import (
 from dshap.cube import runs_of as cubes_of
 from dshap.cube.arrays import is_job_store
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.current import CURRENT, fault_of_current, has_nights
+from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
 from dshap.cube.folder import Folder
 from dshap.jobs.history import NightHistory
 from dshap.jobs.outlook import ROOM, read_learned
@@ -53,7 +53,7 @@ def repair_job_store(store: Place) -> Damages:
         damages = list(_damage_of_runs(store))
         for name in (name for damage in damages for name in damage.remove):
             Folder(store).delete(name)
-        for explain, run_id in _lost_pointers(store):
+        for explain, run_id in _lost_pointers(store, _explanations(store)):
             set_current(store / explain, run_id)
     if damages:
         found[RUNS] = damages
@@ -63,33 +63,35 @@ def repair_job_store(store: Place) -> Damages:
 def _damage_of_runs(store: Place) -> Iterator[Damage]:
     if not is_job_store(store):
         return
+    explanations = _explanations(store)
     for run in runs_in_store(store):
-        yield from _damage_of_run(run)
-    for explain, run_id in _lost_pointers(store):
+        yield from _damage_of_run(run, explanations)
+    for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"
         yield Damage(f"{explain}/{CURRENT}", what, is_copied=True)
-    yield from _damage_of_learned(store)
+    yield from _damage_of_learned(store, explanations)
 
 
 def _explanations(store: Place) -> list[str]:
     """The explanations of a store that have a cube for each run."""
-    return [name for name in Folder(store).list() if has_nights(store / name)]
+    return [name for name in names_of_cubes(store) if has_nights(store / name)]
 
 
-def _lost_pointers(store: Place) -> Iterator[tuple[str, str]]:
+def _lost_pointers(store: Place, explanations: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(explanation, its newest finished cube) where no pointer names a cube, and no run will."""
-    over = {run.run_id for run in runs_in_store(store) if run.is_over}
-    for name in _explanations(store):
+    for name in explanations:
         folder = store / name
+        if Folder(folder).has(CURRENT):
+            continue
         finished = [each for each in cubes_of(folder) if is_finished(folder / each)]
-        if finished and finished[-1] in over and not Folder(folder).has(CURRENT):
+        if finished and RunFolders(store, finished[-1]).is_over:
             yield name, finished[-1]
 
 
-def _damage_of_learned(store: Place) -> Iterator[Damage]:
+def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Damage]:
     """Check that keys and method of the cube that is read are kept, and the rows it learned from."""
     room = store / ROOM
-    for name in _explanations(store):
+    for name in explanations:
         file = f"{ROOM}/{name}.json"
         if fault_of_current(store / name) or not Folder(store / name).has(CURRENT):
             continue
@@ -110,14 +112,14 @@ def _damage_of_learned(store: Place) -> Iterator[Damage]:
         yield from _damage_of_rows(rows, f"{ROOM}/rows/{about.run_id}")
 
 
-def _damage_of_run(run: RunFolders) -> Iterator[Damage]:
+def _damage_of_run(run: RunFolders, explanations: Iterable[str]) -> Iterator[Damage]:
     """Hold the files of one run against each other."""
     yield from _damage_of_record(run)
     yield from _damage_of_about(run)
     if run.has_rows and (run.is_over or Snapshot.read(run.parts)):
         yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
     if run.has_keys and run.is_over:
-        yield from _damage_of_keys(run)
+        yield from _damage_of_keys(run, explanations)
 
 
 def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
@@ -150,7 +152,7 @@ def _damage_of_record(run: RunFolders) -> Iterator[Damage]:
             yield Damage(name, f"{explain} {fault}", (name,))
 
 
-def _damage_of_keys(run: RunFolders) -> Iterator[Damage]:
+def _damage_of_keys(run: RunFolders, explanations: Iterable[str]) -> Iterator[Damage]:
     """Check digests of rows, and what is kept of each explanation."""
     room = f"keys/{run.run_id}"
     try:
@@ -163,7 +165,7 @@ def _damage_of_keys(run: RunFolders) -> Iterator[Damage]:
         what = f"has {n_rows:,} rows, and {snapshot.n_rows:,} were read"
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
-    for name in _explanations(run.store):
+    for name in explanations:
         if _cube_of(run, name) is None:
             continue
         history = NightHistory(run, name)

@@ -130,8 +130,8 @@ def test_marks_are_listed_and_not_asked_for_one_by_one(s3, tmp_path):
             counts[name, n_blocks] = s3.n_requests
     more = {name: counts[name, 40] - counts[name, 20] for name in ("done", "ended", "lost")}
     assert more == {"done": 20, "ended": 20, "lost": 20}  # a receipt each
-    # twice a receipt, and the values of seven arrays
-    assert counts["verified", 40] - counts["verified", 20] <= 20 * 10
+    # a receipt, and the values of eight arrays
+    assert counts["verified", 40] - counts["verified", 20] <= 20 * 9
 
 
 def test_a_state_is_asked_for_once(s3):
@@ -164,6 +164,19 @@ def test_a_note_is_read_once(s3):
     assert of_notes == {
         "LIST noted.zarr/state/notes/": 1,
         "GET noted.zarr/state/notes/additivity.json": 1,
+    }
+
+
+def test_receipts_are_read_once_by_a_check(s3):
+    store = place("checked.zarr")
+    explain(store)
+    s3.asked.clear()
+    assert verify_store(Folder(store).path) == {"checked.zarr": []}
+    of_receipts = {
+        name: n for name, n in s3.asked.items() if name.startswith("GET") and "receipts" in name
+    }
+    assert of_receipts == {
+        f"GET checked.zarr/state/receipts/block-{block:08d}.json": 1 for block in range(3)
     }
 
 

@@ -14,7 +14,7 @@ import dshap
 from dshap.cli import cli
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.core.places import place_of
-from dshap.cube import Rooms, current_of
+from dshap.cube import Rooms, current_of, named_cubes
 from dshap.cube.folder import Folder
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, run_recorded
@@ -120,6 +120,27 @@ def test_rows_that_are_read_once(shop, beside, kind):
     again = shop.night(**changed)
     assert again.result.was_complete and not again.facts.has_work
     assert len(Folder(shop.store / "parts").list()) == 1  # the rows of one run are kept
+
+
+def test_cubes_are_looked_for_where_cubes_may_be(shop, s3):
+    """Neither readers nor checks ask the rooms of runs for cubes, however many runs there were."""
+    shop.night()
+    s3.asked.clear()
+    run = current_of(shop.store / "reasons")
+    assert s3.asked == {
+        "GET team/churn/reasons/current": 1,
+        f"GET team/churn/reasons/{run}/zarr.json": 1,
+    }
+    for look in (named_cubes, verify_job_store):
+        s3.asked.clear()
+        assert "reasons" in " ".join(look(shop.store))
+        for room in ("keys", "parts", "runs"):
+            asked = [
+                each
+                for each in s3.asked
+                if re.search(rf"churn/{room}/.+/zarr.json|churn/{room}/.+/state/", each)
+            ]
+            assert asked == []
 
 
 @pytest.mark.slow
