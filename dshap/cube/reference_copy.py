@@ -86,6 +86,9 @@ def read_prepared(path: Place) -> dict[str, Any] | None:
         The description is not what was written.
     """
     described = description_of(path)
+    content, fault = described.looked_at(DESCRIPTION)
+    if content is not None and fault is None:
+        return content
     if not described.has(DESCRIPTION):
         return None
     return described.get(DESCRIPTION)

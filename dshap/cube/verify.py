@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -42,7 +42,6 @@ from dshap.cube.reference_copy import (
     copy_of,
     description_of,
     failures_of,
-    has_copy,
     histograms_of,
     holds_run,
     is_finished,
@@ -60,6 +59,8 @@ from dshap.cube.zarr_stores import stored_array, stored_group
 
 ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
 """The rooms of a job's store in which no cube and no prepared state lies."""
+MARK = f"{CONTAINER}/{FINISHED}.json"
+"""The file of the list of what a finished run has left."""
 MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it anew"
 
@@ -109,7 +110,10 @@ def _pointers(store: Place) -> dict[str, Place]:
     """name -> folder of an explanation with a cube for each run, at a store or directly below it."""
     if has_nights(store):
         return {store.name: store}
-    return {name: store / name for name in names_of_cubes(store) if has_nights(store / name)}
+    names = names_of_cubes(store)
+    if "attribution" in names:  # a cube, which holds no other
+        return {}
+    return {name: store / name for name in names if has_nights(store / name)}
 
 
 def _is_part(path: Place) -> bool:
@@ -133,8 +137,9 @@ def verify_cube(path: Place) -> list[Damage]:
         raise UncheckableError(
             f"{path} has no folder {CONTAINER}: there is nothing to check it against; {ANEW}"
         )
-    created = list(_created(path))
-    others = [*_sealed(path), *_lost(path)]
+    names = _names_in(path)
+    created = list(_created(path, names))
+    others = [*_sealed(path, names), *_lost(path, names)]
     if created:
         return [
             *created,
@@ -211,7 +216,8 @@ def _reparable(path: Place) -> list[Damage]:
 
     Without a copy, blocks are checked with the existing metadata, as far as these can be read.
     """
-    created = list(_created(path))
+    names = _names_in(path)
+    created = list(_created(path, names))
     copied = [damage for damage in created if damage.is_copied]
     if copied:
         return copied
@@ -219,7 +225,8 @@ def _reparable(path: Place) -> list[Damage]:
     # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
         values = _Values.of(path)
-    return [*created, *_sealed(path), *_lost(path), *_receipts(path, values)]
+    others = [*_sealed(path, names), *_lost(path, names)]
+    return [*created, *others, *_receipts(path, values)]
 
 
 def _unknown(path: Place) -> Iterator[Damage]:
@@ -230,7 +237,9 @@ def _unknown(path: Place) -> Iterator[Damage]:
     """
     name = copy_name(path)
     folder = Folder(path)
-    if has_copy(path) or not folder.has("zarr.json"):
+    if name is not None and copy_of(path).is_whole(name):
+        return
+    if not folder.has("zarr.json"):
         return
     if name is not None:
         is_known = name == copy_name_of(path)
@@ -251,12 +260,11 @@ def is_left(damages: list[Damage]) -> bool:
 
 def _refuse_unsealed(path: Place) -> None:
     """Refuse a store without a copy or any seal: of an earlier version, or of another program."""
-    if copy_name(path) is not None:
+    if copy_name(path) is not None or description_of(path).is_whole(DESCRIPTION):
         return
     folders = (states_of(path), notes_of(path), receipts_of(path))
-    is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
-    is_prepared = description_of(path).is_whole(DESCRIPTION)
-    if is_whole and not any(is_whole) and not is_prepared:
+    files = [(folder, name) for folder in folders for name in folder.names()]
+    if files and not any(folder.is_whole(name) for folder, name in files):
         raise UncheckableError(
             f"{path} was written by an earlier dshap, or by another program: nothing in it can be "
             "checked; it stays "
@@ -264,10 +272,16 @@ def _refuse_unsealed(path: Place) -> None:
         )
 
 
-def _created(path: Place) -> Iterator[Damage]:
+def _names_in(path: Place) -> set[str]:
+    """The names right in a part of a store, and those in its `state`: "zarr.json", "state/notes"."""
+    inside = Folder(path / CONTAINER).list()
+    return {*Folder(path).list(), *(f"{CONTAINER}/{name}" for name in inside)}
+
+
+def _created(path: Place, names: Container[str]) -> Iterator[Damage]:
     """Check metadata, names and plan against their copy."""
     copies = copy_of(path)
-    if not Folder(path).has_file("zarr.json") and not copies.folder.has(""):
+    if ROOT not in names and f"{CONTAINER}/created" not in names:
         return  # prepared states have no metadata
     kept = copy_name(path)
     place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
@@ -288,27 +302,30 @@ def _created(path: Place) -> Iterator[Damage]:
             yield Damage(name, what, is_copied=True)
 
 
-def _sealed(path: Place) -> Iterator[Damage]:
+def _sealed(path: Place, names: Container[str]) -> Iterator[Damage]:
     """Check states, notes, failures and the list of a finished run, each by its own seal."""
     folders: Mapping[str, CreateOnlyFolder] = {
         "state": states_of(path),
         "note": notes_of(path),
         "failure": failures_of(path),
+        "histogram": histograms_of(path),
     }
     for kind, folder in folders.items():
-        for name, what in folder.faults(folder.names()):
+        is_there = _room_of(path, folder) in names
+        for name, what in folder.faults(folder.names() if is_there else ()):
             if what:
-                yield Damage(f"{kind} {name}", what, (_file(path, folder, name),))
-    kept = histograms_of(path)
-    for name in kept.names():
-        if what := kept.damage(name):
-            yield Damage(f"histogram {name}", what, (_file(path, kept, name),), is_orphan=True)
+                files = (_file(path, folder, name),)
+                yield Damage(f"{kind} {name}", what, files, is_orphan=kind == "histogram")
     mark = mark_of(path)
-    described = description_of(path)
-    if mark.has(FINISHED) and (what := mark.damage(FINISHED)):
-        yield Damage("the list of what the run left", what, (_file(path, mark, FINISHED),))
-    if described.has(DESCRIPTION) and (what := described.damage(DESCRIPTION)):
+    if MARK in names and (what := mark.damage(FINISHED)):
+        yield Damage("the list of what the run left", what, (MARK,))
+    if PREPARED in names and (what := description_of(path).damage(DESCRIPTION)):
         yield Damage(PREPARED, what, (PREPARED,))
+
+
+def _room_of(path: Place, folder: CreateOnlyFolder) -> str:
+    """The name of a room in this part of a store."""
+    return str(folder.folder.path).removeprefix(f"{path}/")
 
 
 def _file(path: Place, folder: CreateOnlyFolder, name: str) -> str:
@@ -316,17 +333,18 @@ def _file(path: Place, folder: CreateOnlyFolder, name: str) -> str:
     return folder.folder.place(folder.file(name)).removeprefix(f"{path}/")
 
 
-def _lost(path: Place) -> Iterator[Damage]:
+def _lost(path: Place, names: Container[str]) -> Iterator[Damage]:
     """Find what a finished run has listed but is missing now."""
-    mark = mark_of(path)
-    receipts = set(receipts_of(path).names())
-    n_blocks = _n_blocks(path)
-    content = mark.whole_one(FINISHED)
+    n_blocks = 0
+    if f"{CONTAINER}/created" in names:
+        n_blocks = _n_blocks(path)
+    receipts = set[str]()
+    if n_blocks:
+        receipts |= set(receipts_of(path).names())
+    content = mark_of(path).whole_one(FINISHED)
     if content is None:
         is_done = n_blocks and receipts.issuperset(map(block_name, range(n_blocks)))
-        if not mark.has(FINISHED) and (
-            is_done or description_of(path).has(DESCRIPTION) or _holds_finished(path)
-        ):
+        if MARK not in names and (is_done or PREPARED in names or _holds_finished(path)):
             yield Damage(
                 "the list of what the run left",
                 f"{MISSING}: it was stopped at its very end, or lost it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,8 @@ from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube, read
 from dshap.cube.files import NO_FILE, StateFolder
 from dshap.cube.folder import Folder, is_free
 from dshap.cube.lease import Lease
-from dshap.cube.verify import repair_store, verify_store
+from dshap.cube.reference_copy import mark_prepared, states_of
+from dshap.cube.verify import repair_store, verify_cube, verify_store
 from tests.buckets import BUCKET, SECRET, running_azure
 from tests.cube.cubes import TILE, layout_of, make_cube
 
@@ -168,16 +170,27 @@ def test_a_note_is_read_once(s3):
 
 
 def test_receipts_are_read_once_by_a_check(s3):
+    """What is there is told by listings: nothing is asked for that is not read."""
     store = place("checked.zarr")
     explain(store)
     s3.asked.clear()
     assert verify_store(Folder(store).path) == {"checked.zarr": []}
-    of_receipts = {
-        name: n for name, n in s3.asked.items() if name.startswith("GET") and "receipts" in name
-    }
-    assert of_receipts == {
-        f"GET checked.zarr/state/receipts/block-{block:08d}.json": 1 for block in range(3)
-    }
+    of_receipts = {name for name in s3.asked if re.fullmatch("GET .*receipts/.*", name)}
+    assert len(of_receipts) == 3
+    assert {s3.asked[name] for name in of_receipts} == {1}
+    assert not any(name.startswith("HEAD") for name in s3.asked)
+
+
+def test_states_are_read_once_by_a_check(s3):
+    store = Folder(place("prepared")).path
+    states_of(store).put("moments", Record({"sums": np.arange(5.0)}))
+    mark_prepared(store, {"data": {}})
+    s3.asked.clear()
+    assert verify_cube(store) == []
+    of_states = {name: n for name, n in s3.asked.items() if "moments" in name}
+    assert of_states == {"GET prepared/state/moments.npz": 1}
+    for room in ("failures", "histograms"):  # the listing of `state` has none
+        assert s3.asked[f"LIST prepared/state/{room}/"] == 0
 
 
 def copied(here, there: str) -> None:
