@@ -55,7 +55,13 @@ from dshap.jobs.history import NightHistory
 from dshap.jobs.learned import Learner
 from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
-from dshap.jobs.run_folders import RunAbout, RunFolders, made_by, runs_in_store
+from dshap.jobs.run_folders import (
+    RunAbout,
+    RunFolders,
+    made_by,
+    runs_with_rows,
+    unfinished_runs,
+)
 from dshap.jobs.run_record import (
     CheckResult,
     EarlierRuns,
@@ -266,8 +272,8 @@ class Pipeline:
 
     def _learned_run(self) -> RunFolders | None:
         """The run that shards explain: it has begun, is not over, and is of this job."""
-        for run in runs_in_store(self.store):
-            if run.is_over or run.about is None:
+        for run in unfinished_runs(self.store):
+            if run.about is None:
                 continue
             night = self._night(run)
             if self.reads_once and not night.is_read:
@@ -310,9 +316,7 @@ class Pipeline:
         """
         if not self.reads_once:
             return
-        for run in runs_in_store(self.store):
-            if run.is_over:
-                continue
+        for run in unfinished_runs(self.store):
             night = self._night(run)
             if not night.is_read:
                 run.drop()
@@ -445,8 +449,8 @@ class Pipeline:
     def _drop_others(self, run: RunFolders) -> None:
         """Drop the runs before this one that are not over, where rows are read in place."""
         if self.part.learns and not self.reads_once:
-            for other in runs_in_store(self.store):
-                if other.run_id != run.run_id and not other.is_over:
+            for other in unfinished_runs(self.store):
+                if other.run_id != run.run_id:
                     other.drop()
 
     def _throw_away(self, run: RunFolders) -> None:
@@ -589,8 +593,7 @@ class Pipeline:
         keep = self.job.job.keep_runs
         if not self.job.is_incremental:
             keep = 1
-        with_rows = [each for each in runs_in_store(self.store) if each.has_rows]
-        for old in with_rows[:-keep]:
+        for old in runs_with_rows(self.store)[:-keep]:
             old.drop_rows()
         if self.job.is_incremental:
             for explain in self.job.explain:

@@ -163,6 +163,19 @@ def runs_in_store(store: Place) -> list[RunFolders]:
     return [RunFolders(store, name) for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
 
 
+def unfinished_runs(store: Place) -> list[RunFolders]:
+    """The runs of a store without results, in the order of time, from one listing of all runs."""
+    runs = runs_in_store(store)
+    there = set(Folder(store / RUNS).tree())
+    return [run for run in runs if f"{run.run_id}/{RECORD}" not in there]
+
+
+def runs_with_rows(store: Place) -> list[RunFolders]:
+    """The runs whose rows lie in a store, in the order of time, from one listing."""
+    rooms = set(Folder(store / "parts").list())
+    return [run for run in runs_in_store(store) if run.run_id in rooms]
+
+
 def made_by(store: Place, explain: str, run_id: str) -> str:
     """The run that made what stands in a cube that all runs share: this one, unless one is recorded."""
     room = Folder(store / RUNS)

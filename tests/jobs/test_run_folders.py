@@ -7,10 +7,19 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from dshap.jobs.run_folders import RunAbout, RunFolders, runs_in_store
+from dshap.core.places import place_of
+from dshap.cube.folder import Folder
+from dshap.jobs.run_folders import (
+    RunAbout,
+    RunFolders,
+    runs_in_store,
+    runs_with_rows,
+    unfinished_runs,
+)
 from dshap.jobs.run_record import new_run_id
 from dshap.tables.parts import PartWriter
 from dshap.tables.snapshot import Snapshot
+from tests.buckets import BUCKET
 
 
 def begun(store, run_id=None):
@@ -51,6 +60,26 @@ def test_a_run_is_over_with_its_results(tmp_path):
     assert not run.is_over
     (run.record / "run_results.json").write_text('{"results": []}')
     assert run.is_over
+
+
+@pytest.mark.parametrize("is_in_bucket", [False, True])
+def test_what_runs_left_is_told_by_a_listing(request, tmp_path, is_in_bucket):
+    """However many runs a store has: that of all their files, or of the rooms of their rows."""
+    store = tmp_path
+    if is_in_bucket:
+        s3 = request.getfixturevalue("s3")
+        store = place_of(f"s3://{BUCKET}/listed")
+    runs = [begun(store, f"2026112{day}T000000Z") for day in range(6)]
+    for run in runs[:4]:
+        Folder(run.record).replace("run_results.json", b"{}")
+    for run in runs[3:]:
+        Folder(run.parts).replace("part-000000.parquet", b"")
+    if is_in_bucket:
+        s3.asked.clear()
+    assert unfinished_runs(store) == runs[4:]
+    assert runs_with_rows(store) == runs[3:]
+    if is_in_bucket:
+        assert s3.asked == {"LIST listed/runs/": 3, "LIST listed/parts/": 1}
 
 
 def test_rows_go_and_the_record_stays(tmp_path):
