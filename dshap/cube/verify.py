@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import zarr
@@ -63,6 +63,9 @@ MARK = f"{CONTAINER}/{FINISHED}.json"
 """The file of the list of what a finished run has left."""
 MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it anew"
+Look = Callable[[Mapping[str, Any]], tuple[list[str], bool] | None]
+"""Receipt -> the variables of its block whose values are not those of it, and whether the base value
+that all rows share is another; None where it is of another run."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def store_parts(store: Place) -> dict[str, Place]:
         names = []
     is_job = is_job_store(store)
     found = {store.name: store} if _is_part(store) else {}
-    deeper = {}
+    deeper = dict[str, Place]()
     for name in names:
         place = store / name
         if name in (CONTAINER, ROOT) or read_job(place) is not None:
@@ -147,7 +150,7 @@ def verify_cube(path: Place) -> list[Damage]:
             *_receipts(path, None),
             Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
         ]
-    return [*others, *_receipts(path, _Values.of(path))]
+    return [*others, *_receipts(path, _look_at_values(path))]
 
 
 def verify_store(store: Place) -> dict[str, list[Damage]]:
@@ -221,12 +224,12 @@ def _reparable(path: Place) -> list[Damage]:
     copied = [damage for damage in created if damage.is_copied]
     if copied:
         return copied
-    values = None
+    look = None
     # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
-        values = _Values.of(path)
+        look = _look_at_values(path)
     others = [*_sealed(path, names), *_lost(path, names)]
-    return [*created, *others, *_receipts(path, values)]
+    return [*created, *others, *_receipts(path, look)]
 
 
 def _unknown(path: Place) -> Iterator[Damage]:
@@ -386,43 +389,35 @@ def _n_blocks(path: Place) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class _Values:
-    """The stored values of a cube, which are held against its receipts; needs whole metadata."""
+def _look_at_values(path: Place) -> Look | None:
+    """The look at the stored values of the cube at `path`, which needs whole metadata.
 
-    run: str
-    """The digest of the run that the cube is of."""
-    arrays: Mapping[str, zarr.Array[Any]]
-    """The arrays along `instance`."""
-    summaries: Mapping[str, zarr.Array[Any]]
-    base: Mapping[str, str]
-    """The digest of the base value; empty where each row has its own."""
+    None where this part of a store holds no values.
+    """
+    if not Folder(path).has_room("attribution"):
+        return None
+    root = stored_group(path)
+    run = json.loads(str(root.attrs["dshap_run"]))
+    arrays = {name: stored_array(path / name) for name in _names_along_instance(root)}
+    summaries = {name: stored_array(path / name) for name in SUMMARIES}
+    if "base_value" in arrays:
+        base = {}
+    else:
+        base = _digests({"base_value": stored_array(path / "base_value")}, ...)
 
-    @classmethod
-    def of(cls, path: Place) -> Self | None:
-        """The values of the cube at `path`; None where this part of a store holds none."""
-        if not Folder(path).has_room("attribution"):
+    def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
+        if receipt["fingerprint"] != run["digest"]:
             return None
-        root = stored_group(path)
-        run = json.loads(str(root.attrs["dshap_run"]))
-        arrays = {name: stored_array(path / name) for name in _names_along_instance(root)}
-        summaries = {name: stored_array(path / name) for name in SUMMARIES}
-        if "base_value" in arrays:
-            base = {}
-        else:
-            base = _digests({"base_value": stored_array(path / "base_value")}, ...)
-        return cls(run["digest"], arrays, summaries, base)
-
-    def wrong(self, receipt: Mapping[str, Any]) -> list[str]:
-        """The variables whose values are not those of a receipt of this run."""
         rows = slice(receipt["start"], receipt["stop"])
-        there = _digests(self.arrays, rows) | _digests(self.summaries, receipt["block"])
-        there |= self.base
+        there = _digests(arrays, rows) | _digests(summaries, receipt["block"]) | base
         digests = receipt["digests"].items()
-        return [name for name, digest in digests if there.get(name) != digest]
+        wrong = [name for name, digest in digests if there.get(name) != digest]
+        return [name for name in wrong if name not in base], any(name in base for name in wrong)
+
+    return look
 
 
-def _receipts(path: Place, values: _Values | None) -> Iterator[Damage]:
+def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
     """Check the receipts, and by those that are whole the stored values; each is read once."""
     receipts = receipts_of(path)
 
@@ -432,15 +427,13 @@ def _receipts(path: Place, values: _Values | None) -> Iterator[Damage]:
         file = _file(path, receipts, name)
         if fault or receipt is None:
             return Damage(f"receipt {name}", f"{fault}", (file,)), False
-        if values is None:
+        if look is None:
             return None, False
         block = f"block {receipt['block']}"
-        if receipt["fingerprint"] != values.run:
+        found = look(receipt)
+        if found is None:
             return Damage(block, "its receipt belongs to another run", (file,)), False
-        wrong = values.wrong(receipt)
-        is_of_base = bool(values.base) and "base_value" in wrong
-        if is_of_base:
-            wrong.remove("base_value")
+        wrong, is_of_base = found
         if not wrong:
             return None, is_of_base
         place = f"{block} (rows {receipt['start']} to {receipt['stop'] - 1})"

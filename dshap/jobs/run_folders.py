@@ -166,6 +166,8 @@ def runs_in_store(store: Place) -> list[RunFolders]:
 def unfinished_runs(store: Place) -> list[RunFolders]:
     """The runs of a store without results, in the order of time, from one listing of all runs."""
     runs = runs_in_store(store)
+    if not runs:
+        return []
     there = set(Folder(store / RUNS).tree())
     return [run for run in runs if f"{run.run_id}/{RECORD}" not in there]
 

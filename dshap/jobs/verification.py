@@ -6,7 +6,8 @@ its ids, methods and numbers of rows must be those of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 
 from dshap.core.errors import DshapError
 from dshap.core.places import Place
@@ -36,6 +37,8 @@ from dshap.tables.streams import digest_of_types
 
 Damages = dict[str, list[Damage]]
 """Part of a store -> its damage."""
+Cubes = Mapping[str, tuple[int | None, str | None]]
+"""Explanation -> the number of rows and the method of the cube that a run wrote for it."""
 
 
 def verify_job_store(store: Place) -> Damages:
@@ -114,12 +117,13 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
 
 def _damage_of_run(run: RunFolders, explanations: Iterable[str]) -> Iterator[Damage]:
     """Hold the files of one run against each other."""
-    yield from _damage_of_record(run)
+    cubes = _cubes_of(run, explanations)
+    yield from _damage_of_record(run, cubes)
     yield from _damage_of_about(run)
     if run.has_rows and (run.is_over or Snapshot.read(run.parts)):
         yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
     if run.has_keys and run.is_over:
-        yield from _damage_of_keys(run, explanations)
+        yield from _damage_of_keys(run, cubes)
 
 
 def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
@@ -132,7 +136,7 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
         yield Damage(name, f"is about the run {run.about.run_id}", (name,))
 
 
-def _damage_of_record(run: RunFolders) -> Iterator[Damage]:
+def _damage_of_record(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
     name = f"{RUNS}/{run.run_id}/{RECORD}"
     content = Folder(run.store).get(name)
     if content is None:
@@ -148,11 +152,12 @@ def _damage_of_record(run: RunFolders) -> Iterator[Damage]:
         explain = result["unique_id"].removeprefix(f"explanation.{record.about['job']}.")
         response = result["adapter_response"]
         method = response.get("prepared", {}).get("method")
-        for fault in _unlike_cube(run, explain, response["rows_affected"], method):
-            yield Damage(name, f"{explain} {fault}", (name,))
+        if explain in cubes:
+            for fault in _unlike(cubes[explain], response["rows_affected"], method):
+                yield Damage(name, f"{explain} {fault}", (name,))
 
 
-def _damage_of_keys(run: RunFolders, explanations: Iterable[str]) -> Iterator[Damage]:
+def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
     """Check digests of rows, and what is kept of each explanation."""
     room = f"keys/{run.run_id}"
     try:
@@ -165,37 +170,40 @@ def _damage_of_keys(run: RunFolders, explanations: Iterable[str]) -> Iterator[Da
         what = f"has {n_rows:,} rows, and {snapshot.n_rows:,} were read"
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
-    for name in explanations:
-        if _cube_of(run, name) is None:
-            continue
+    for name, cube in cubes.items():
         history = NightHistory(run, name)
         faults = [history.fault(n_rows)]
         if faults == [""]:
-            faults = [*_unlike_cube(run, name, n_rows, history.method)]
+            faults = [*_unlike(cube, n_rows, history.method)]
         for fault in faults:
             yield Damage(f"{room}/{name}.json", fault, (room,))
 
 
-def _cube_of(run: RunFolders, explain: str) -> Place | None:
-    """The finished cube that a run wrote; None where there is none any more."""
-    path = run.store / explain / run.run_id
-    if read_run(path) is not None and is_finished(path):
-        return path
+def _cubes_of(run: RunFolders, explanations: Iterable[str]) -> Cubes:
+    """The finished cubes that a run wrote, of those that are still there, each read once."""
+    found = {}
+    for name in explanations:
+        path = run.store / name / run.run_id
+        record = read_run(path)
+        if record is not None and is_finished(path):
+            found[name] = (_rows_in(path), record.get("method"))
+    return found
+
+
+def _rows_in(path: Place) -> int | None:
+    """The number of rows of a cube; None where it cannot be read, which its own check names."""
+    with contextlib.suppress(DshapError):
+        return CubeArrays(path).n_rows
     return None
 
 
-def _unlike_cube(run: RunFolders, explain: str, n_rows: int, method: str | None) -> Iterator[str]:
-    """Say in words how rows and method differ from those of the cube that a run wrote."""
-    path = _cube_of(run, explain)
-    if path is None:
-        return
-    try:
-        n_there = CubeArrays(path).n_rows
-    except DshapError:  # which the check of the cube names
+def _unlike(cube: tuple[int | None, str | None], n_rows: int, method: str | None) -> Iterator[str]:
+    """Say in words how rows and method of a run differ from those of its cube."""
+    n_there, known = cube
+    if n_there is None:
         return
     if n_there != n_rows:
         yield f"has {n_rows:,} rows, and its cube {n_there:,}"
-    known = (read_run(path) or {}).get("method")
     if method and known != method:
         yield f"has the method {method}, and its cube {known}"
 

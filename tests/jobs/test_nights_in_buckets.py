@@ -141,6 +141,8 @@ def test_cubes_are_looked_for_where_cubes_may_be(shop, s3):
                 if re.search(rf"churn/{room}/.+/zarr.json|churn/{room}/.+/state/", each)
             ]
             assert asked == []
+    # the list of a finished run: its seal, what it lists, and whether the run's cube is whole
+    assert s3.asked[f"GET team/churn/reasons/{run}/state/finished.json"] == 3
 
 
 @pytest.mark.slow
