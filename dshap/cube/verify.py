@@ -397,7 +397,7 @@ def _look_at_values(path: Place) -> Look | None:
     if not Folder(path).has_room("attribution"):
         return None
     root = stored_group(path)
-    run = json.loads(str(root.attrs["dshap_run"]))
+    run_digest = json.loads(str(root.attrs["dshap_run"]))["digest"]
     arrays = {name: stored_array(path / name) for name in _names_along_instance(root)}
     summaries = {name: stored_array(path / name) for name in SUMMARIES}
     if "base_value" in arrays:
@@ -406,7 +406,7 @@ def _look_at_values(path: Place) -> Look | None:
         base = _digests({"base_value": stored_array(path / "base_value")}, ...)
 
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
-        if receipt["fingerprint"] != run["digest"]:
+        if receipt["fingerprint"] != run_digest:
             return None
         rows = slice(receipt["start"], receipt["stop"])
         there = _digests(arrays, rows) | _digests(summaries, receipt["block"]) | base
