@@ -11,7 +11,7 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 
 AT_ONCE := -n 2 --dist worksteal
 
-.PHONY: demo nightly test test-all test-systems coverage chaos lint types benchmarks experiments docs constraints clean
+.PHONY: demo nightly test test-all test-systems documented coverage chaos lint types benchmarks experiments docs constraints clean
 
 nightly: .venv/installed-dev  # three nights of a made-up shop, in a database of its own
 	$(BIN)/python workflows/nightly/nights.py
@@ -31,6 +31,9 @@ test-systems: .venv/installed-dev
 chaos: .venv/installed-dev  # twenty faults at random moments of jobs; python -m tests.chaos --help
 	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
 	TMPDIR=$$files $(BIN)/python -m tests.chaos --faults 20 && rm -rf $$files
+
+documented: .venv/installed-dev  # every command of the pages on clusters and buckets; python -m tests.documented --help
+	$(call pytest,-m systems tests/documented)
 
 coverage: .venv/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
 	$(call pytest,$(AT_ONCE) -m "not systems" --cov --cov-report=term:skip-covered)

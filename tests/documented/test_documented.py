@@ -52,7 +52,7 @@ def test_a_section_ends_where_the_next_begins():
     assert "pip install 'dshap[cloud]'" in section.in_text()
 
 
-@pytest.mark.slow
+@pytest.mark.systems
 @pytest.mark.cluster
 @pytest.mark.timeout(3_600)
 def test_every_command_of_the_pages_ends_well():
