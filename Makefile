@@ -78,7 +78,7 @@ docs: .venv/installed-docs  # build/site; notebooks that `make test-all` has run
 
 constraints: .venv/installed-dev
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --no-header --no-annotate --quiet --upgrade \
+	$(BIN)/uv pip compile --universal --python-version 3.13 --all-extras --no-header --no-annotate --quiet --upgrade \
 		pyproject.toml -o constraints.txt
 
 clean:
