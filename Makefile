@@ -1,85 +1,128 @@
 # `make demo`, `make nightly`, `make test`: each makes .venv and installs what it needs.
-# `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make test-all` runs them too;
+# `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make daily` runs them too, with
+# the tiny benchmarks, faults, the commands of the pages, PyTorch, Azure and Python 3.12, in parts that also run alone;
 # `make test-systems` runs what takes hours, one after the other, and the cases of long tables that these leave out.
-PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 # Empty: each process reads the compiled modules of the one before; without them an import takes ten seconds of a core
 export PYTHONDONTWRITEBYTECODE :=
+
+# The first Python that runs and is new enough; pyenv's names exist for versions that it does not run
+IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 12))'
+ifndef PYTHON
+PYTHON := $(shell for name in python3.13 python3.12 python3; do $$name $(IS_NEW_ENOUGH) 2>/dev/null && echo $$name && break; done)
+endif
+VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import platform; print(platform.python_version())'))
 
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
 AT_ONCE := -n 2 --dist worksteal
 
-.PHONY: demo nightly test test-all test-systems documented coverage chaos lint types benchmarks experiments docs constraints clean
+DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-python3.12
 
-nightly: .venv/installed-dev  # three nights of a made-up shop, in a database of its own
+.PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
+	constraints clean
+
+nightly: $(VENV)/installed-dev  # three nights of a made-up shop, in a database of its own
 	$(BIN)/python workflows/nightly/nights.py
 
-demo: .venv/installed-report
+demo: $(VENV)/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
 
-test: .venv/installed-dev
+test: $(VENV)/installed-dev
 	$(call pytest,$(AT_ONCE) -m "not slow and not systems")
 
-test-all: .venv/installed-dev
-	$(call pytest,$(AT_ONCE) -m "not systems")
-
-test-systems: .venv/installed-dev
+test-systems: $(VENV)/installed-dev
 	$(call pytest,-m systems --timeout 0)
 
-chaos: .venv/installed-dev  # twenty faults at random moments of jobs; python -m tests.chaos --help
+daily: $(VENV)/installed-dev  # every part, also after one that failed; then a line for each
+	$(BIN)/python -m tests.daily $(DAILY)
+
+daily-slow: $(VENV)/installed-dev
+	$(call pytest,$(AT_ONCE) -m "slow and not systems")
+
+daily-benchmarks: benchmarks
+
+daily-chaos: chaos
+
+daily-documented: documented
+
+daily-experiments: experiments
+
+daily-azure: $(VENV)/installed-dev build/azure/installed  # stores on az://, which no test of `make test` has a server for
+	PATH="$(CURDIR)/build/azure/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/cube/test_objects.py -k azure
+
+daily-python3.12:
+	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
+
+chaos: $(VENV)/installed-dev  # twenty faults at random moments of jobs; python -m tests.chaos --help
 	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
 	TMPDIR=$$files $(BIN)/python -m tests.chaos --faults 20 && rm -rf $$files
 
-documented: .venv/installed-dev  # every command of the pages on clusters and buckets; python -m tests.documented --help
+documented: $(VENV)/installed-dev  # every command of the pages on clusters and buckets; python -m tests.documented --help
 	$(call pytest,-m systems tests/documented)
 
-coverage: .venv/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
+coverage: $(VENV)/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
 	$(call pytest,$(AT_ONCE) -m "not systems" --cov --cov-report=term:skip-covered)
 
+# Compiled loops are kept for other clones; see tests/compiled_loops.py
 define pytest
 	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
 	TMPDIR=$$files OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest --durations=10 $(1) && rm -rf $$files
+	$(BIN)/python -m tests.compiled_loops save
 endef
 
-lint: .venv/installed-dev
+lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/installed-dev
+types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 BENCHMARKS := peers global_means quadrature checked_stores scaling small_table warehouse black_box widths real_models alterations \
 	lanes growth nights wide_tables blocks banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs spools readers differences segments drift billions busy
 
-benchmarks: .venv/installed-dev  # two at a time, the longest first
+benchmarks: $(VENV)/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \
 		OMP_NUM_THREADS=1 xargs -P 2 -I NAME $(BIN)/python -m tests.benchmarks.NAME --tiny
 
-# their tests and tiny forms, with PyTorch, which stays out of .venv; their slow ones go without it, in `make test-all`
+# with PyTorch, which stays out of .venv: tests and tiny forms of the experiments, models of GPyTorch
 experiments: build/experiments/installed
-	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest -n 2 --dist worksteal -m "not slow" tests/test_experiments.py
+	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest -n 2 --dist worksteal -m "not systems" \
+		tests/test_experiments.py tests/models/adapters/test_gpytorch.py
 
 build/experiments/installed: pyproject.toml constraints.txt
 	test -x build/experiments/bin/python || $(PYTHON) -m venv build/experiments
 	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e '.[experiments]' pytest pytest-timeout pytest-xdist
+		-e '.[experiments,gpytorch]' pytest pytest-timeout pytest-xdist
 	touch $@
 
-.venv/installed-%: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+build/azure/installed:
+	npm install --silent --no-fund --no-audit --prefix build/azure azurite@3
+	touch $@
+
+# An environment of another Python is made anew
+$(VENV)/python-$(VERSION):
+	test -n "$(PYTHON)" || \
+		{ echo "dshap needs Python 3.12 or newer, and none of python3.13, python3.12 and python3 is" >&2; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed-%: $(VENV)/python-$(VERSION) pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
+	$(BIN)/python -m tests.compiled_loops load
 	touch $@
 
-docs: .venv/installed-docs  # build/site; notebooks that `make test-all` has run are shown with what they printed
+docs: $(VENV)/installed-docs  # build/site; notebooks that `make daily-slow` has run are shown with what they printed
 	$(BIN)/python -m website
 
-constraints: .venv/installed-dev
+constraints: $(VENV)/installed-dev  # without the CUDA packages of PyTorch: a CPU build will do
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.13 --all-extras --no-header --no-annotate --quiet --upgrade \
-		pyproject.toml -o constraints.txt
+		pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > constraints.txt
 
 clean:
 	rm -rf .venv build

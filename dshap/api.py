@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
@@ -50,8 +50,6 @@ __all__ = [
     "to_frame",
     "to_shap",
 ]
-AnyModel = TypeVar("AnyModel", bound=KernelModel)
-
 IN_MEMORY_BYTES = 2 << 30
 """The largest cube, in bytes of attributions and columns, that store=None computes."""
 
@@ -304,7 +302,7 @@ def _check_in_memory(explanation: Explanation, keeps_columns: bool) -> None:
         )
 
 
-def fit(
+def fit[AnyModel: KernelModel](
     model: AnyModel,
     rows: Any,
     target: Any,
@@ -339,7 +337,7 @@ def fit(
     return fitted
 
 
-def fit_path(
+def fit_path[AnyModel: KernelModel](
     model: AnyModel,
     rows: Any,
     target: Any,

@@ -238,7 +238,7 @@ class CoalitionErrors:
         errors = []
         for together, _, _ in game.joined(game.all_tiles):
             state = game.state(together)
-            total = 0.0
+            total: FloatArray | float = 0.0
             for micro in game.micro_blocks(rows) or [slice(0, 0)]:
                 values = game.expectations(state, rows[micro])  # (n, m, k)
                 total = total + np.square(f[micro, None] - values).sum(axis=0)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -71,8 +71,6 @@ INTERACTION_ERRORS = (
     "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
 )
 """The measured relative errors of interactions from sampled coalitions, quoted in warnings."""
-Growing = TypeVar("Growing", bound=designs.KernelShapDesign | designs.KrigingDesign)
-"""A design that `tol` grows in rounds."""
 DESIGNS = ("exact", "kriging", "kernelshap", "permutation")
 """Kinds of designs without a graph that `compatibility.KINDS` knows."""
 ROUND_SLACK = 10
@@ -546,7 +544,9 @@ def kind_of_value(value: Any) -> str:
     return "black box"
 
 
-def _started_small(design: Growing) -> Growing:
+def _started_small[Growing: designs.KernelShapDesign | designs.KrigingDesign](
+    design: Growing,
+) -> Growing:
     """The design with as few coalitions as give standard errors, for the first round."""
     d = design.info.n_players
     least = design.least_for_errors if isinstance(design, designs.KernelShapDesign) else 0
@@ -554,7 +554,9 @@ def _started_small(design: Growing) -> Growing:
     return replace(design, budgets=(min(design.info.n_coalitions, first),))
 
 
-def _grown(design: Growing, most: int) -> Growing:
+def _grown[Growing: designs.KernelShapDesign | designs.KrigingDesign](
+    design: Growing, most: int
+) -> Growing:
     """The design with rounds of twice as many coalitions each, up to `most`."""
     while design.info.n_coalitions < most:
         budget = min(2 * design.info.n_coalitions, most)

@@ -238,7 +238,7 @@ class Quadrature(ClosedForm):
         if len(prediction):
             distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
         else:
-            distance = 0.0
+            distance = np.zeros(1)
         least = 1e-9 * self._weight
         return np.maximum(np.maximum(state["unit"], distance), np.where(least > 0.0, least, 1.0))
 

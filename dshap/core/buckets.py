@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from dshap.core.addresses import masked
@@ -75,10 +75,6 @@ _MISSING = re.compile(
     r"SecretAccessKey)|token request",
     re.IGNORECASE,
 )
-
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 
 def connection(place: BucketPath) -> Any:
@@ -249,7 +245,7 @@ def _no_bucket(place: BucketPath) -> InputError:
     )
 
 
-def several_at_once(
+def several_at_once[Item, Answer](
     place: Place, function: Callable[[Item], Answer], items: Iterable[Item]
 ) -> Iterator[Answer]:
     """The results of function(item), in the order of the items: in a bucket several at a time.

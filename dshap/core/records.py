@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Generic, Protocol, Self, TypeVar
+from typing import IO, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,9 +126,6 @@ class Cost:
     """Peak bytes of the interactions of a closed form on n rows."""
 
 
-AnyMoments = TypeVar("AnyMoments", bound="Moments")
-
-
 EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
     "least": np.minimum,
     "largest": np.maximum,
@@ -144,7 +141,7 @@ class Moments(Record):
     rows of `counts` are those of an array `codes`, rows of the same code are added.
     """
 
-    def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
+    def __add__(self, other: Self) -> Self:
         if self.arrays.keys() != other.arrays.keys():
             raise ValueError(
                 f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}"
@@ -188,10 +185,7 @@ class Summable(Protocol):
     def __add__(self, other: Any, /) -> Any: ...
 
 
-AnySummable = TypeVar("AnySummable", bound=Summable)
-
-
-class TreeSum(Generic[AnySummable]):
+class TreeSum[AnySummable: Summable]:
     """A sum in a fixed tree: chains of neighbours, then pairs of chains, level by level.
 
     An odd last chain moves up a level.  The tree depends on the number of leaves alone.  Every sum
@@ -230,7 +224,7 @@ class TreeSum(Generic[AnySummable]):
         return total
 
 
-def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
+def tree_sum[AnySummable: Summable](leaves: Iterable[AnySummable]) -> AnySummable:
     """Add leaves in the fixed tree of `TreeSum`."""
     found = TreeSum[AnySummable]()
     for leaf in leaves:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,10 +338,7 @@ class GivenAttributor(Explained, Attributor, Protocol):
         ...
 
 
-AnyValue = TypeVar("AnyValue", bound="Explained")
-
-
-def replaced(value: AnyValue, **parts: Any) -> AnyValue:
+def replaced[AnyValue: Explained](value: AnyValue, **parts: Any) -> AnyValue:
     """A copy of a value function with another `model`, other `players`, or other `data`.
 
     Workers hold data=None.

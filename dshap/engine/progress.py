@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TextIO, TypeVar
+from typing import Any, Protocol, TextIO
 
 from dshap.core.printing import dated, json_line, printable, rate_in_words
 from dshap.engine.cluster import DaskExecutor
@@ -17,8 +17,6 @@ STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
 """The value that, written to `clear_refs` (proc(5)), resets the peak to what is resident now."""
-
-Answer = TypeVar("Answer")
 
 
 class Progress(Protocol):
@@ -251,7 +249,7 @@ def peak_bytes() -> int | None:
     return None
 
 
-def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> list[Answer]:
+def on_workers[Answer](executor: Executor | None, function: Callable[[], Answer]) -> list[Answer]:
     """The results of function() in every process that runs tasks of this executor.
 
     These are the workers of a cluster, or this process; there is no result without an executor, or

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dshap.core.options import WAIT_S
 from dshap.engine.clusters.installed import is_installed
@@ -18,7 +18,7 @@ from dshap.engine.clusters.kubernetes import TLS_FOLDER, Pods, service_address
 from dshap.engine.clusters.ssh import check_connect_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
 from dshap.jobs.fields import Count, Memory, NotEmpty, options_of, table_like
-from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table
+from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table, record_of
 from dshap.jobs.paths import Address, FilePath, FolderPath, ProfilePath
 from dshap.jobs.pod_fields import (
     Annotations,
@@ -58,9 +58,7 @@ _TYPES: Mapping[str, Any] = {
     "ephemeral_storage": Memory,
 }
 """Key of [worker] -> its type."""
-WorkerTable: Any = create_model(  # type: ignore[call-overload]
-    "WorkerTable", __base__=_Worker, **options_of(WorkerOptions, types=_TYPES)
-)
+WorkerTable: Any = record_of("WorkerTable", (_Worker,), options_of(WorkerOptions, types=_TYPES))
 """The table [worker]; see `dshap.engine.clusters.worker.WorkerOptions`."""
 
 

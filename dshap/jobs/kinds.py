@@ -127,6 +127,18 @@ class Kinds:
         return [kind for kind, record in self.records.items() if key in record.model_fields]
 
 
+def record_of(name: str, bases: tuple[type[Any], ...], options: Mapping[str, Any]) -> type[Any]:
+    """Create the record class `name` with the fields `options` beside those of its bases.
+
+    The descriptions of these fields come with the options.  To search the source for them, as
+    pydantic does for classes that are written out, would take two seconds of every command.
+    """
+    record: type[Any] = create_model(
+        name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **options
+    )
+    return record
+
+
 def one_kind(record: type[Table]) -> Kinds:
     """The `Kinds` of a table that has one record only."""
     return Kinds("", {"": record}, record, default="")
@@ -145,7 +157,7 @@ def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
     options = options_of(make, without={*offered, *written})
     parts = {name: part for name, part in offered.items() if part is not None and name in taken}
     bases = tuple(dict.fromkeys(part.keys for part in parts.values() if part.keys is not Table))
-    record: type[Made] = create_model(make.__name__, __base__=(*bases, base), **options)  # type: ignore[call-overload]
+    record: type[Made] = record_of(make.__name__, (*bases, base), options)
     record.making = make
     record.parts = parts
     record.options = {*options, *(written & taken)} - parts.keys()

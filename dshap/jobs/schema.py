@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from dshap import designs
 from dshap.core.addresses import without_secret_values
@@ -42,7 +42,7 @@ from dshap.jobs.fields import (
     options_of,
 )
 from dshap.jobs.incremental import IncrementalTable, PrepareTable
-from dshap.jobs.kinds import Kinds, KindTable, Made, Table, one_kind
+from dshap.jobs.kinds import Kinds, KindTable, Made, Table, one_kind, record_of
 from dshap.jobs.models import (
     GivenModel,
     ImportedModel,
@@ -262,7 +262,7 @@ def _design(given: Any) -> Any:
 
 ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
 """Options of a run that belong to other tables."""
-Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWHERE))  # type: ignore[call-overload]
+Run = record_of("Run", (Table,), options_of(RunOptions, RULES, ELSEWHERE))
 """The table [run]: how the run is divided into tasks and stored; see
 `dshap.core.options.RunOptions`."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dshap.core.errors import InputError
 from dshap.jobs.fields import Names, NotEmpty, options_of
 from dshap.jobs.incremental import duration_of
-from dshap.jobs.kinds import KindTable, Table
+from dshap.jobs.kinds import KindTable, Table, record_of
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, TablePath, database_of
 from dshap.tables.columns import as_names
 from dshap.tables.contract import Contract
@@ -114,14 +114,14 @@ class HeldTable(KindTable):
         return bool({"freshness", "contract"} & self.model_fields_set)
 
 
-_ROLES: Any = create_model(
+_ROLES: Any = record_of(
     "_ROLES",
-    __base__=HeldTable,
-    **options_of(ParquetSource, without=("path", "categories", "times")),  # type: ignore[call-overload]
+    (HeldTable,),
+    options_of(ParquetSource, without=("path", "categories", "times")),
 )
 
 
-class SpooledTable(_ROLES):  # type: ignore[misc]
+class SpooledTable(_ROLES, use_attribute_docstrings=True):  # type: ignore[misc, call-arg]
     """The keys of every source that is read into parts; its columns have the roles of Parquet's."""
 
     def made(self, rest: Any = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from dshap.core.records import n_partial_sums
 from dshap.core.rows import SPAN_ROWS, sample_positions, spans, spans_with
@@ -15,8 +15,6 @@ from dshap.engine.plan import OVERHEAD_BYTES
 from dshap.models import KernelModel
 from dshap.models.passes import Tune, fitted_by_passes
 from dshap.run.session import Session
-
-AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 
 def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
@@ -74,7 +72,7 @@ def check_fit(
     )
 
 
-def fit_models(
+def fit_models[AnyModel: KernelModel](
     session: Session,
     model: AnyModel,
     reader: RowReader,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 import scipy.sparse
@@ -18,9 +18,6 @@ from dshap.core.rules import checked
 from dshap.designs.coalitions import BaseDesign, checked_span, first_distinct_bits
 from dshap.designs.on_graphs.graphs import Graph, chain, graph_of
 from dshap.designs.on_graphs.subsets import MAX_SUBSETS, Words, to_masks, to_words
-
-Given = ParamSpec("Given")
-Made = TypeVar("Made", bound="GraphDesign", covariant=True)
 
 OUTSIDE = ("absent", "present")
 """State of the players beyond a neighbourhood while it plays."""
@@ -186,7 +183,7 @@ class OfChains:
         return f"{self.make.__name__}({options})"
 
 
-class Maker(Protocol[Given, Made]):
+class Maker[**Given, Made: GraphDesign](Protocol):
     """A function of a graph and options that also takes options alone."""
 
     @overload
@@ -195,7 +192,7 @@ class Maker(Protocol[Given, Made]):
     def __call__(self, **options: Any) -> OfChains: ...
 
 
-def of_chains_too(make: Callable[Given, Made]) -> Maker[Given, Made]:
+def of_chains_too[**Given, Made: GraphDesign](make: Callable[Given, Made]) -> Maker[Given, Made]:
     """Let a function that makes a design of a graph return `OfChains` when it gets no graph."""
 
     @wraps(make)
