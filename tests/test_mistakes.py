@@ -349,12 +349,12 @@ def mistakes(where: str, option: str) -> list[Any]:
     return wrong
 
 
-OPTIONS = [
-    (where, option)
+OPTIONS = {
+    where: options
     for where, place in PLACES.items()
-    for option in parameters(place)
-    if mistakes(where, option)
-]
+    if (options := [option for option in parameters(place) if mistakes(where, option)])
+}
+"""place -> its options that can be given a mistake"""
 
 
 def test_every_public_option_has_a_kind_and_every_function_a_place():
@@ -362,7 +362,7 @@ def test_every_public_option_has_a_kind_and_every_function_a_place():
     unknown = {f"{where}({option})" for where, place in PLACES.items() for option in parameters(place)
                if option not in KIND and option not in DERIVED}  # fmt: skip
     assert not unknown
-    assert sum(len(mistakes(*each)) for each in OPTIONS) >= 2_500
+    assert sum(len(mistakes(where, own)) for where in OPTIONS for own in OPTIONS[where]) >= 2_500
 
 
 @pytest.fixture(scope="module")
@@ -370,12 +370,14 @@ def empty_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("mistakes")
 
 
-@pytest.mark.parametrize(("where", "option"), OPTIONS)
-def test_a_mistake_is_one_line(where, option, empty_folder, monkeypatch):
+@pytest.mark.parametrize("where", OPTIONS)
+def test_a_mistake_is_one_line(where, empty_folder, monkeypatch, subtests):
     monkeypatch.chdir(empty_folder)
-    found = {f"{i}: {wrong!r}": complaint(where, option, wrong, empty_folder)
-             for i, wrong in enumerate(mistakes(where, option))}  # fmt: skip
-    assert {wrong: said for wrong, said in found.items() if said} == {}
+    for option in OPTIONS[where]:
+        found = {f"{i}: {wrong!r}": complaint(where, option, wrong, empty_folder)
+                 for i, wrong in enumerate(mistakes(where, option))}  # fmt: skip
+        with subtests.test(option=option):
+            assert {wrong: said for wrong, said in found.items() if said} == {}
 
 
 def complaint(where: str, option: str, wrong: Any, folder: Path) -> str:
@@ -483,14 +485,13 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
 """What a new user does -> the whole message; ``\\d+`` stands for a number."""
 
 
-@pytest.mark.parametrize("mistake", FIRST_STEPS)
-def test_what_new_users_do_is_answered(mistake, in_this_process):
-    call, expected = FIRST_STEPS[mistake]
-    with pytest.raises(DshapError) as caught:
-        call()
-    assert re.fullmatch(
-        re.escape(expected).replace(re.escape(r"\d+"), r"\d+"), str(caught.value)
-    ), caught.value
+def test_what_new_users_do_is_answered(in_this_process, subtests):
+    for mistake, (call, expected) in FIRST_STEPS.items():
+        pattern = re.escape(expected).replace(re.escape(r"\d+"), r"\d+")
+        with subtests.test(mistake=mistake):
+            with pytest.raises(DshapError) as caught:
+                call()
+            assert re.fullmatch(pattern, str(caught.value)), caught.value
 
 
 OF_ELSEWHERE = {
@@ -506,12 +507,13 @@ OF_ELSEWHERE = {
 """An option of another program, or of another place -> the last words of the message."""
 
 
-@pytest.mark.parametrize("option", OF_ELSEWHERE)
-def test_options_of_other_programs_say_what_to_do_here(option, in_this_process):
+def test_options_of_other_programs_say_what_to_do_here(in_this_process, subtests):
     """And not all options that there are."""
-    with pytest.raises(InputError) as caught:
-        dshap.explain(MARGINAL, X, **{option: 1})
-    assert str(caught.value) == f"unknown option '{option}'. {OF_ELSEWHERE[option]}"
+    for option, advice in OF_ELSEWHERE.items():
+        with subtests.test(option=option):
+            with pytest.raises(InputError) as caught:
+                dshap.explain(MARGINAL, X, **{option: 1})
+            assert str(caught.value) == f"unknown option '{option}'. {advice}"
 
 
 def test_an_argument_that_is_written_wrong_is_named(in_this_process):
@@ -639,21 +641,22 @@ ON_THE_COMMAND_LINE = {
 none is given."""
 
 
-@pytest.mark.parametrize("mistake", ON_THE_COMMAND_LINE)
-def test_a_mistake_on_the_command_line_is_one_line(mistake, tmp_path, monkeypatch):
-    typed = ON_THE_COMMAND_LINE[mistake]
+def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtests):
     monkeypatch.chdir(tmp_path)
     table = small_table()
     table.loc[299, "id"] = 1298
     table.to_parquet("table.parquet")
-    write_job(tmp_path, changed(*typed.changes))
-    before = {path.name for path in tmp_path.iterdir()}
-    result = CliRunner().invoke(cli, typed.words.split(), prog_name="dshap")
-    assert result.exit_code == typed.status and result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    time, _, said = line.partition(" dshap: ")
-    assert said == typed.said.replace("FOLDER", str(tmp_path)) and re.fullmatch(r"\S+T\S+", time)
-    assert {path.name for path in tmp_path.iterdir()} == before
+    for mistake, typed in ON_THE_COMMAND_LINE.items():
+        write_job(tmp_path, changed(*typed.changes))
+        before = {path.name for path in tmp_path.iterdir()}
+        result = CliRunner().invoke(cli, typed.words.split(), prog_name="dshap")
+        with subtests.test(mistake=mistake):
+            assert result.exit_code == typed.status and result.stdout == ""
+            (line,) = result.stderr.splitlines()
+            time, _, said = line.partition(" dshap: ")
+            assert said == typed.said.replace("FOLDER", str(tmp_path))
+            assert re.fullmatch(r"\S+T\S+", time)
+            assert {path.name for path in tmp_path.iterdir()} == before
 
 
 NO_ROWS_TO_EXPLAIN = {
@@ -715,11 +718,12 @@ NEAR = {"id": "", "hour": "", "tmp": "temp", "TEMP": "temp", "hun": "hum", "temp
 """A name that is no column -> the one that may be meant; "" where all are far from it."""
 
 
-@pytest.mark.parametrize("name", NEAR)
-def test_only_near_names_are_meant(name):
+def test_only_near_names_are_meant(subtests):
     """At most a third of the letters differ, or one begins with the other; "id" was taken for
     "d"."""
-    hint = f"; did you mean '{NEAR[name]}'?" if NEAR[name] else "."
-    assert unknown_name("column", name, ["temp", "hum", "d", "hr"]) == (
-        f"unknown column {name!r}{hint} Allowed: d, hr, hum, temp."
-    )
+    for name, near in NEAR.items():
+        hint = f"; did you mean '{near}'?" if near else "."
+        with subtests.test(name=name):
+            assert unknown_name("column", name, ["temp", "hum", "d", "hr"]) == (
+                f"unknown column {name!r}{hint} Allowed: d, hr, hum, temp."
+            )

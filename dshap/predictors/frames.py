@@ -242,11 +242,12 @@ def _time_kind(column: Any) -> str:
 def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
     """The times (n,) of a column in their own unit; zoned times in UTC."""
     if kind != DATE:
+        unit = unit_of(kind)
         times: NDArray[np.datetime64] = column.to_numpy(
-            dtype=f"datetime64[{unit_of(kind)}]", na_value=np.datetime64("NaT")
+            dtype=f"datetime64[{unit}]", na_value=np.datetime64("NaT", unit)
         )
         return times
-    days = np.full(len(column), np.datetime64("NaT"), dtype="datetime64[D]")
+    days = np.full(len(column), np.datetime64("NaT", "D"), dtype="datetime64[D]")
     is_known = column.notna().to_numpy()
     days[is_known] = column[is_known].tolist()
     return days

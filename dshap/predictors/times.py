@@ -125,7 +125,7 @@ def from_microseconds(numbers: FloatArray, kind: str) -> NDArray[Any]:
     """
     is_missing = np.isnan(numbers)
     times = np.rint(np.where(is_missing, 0.0, numbers)).astype(np.int64).view("datetime64[us]")
-    times[is_missing] = np.datetime64("NaT")
+    times[is_missing] = np.datetime64("NaT", "us")
     if kind == DATE:
         return times.astype("datetime64[D]").astype(object)
     in_unit = times.astype(f"datetime64[{unit_of(kind)}]")

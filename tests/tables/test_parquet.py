@@ -178,7 +178,7 @@ def test_key_types(tmp_path, values, dtype, expected):
     [
         (pa.array([5, None]), -1),
         (pa.array(["a", None]), ""),
-        (pa.array([5, None], pa.timestamp("ns")), np.datetime64("NaT")),
+        (pa.array([5, None], pa.timestamp("ns")), np.datetime64("NaT", "ns")),
     ],
 )
 def test_null_keys_are_marked(tmp_path, values, fill):

@@ -77,7 +77,7 @@ def shuffled(**keys: np.ndarray) -> tuple[xr.Dataset, np.ndarray]:
     """The new cube in another order, without five rows of the old one, and with three of its own."""
     order = np.random.default_rng(1).permutation(N)[5:]
     phi = np.concatenate([NEW[order], NEW[:3] + 1.0])
-    others = {name: values[:3] + (values[-1] - values[0]) + 9 for name, values in keys.items()}
+    others = {name: values[:3] + 2 * (values[-1] - values[0]) for name, values in keys.items()}
     joined = {name: np.concatenate([keys[name][order], others[name]]) for name in keys}
     return cube_of(phi, **joined), order
 
