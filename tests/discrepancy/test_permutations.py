@@ -108,6 +108,17 @@ def test_p_values_count_what_is_observed():
     assert null.expected.tolist() == [3.0, 0.0, 2.0]
 
 
+def test_adjusted_p_values_compare_standardised_statistics():
+    """By hand: scores of the first column 0, 1.22, −1.22, of the second 1.41, −.71, −.71.
+
+    The largest under permutation are 1.22 and −.71: one reaches 0, none 1.41.
+    """
+    null = NullDistribution(
+        np.array([10.0, 3.0, 0.0]), np.array([[11.0, 0, 0], [9, 0, 0]]), np.zeros(3)
+    )
+    np.testing.assert_allclose(null.adjusted, [2 / 3, 1 / 3], rtol=1e-15)
+
+
 @pytest.mark.parametrize("values", [(0.1, 0.3), (0.1, np.nan), (1e9 / 3, 7.0)])
 def test_tables_of_constant_columns_have_not_drifted(values):
     """MMD² is rounding alone, under every permutation."""

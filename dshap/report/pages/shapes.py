@@ -146,7 +146,7 @@ def _cut(swarms: Swarms) -> tuple[float, float]:
     high = max(float(ends.max()), 0.0)
     margin = 0.03 * (high - low)
     whole = swarms.limits[1] - swarms.limits[0]
-    if swarms.rows < FEW_POINTS or margin == 0.0 or whole < LEAST_CUT * (high - low):
+    if margin == 0.0 or whole < LEAST_CUT * (high - low):
         return swarms.limits
     return low - margin, high + margin
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dshap.core.histograms import histogram_of, histogram_quantiles
 from dshap.report.dependences import dependences_of
 from dshap.report.pages.shapes import card_of, swarm_figure
 from dshap.report.swarms import swarms_of
@@ -47,6 +48,45 @@ def test_a_row_far_out_does_not_press_the_others_together():
     figure = swarm_figure("", swarms_of(cube, frame))
     assert 20 < figure.zero < 80 and "one row in two thousand" in figure.sentence
     assert float(figure.ticks[-1].name) < 10
+
+
+def axis_of(figure) -> tuple[float, float]:
+    """The ends of the axis of a figure, from the places of its first and last tick."""
+    first, last = figure.ticks[0], figure.ticks[-1]
+    low, high = float(first.name), float(last.name)
+    unit = (high - low) / (last.percent - first.percent)
+    return low - unit * first.percent, high + unit * (100.0 - last.percent)
+
+
+def test_a_cut_axis_ends_a_little_beyond_the_quantiles_of_the_widest_feature():
+    """At the quantiles .0005 and .9995 of any feature, and 3 % of their distance beyond them."""
+    cube, frame = memory_cube(4_000)
+    cube["attribution"][7, 0] = 1_000.0
+    cube["attribution"][8, 1] = -500.0
+    phi = cube["attribution"].values[:, :, 0]
+    one_bin = np.zeros(len(phi), np.int64)
+    ends = np.concatenate(
+        [
+            histogram_quantiles(histogram_of(column, one_bin, 1), (0.0005, 0.9995))
+            for column in phi.T
+        ]
+    )
+    low, high = ends[:, 0].min(), ends[:, 1].max()
+    margin = 0.03 * (high - low)
+    assert axis_of(swarm_figure("", swarms_of(cube, frame))) == pytest.approx(
+        (low - margin, high + margin), abs=0.002 * (high - low)
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "far", "is_cut"), [(4_000, 5.0, 0), (4_000, 5.5, 1), (499, 40.0, 0), (1_900, 40.0, 0)]
+)
+def test_an_axis_is_cut_only_where_that_takes_a_third_off(n, far, is_cut):
+    """The quantiles of 4,000 rows lie 7.13 apart, all rows 10.6 and 11.1; one of fewer than 2,000 rows is never beyond."""
+    cube, frame = memory_cube(n)
+    cube["attribution"][7, 0] = far
+    figure = swarm_figure("", swarms_of(cube, frame))
+    assert (axis_of(figure)[1] < far) == is_cut == ("one row in two thousand" in figure.sentence)
 
 
 def test_few_rows_are_points():
