@@ -13,7 +13,7 @@ import pytest
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.models import KernelExpansion
-from tests.buckets import Service, running_s3
+from tests.buckets import Service, running_azure, running_s3
 from tests.databases import Server, running_postgresql
 from tests.processes import fork_workers
 
@@ -102,6 +102,20 @@ def s3_service() -> Iterator[Service]:
     """One S3 for the tests of a module."""
     with running_s3() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def azure_environment() -> Iterator[dict[str, str]]:
+    """One Azure for the tests of a module, by the variables that lead to it."""
+    with running_azure() as environment:
+        yield environment
+
+
+@pytest.fixture
+def azure(azure_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """That Azure, reached by the environment of this process."""
+    for name, given in azure_environment.items():
+        monkeypatch.setenv(name, given)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
+from dshap.core.places import Place, is_bucket, place_of
 from dshap.core.records import State
 from dshap.cube import Workspace, create_cube, repair_store, states_of
 from dshap.cube.folder import (
@@ -21,6 +23,7 @@ from dshap.cube.folder import (
     is_free,
     private_folder,
 )
+from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of, layout_of, make_cube
 
 HEX = "0123456789ab"
@@ -61,20 +64,71 @@ def test_another_fault_of_a_link_is_told_as_it_is(tmp_path, monkeypatch):
         Folder(tmp_path).put_new("a", b"first")
 
 
-def test_names_hold_no_path_and_the_second_writer_finds_them_taken(tmp_path):
-    folder = Folder(tmp_path / "store")
+@pytest.fixture(params=["disk", "s3", "azure"])
+def place(request, tmp_path) -> Place:
+    """A place where nothing is yet: the tests that take it hold for every kind of files."""
+    if request.param == "disk":
+        return tmp_path / "store"
+    request.getfixturevalue(request.param)
+    scheme = {"s3": "s3", "azure": "az"}[request.param]
+    return place_of(f"{scheme}://{BUCKET}/{tmp_path.name}")
+
+
+def test_a_name_is_put_once_read_replaced_and_deleted(place):
+    folder = Folder(place)
     assert folder.list() == [] and not folder.has_room() and folder.get("a") is None
-    assert folder.put_new("room/a", b"first") and not folder.put_new("room/a", b"second")
+    assert is_free(place)
+    assert folder.put_new("room/a", b"fi", memoryview(b"rst"))
+    assert not folder.put_new("room/a", b"second")
     assert folder.get("room/a") == b"first" and folder.size("room/a") == 5
-    assert folder.list() == ["room"] and list(folder.tree()) == ["room/a"]
-    assert folder.has_room("room") and folder.has_file("room/a") and not folder.has_file("room")
-    folder.replace("room/a", b"third")
+    folder.replace("room/a", b"third one")
     with folder.open("room/a") as content:
-        assert content.read() == b"third"
+        assert content.read(5) == b"third" and content.read() == b" one"
+    assert folder.size("room/a") == 9 and not is_free(place)
     folder.sync(["room/a"])
     folder.delete("room/a")
     folder.delete("room/a")
-    assert not folder.has("room/a")
+    assert not folder.has("room/a") and folder.get("room/a") is None and folder.size("room/a") == 0
+    assert folder.put_new("room/a", b"fourth")
+
+
+def test_rooms_and_files_are_listed_by_their_names(place):
+    folder = Folder(place)
+    for name in ("b", "room/inner/ä ö.json", "room/a", "z.npz"):
+        assert folder.put_new(name, b"12345")
+    assert folder.list() == ["b", "room", "z.npz"]
+    assert list(folder.tree()) == ["b", "room/a", "room/inner/ä ö.json", "z.npz"]
+    assert Folder(folder.path / "room").list() == ["a", "inner"]
+    assert folder.has_room("room") and folder.has_room() and not folder.has_room("b")
+    assert folder.has_file("room/a") and not folder.has_file("room") and not folder.has_file("c")
+    for n_files in (1, 10_000):  # one by one, and from a list of all
+        sizes = folder.sizes(n_files)
+        assert [sizes(name) for name in ("b", "room/a", "none")] == [5, 5, 0]
+    assert folder.times().keys() == {"b", "z.npz"}
+    assert all(abs(time.time() - written) < 600 for written in folder.times().values())
+    assert list(folder.unfinished()) == []
+    folder.delete("room")
+    assert list(folder.tree()) == ["b", "z.npz"]
+
+
+def test_the_version_of_a_file_changes_when_it_is_written(place):
+    folder = Folder(place)
+    assert folder.version("a") is None
+    folder.put_new("a", b"first")
+    before = folder.version("a")
+    assert before is not None and folder.version("a") == before
+    folder.replace("a", b"other")
+    assert folder.version("a") != before
+
+
+def test_of_writers_of_one_name_one_wins(place):
+    folder = Folder(place)
+    with ThreadPoolExecutor(16) as pool:
+        for turn in range(5):
+            won = list(pool.map(lambda i, n=turn: folder.put_new(f"{n}", b"%d" % i), range(16)))
+            assert won.count(True) == 1
+            assert folder.get(f"{turn}") == b"%d" % won.index(True)
+    assert folder.list() == [*"01234"]
 
 
 def test_a_file_where_a_room_should_be_gives_way(tmp_path):
@@ -87,10 +141,10 @@ def test_a_file_where_a_room_should_be_gives_way(tmp_path):
     assert Folder(tmp_path / "other").list() == ["a"]
 
 
-def test_writers_that_start_together_lose_no_file(tmp_path):
+def test_writers_that_start_together_lose_no_file(place):
     n_writers = 16
-    for turn in range(50):
-        folder = Folder(tmp_path / str(turn))
+    for turn in range(5 if is_bucket(place) else 50):
+        folder = Folder(place / str(turn))
         start = threading.Barrier(n_writers)
 
         def write(number, folder=folder, start=start):

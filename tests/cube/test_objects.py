@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,11 @@ from dshap.core.places import BucketPath
 from dshap.core.records import Record
 from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube, read_notes
 from dshap.cube.files import NO_FILE, StateFolder
-from dshap.cube.folder import Folder, is_free
+from dshap.cube.folder import Folder
 from dshap.cube.lease import Lease
 from dshap.cube.reference_copy import mark_prepared, states_of
 from dshap.cube.verify import repair_store, verify_cube, verify_store
-from tests.buckets import BUCKET, SECRET, running_azure
+from tests.buckets import BUCKET, SECRET
 from tests.cube.cubes import TILE, layout_of, make_cube
 
 ROWS = np.random.default_rng(0).normal(size=(600, 4))
@@ -79,23 +78,6 @@ def test_xarray_alone_reads_it(s3):
     store = ObjectStore(obstore.store.from_url(place("plain.zarr")))
     read = xr.open_zarr(store, consolidated=False)
     np.testing.assert_array_equal(read["attribution"].values, cube["attribution"].values)
-
-
-def test_a_name_has_one_winner(s3):
-    folder = Folder(place("names"))
-    with ThreadPoolExecutor(16) as pool:
-        for turn in range(5):
-            won = list(pool.map(lambda i, n=turn: folder.put_new(f"{n}", b"%d" % i), range(16)))
-            assert won.count(True) == 1
-            assert folder.get(f"{turn}") == b"%d" % won.index(True)
-    assert folder.list() == [*"01234"] and folder.has_room() and not folder.has("5")
-    folder.replace("0", b"other")
-    assert folder.get("0") == b"other" and folder.size("0") == 5 and folder.get("5") is None
-    folder.delete("0")
-    folder.delete("0")
-    assert folder.list() == [*"1234"]
-    Folder(place("")).delete("names")
-    assert is_free(folder.path)
 
 
 def test_damage_is_found_and_repaired(s3):
@@ -230,23 +212,20 @@ def test_a_store_is_locked_by_a_lease(s3):
     assert leases.list() == []
 
 
-def test_a_cube_in_azure_is_the_one_on_a_disk(tmp_path, monkeypatch):
+def test_a_cube_in_azure_is_the_one_on_a_disk(azure, tmp_path, monkeypatch):
     here = explain(tmp_path / "cube.zarr")
-    with running_azure() as environment:
-        for name, given in environment.items():
-            monkeypatch.setenv(name, given)
-        store = f"az://{BUCKET}/team/cube.zarr"
-        there = explain(store)
-        assert bytes_in(store) == bytes_in(tmp_path / "cube.zarr")
-        np.testing.assert_array_equal(there["attribution"].values, here["attribution"].values)
-        assert not any(verify_store(Folder(store).path).values())
-        with pytest.raises(InputError, match="there is no bucket 'none'"):
-            explain("az://none/cube.zarr")
-        other = f"{'AAAA'}{environment['AZURE_STORAGE_ACCOUNT_KEY'][4:]}"
-        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", other)
-        with pytest.raises(InputError, match="refuses the credentials") as caught:
-            explain(store)
-        assert other not in str(caught.value)
+    store = f"az://{BUCKET}/team/cube.zarr"
+    there = explain(store)
+    assert bytes_in(store) == bytes_in(tmp_path / "cube.zarr")
+    np.testing.assert_array_equal(there["attribution"].values, here["attribution"].values)
+    assert not any(verify_store(Folder(store).path).values())
+    with pytest.raises(InputError, match="there is no bucket 'none'"):
+        explain("az://none/cube.zarr")
+    other = f"AAAA{os.environ['AZURE_STORAGE_ACCOUNT_KEY'][4:]}"
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", other)
+    with pytest.raises(InputError, match="refuses the credentials") as caught:
+        explain(store)
+    assert other not in str(caught.value)
 
 
 @pytest.mark.slow

@@ -105,6 +105,7 @@ def test_three_nights(shop, beside):
     assert [run.is_over for run in runs_in_store(shop.store)] == [True] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sql", "csv"])
 def test_rows_that_are_read_once(shop, beside, kind):
     """One cube for all runs: as in a folder, and a second run finds nothing to do."""
