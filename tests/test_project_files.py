@@ -73,10 +73,29 @@ def test_hooks_are_the_tools_of_the_virtual_environment():
 def test_contributing_fits_a_screen_and_its_targets_are_those_of_make():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert len(text.splitlines()) <= 45
-    targets = re.findall(r"^make ([a-z ]+?)(?: +#.*)?$", text, re.MULTILINE)
-    assert targets
-    for target in " ".join(targets).split():
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+    named = re.findall(r"^make ([a-z -]+?)(?: +#.*)?$", text, re.MULTILINE)
+    targets = " ".join(named).split()
+    assert "daily-slow" in targets and set(targets) <= made_targets()
+
+
+def made_targets() -> set[str]:
+    """The targets that the Makefile has rules for."""
+    return set(re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_every_part_of_the_daily_run_is_made():
+    (parts,) = re.findall(r"^DAILY := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(parts.split()) >= 7 and set(parts.split()) <= made_targets()
+
+
+def test_python_is_new_enough_everywhere():
+    """The Makefile, the package, the tools and .python-version ask for the same oldest Python."""
+    asked = re.findall(r"version_info < \((\d+), (\d+)\)", (ROOT / "Makefile").read_text())
+    tools = PROJECT["tool"]
+    assert asked == [("3", "12")] and PROJECT["project"]["requires-python"] == ">=3.12"
+    assert tools["ruff"]["target-version"] == "py312" and tools["mypy"]["python_version"] == "3.12"
+    versions = (ROOT / ".python-version").read_text().split()
+    assert [version.rpartition(".")[0] for version in versions] == ["3.13", "3.12"]
 
 
 def is_there(name: str) -> bool:

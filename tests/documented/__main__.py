@@ -305,7 +305,7 @@ def _clusters(folder: Path, only: str) -> list[Ended]:
             '"long"': '"here"',
             '"ib0"': '"lo"',
             "--constraint=avx512": "--comment=avx512",
-            "module load python/3.11": "echo module load python/3.11",
+            "module load python/3.13": "echo module load python/3.13",
             '"/scratch"': f'"{folder}"',
             "wait = 3600": "wait = 120",
         }
