@@ -105,8 +105,7 @@ build/azure/installed:
 
 # An environment of another Python is made anew
 $(VENV)/python-$(VERSION):
-	test -n "$(PYTHON)" || \
-		{ echo "dshap needs Python 3.12 or newer, and none of python3.13, python3.12 and python3 is" >&2; exit 1; }
+	$(if $(PYTHON),,$(error dshap needs Python 3.12 or newer, and none of python3.13, python3.12 and python3 is))
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	touch $@

@@ -77,8 +77,19 @@ def is_there(target: str) -> bool:
     head, _, rest = target.partition(".")
     places = [f"{SHORT.get(head, head)}.{rest}"] if rest else []
     places += [f"{package}.{target}" for package in PACKAGES]
-    rooms = [module for name, module in sys.modules.items() if name.startswith("dshap")]
-    return any(map(found, places)) or any(hasattr(room, target) for room in rooms)
+    members = [vars(room) for name, room in sys.modules.items() if name.startswith("dshap")]
+    return (
+        any(map(found, places))
+        or any(target in names for names in members)
+        or any(target in type_parameters(made) for names in members for made in names.values())
+    )
+
+
+def type_parameters(made: Any) -> set[str]:
+    """The names of the type parameters of a function or class."""
+    if not (inspect.isfunction(made) or inspect.isclass(made)):
+        return set()
+    return {parameter.__name__ for parameter in made.__type_params__}
 
 
 def found(name: str) -> bool:
