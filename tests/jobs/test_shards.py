@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -207,11 +208,21 @@ def test_a_shard_neither_learns_nor_finishes(folder):
 # --- the same files ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("job", [SMALL, PARTIAL, BLACK_BOX], ids=["small", "partial", "black box"])
-@pytest.mark.parametrize("count", [1, 2, 4, 7])
-def test_every_file_is_that_of_a_whole_run(folder, job, count):
+JOBS = {"small": SMALL, "partial": PARTIAL, "black box": BLACK_BOX}
+IN_THE_GATE = {("small", 1), ("black box", 2), ("partial", 4), ("small", 7)}
+"""Each kind of job and each number of shards once; the others are slow tests."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        pytest.param(*case, marks=[] if case in IN_THE_GATE else [pytest.mark.slow])
+        for case in itertools.product(JOBS, (1, 2, 4, 7))
+    ],
+)
+def test_every_file_is_that_of_a_whole_run(folder, kind, count):
     """Shards in any order; the last one finds every block and finishes the run."""
-    expected = whole_run(job)
+    expected = whole_run(JOBS[kind])
     ran("--only", "learn", "-q")
     numbers = list(range(1, count + 1))
     random.Random(count).shuffle(numbers)
