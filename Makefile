@@ -118,9 +118,9 @@ $(VENV)/installed-%: $(VENV)/python-$(VERSION) pyproject.toml constraints.txt
 docs: $(VENV)/installed-docs  # build/site; notebooks that `make daily-slow` has run are shown with what they printed
 	$(BIN)/python -m website
 
-constraints: $(VENV)/installed-dev  # without the CUDA packages of PyTorch: a CPU build will do
+constraints: $(VENV)/installed-dev  # for 3.12 and later, without the CUDA packages of PyTorch: a CPU build will do
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.13 --all-extras --no-header --no-annotate --quiet --upgrade \
+	$(BIN)/uv pip compile --universal --python-version 3.12 --all-extras --no-header --no-annotate --quiet --upgrade \
 		pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > constraints.txt
 
 clean:
