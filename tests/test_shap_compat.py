@@ -133,7 +133,7 @@ def test_a_tree_ensemble_needs_no_masker(tables):
         assert list(found.feature_names) == NAMES and found.data.shape == (25, 4)
     classifier = list(ensembles(rows, product(rows)))[1]
     assert list(dshap.Explainer(classifier)(rows).output_names) == [
-        f"log-odds of {k}" for k in range(3)
+        f"score of {k}" for k in range(3)
     ]
 
 
