@@ -210,10 +210,15 @@ def _classes(
         n_classes = n_outputs
     else:
         n_classes = 0
+    listed = ", ".join(map(str, given))
+    if not n_classes:
+        raise InputError(
+            f"classes are {listed}, and the model has no classes: leave classes out"
+        )
     if len(given) != n_classes:
         raise InputError(
-            f"classes are {', '.join(map(str, given))}, and the model has {n_classes or 'no'} "
-            "classes: name each of these, or leave classes out"
+            f"classes are {listed}, and the model has {n_classes} classes: name each of these, or "
+            "leave classes out"
         )
     return link.classes(n_outputs, given)
 
