@@ -276,7 +276,9 @@ def test_classes_that_an_explainer_has_not(tables):
     with pytest.raises(InputError, match="the model has no classes: leave classes out"):
         dshap.Explainer(product, background, classes=["a"])
     labels = product(background) > 0
-    forest = pytest.importorskip("sklearn.ensemble").RandomForestClassifier(2).fit(background, labels)
+    forest = (
+        pytest.importorskip("sklearn.ensemble").RandomForestClassifier(2).fit(background, labels)
+    )
     with pytest.raises(InputError, match="explains one class: leave classes out"):
         dshap.Explainer(forest.predict_proba, background[:4], link="log_odds", classes=["True"])
     value = dshap.values.Marginal(product, background)

@@ -212,9 +212,7 @@ def _classes(
         n_classes = 0
     listed = ", ".join(map(str, given))
     if not n_classes:
-        raise InputError(
-            f"classes are {listed}, and the model has no classes: leave classes out"
-        )
+        raise InputError(f"classes are {listed}, and the model has no classes: leave classes out")
     if len(given) != n_classes:
         raise InputError(
             f"classes are {listed}, and the model has {n_classes} classes: name each of these, or "

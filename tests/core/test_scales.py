@@ -165,7 +165,9 @@ def test_scores_of_three_classes_are_no_log_odds():
 
 
 def test_standard_errors_and_interactions_are_on_the_scale_of_the_attributions(tmp_path):
-    value = Marginal(lambda rows: 1 / (1 + np.exp(-rows.sum(axis=1))), np.zeros((1, 13)), link="logit")
+    value = Marginal(
+        lambda rows: 1 / (1 + np.exp(-rows.sum(axis=1))), np.zeros((1, 13)), link="logit"
+    )
     rows = np.random.default_rng(1).normal(size=(4, 13))
     sampled = dshap.explain(value, rows, design="kernelshap", max_coalitions=100)
     assert sampled["std_error"].attrs["scale"] == LOG_ODDS

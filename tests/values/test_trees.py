@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import verify_cube
 from dshap.engine import Plan
 from dshap.predictors.tree_shap import ThroughShap
@@ -510,7 +510,7 @@ def test_the_same_classes_resume_and_others_are_another_run(table, classifier, t
     first = dshap.explain(classifier, rows, classes=["b"], store=tmp_path / "a.zarr").load()
     again = dshap.explain(classifier, rows, classes=["b"], store=tmp_path / "a.zarr").load()
     assert again.identical(first)
-    with pytest.raises(dshap.errors.StoreMismatchError):
+    with pytest.raises(StoreMismatchError):
         dshap.explain(classifier, rows, classes=["Köln"], store=tmp_path / "a.zarr")
 
 

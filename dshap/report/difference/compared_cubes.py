@@ -129,7 +129,7 @@ def comparable(old: OpenedCube, new: OpenedCube, output: str | None) -> tuple[Cu
     differences = [*_names_differ("feature", *features), *_texts_differ(old, new)]
     if output is None:
         differences += _names_differ("output", *outputs)
-    unknown = without_scale({side.name: side.cube for side in (old, new)})
+    unknown = without_scale({f"{old.name} (old)": old.cube, f"{new.name} (new)": new.cube})
     if differences:
         said = "; ".join([*differences, *filter(None, [unknown])])
         raise InputError(f"{old.name} and {new.name} cannot be compared: {said}")
