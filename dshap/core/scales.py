@@ -26,7 +26,7 @@ MEANINGS: Mapping[str, str] = {
     "difference between the scores of two classes is the logarithm of the ratio of their "
     "probabilities, and a single score is not the log-odds of its class.",
     MARGIN: "The number by which a classifier decides: the larger it is, the more it speaks for "
-    "the class. It is not a probability.",
+    "the class; it is not a probability.",
     LOG: "The natural logarithm of the prediction.",
     SIGNED_ROOT: "The square root of the prediction's size, with the sign of the prediction.",
     INVERSE_SOFTPLUS: "The logarithm of exp(prediction) − 1.",

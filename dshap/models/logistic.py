@@ -235,8 +235,9 @@ class KernelLogistic(KernelModel):
         >>> value = KernelInterventional(model.of_classes(["gold"]), background)
         """
         names = tuple(map(class_name, self.classes_))
-        choice = class_choice(classes, names, self.expansion_.n_outputs)
-        return self.expansion_.mapped(
+        expansion = self.expansion_
+        choice = class_choice(classes, names, expansion.n_outputs, expansion.output_scale)
+        return expansion.mapped(
             lambda part: replace(
                 part,
                 weights=choice(part.weights),

@@ -11,7 +11,7 @@ import numpy as np
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import checked
-from dshap.core.scales import of_classes
+from dshap.core.scales import OF_CLASSES, of_classes
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class ClassChoice:
         return np.asarray(values[..., list(self.positions)] * np.array(self.signs))
 
 
-def class_choice(given: Sequence[Any], known: Sequence[str], n_outputs: int) -> ClassChoice:
+def class_choice(
+    given: Sequence[Any], known: Sequence[str], n_outputs: int, scale: str
+) -> ClassChoice:
     """Choose classes by their names.
 
     Parameters
@@ -46,11 +48,13 @@ def class_choice(given: Sequence[Any], known: Sequence[str], n_outputs: int) -> 
     given : names of the chosen classes
     known : all classes of the model, in the order of its outputs; two classes may share one output
     n_outputs : the number of outputs of the model
+    scale : the scale of the outputs
 
     Raises
     ------
     InputError
-        No class, a class twice, or a class that the model does not have.
+        No class, a class twice, a class that the model does not have, or outputs that belong to no
+        class, such as predicted labels.
     """
     (listed,) = checked(classes=given)
     names = tuple(map(str, listed))
@@ -68,5 +72,10 @@ def class_choice(given: Sequence[Any], known: Sequence[str], n_outputs: int) -> 
     positions = [list(known).index(name) for name in names]
     if n_outputs == len(known):
         return ClassChoice(names, n_outputs, tuple(positions), (1.0,) * len(names))
+    if not (n_outputs == 1 and len(known) == 2 and scale in OF_CLASSES):
+        raise InputError(
+            f"classes are {', '.join(names)}, and the function has {n_outputs} outputs for "
+            f"{len(known)} classes: explain predict_proba or decision_function, or leave classes out"
+        )
     signs = tuple(1.0 if position == 1 else -1.0 for position in positions)
     return ClassChoice(names, n_outputs, (0,) * len(names), signs)

@@ -106,7 +106,7 @@ class PredictFunction(NamedModel):
             named: tuple[str, ...] = ()
         else:
             named = tuple(map(str, np.asarray(known).tolist()))
-        choice = class_choice(classes, named, self.n_outputs)
+        choice = class_choice(classes, named, self.n_outputs, self.scale)
         other = copy.copy(self)
         other.choice = choice
         other.probe = choice(self.probe)

@@ -97,7 +97,7 @@ class TreeModel(NamedModel):
 
     def of_classes(self, classes: Sequence[Any]) -> Self:
         """A copy that gives the margins of these classes alone; InputError for unknown ones."""
-        choice = class_choice(classes, self.classes, self.n_outputs)
+        choice = class_choice(classes, self.classes, self.n_outputs, self.scale)
         other = copy.copy(self)
         other.choice = choice
         other.output_names = choice.names(self.scale, self.output_names)
