@@ -23,7 +23,7 @@ from dshap.core.printing import label
 from dshap.core.rules import as_path
 from dshap.core.scales import unit_words
 from dshap.cube import feature_importance, find_row, kept_row, open_cube, row_key
-from dshap.report.measures import in_brackets, scale_of_cube, scale_sentence
+from dshap.report.measures import bracketed, scale_of_cube, scale_sentence
 
 SIGNIFICANT = 4
 """The significant digits of the largest number of a column."""
@@ -172,8 +172,8 @@ def _too_small_line(ranking: Ranking) -> str:
 def _in_brackets(units: str, scales: Sequence[str]) -> str:
     """The units, and the scale where there is only one, in brackets after a blank."""
     if len(scales) == 1:
-        return in_brackets(units, scales[0])
-    return in_brackets(units, "")
+        return bracketed(units, scales[0])
+    return bracketed(units, "")
 
 
 def _with_error(

@@ -24,7 +24,7 @@ def measure_of_cube(cube: Any) -> str:
     return unit_words(units_of_cube(cube), scale_of_cube(cube))
 
 
-def in_brackets(units: str, scale: str) -> str:
+def bracketed(units: str, scale: str) -> str:
     """Units and scale in brackets after a blank, such as " (EUR, log)"; empty without words."""
     said = unit_words(units, scale)
     return f" ({label(said)})" * bool(said)

@@ -9,15 +9,15 @@ import pytest
 from dshap.core.scales import LOG_ODDS, MEANINGS, PROBABILITY, SCORE, TARGET
 from dshap.cube.arrays import create_store
 from dshap.report.attributions import breakdown, breakdown_lines, ranking_lines, rankings
-from dshap.report.measures import in_brackets, scale_sentence, without_scale
+from dshap.report.measures import bracketed, scale_sentence, without_scale
 from dshap.report.pages.writing import page
 from tests.cube.cubes import make_cube
 from tests.report.pictures.test_densities import memory_cube
 
 
 def test_words():
-    assert in_brackets("EUR", TARGET) == " (EUR)" and in_brackets("1", "") == ""
-    assert in_brackets("1", SCORE) == " (score)"
+    assert bracketed("EUR", TARGET) == " (EUR)" and bracketed("1", "") == ""
+    assert bracketed("1", SCORE) == " (score)"
     assert scale_sentence(SCORE) == f"score: {MEANINGS[SCORE]}"
     assert scale_sentence("") == scale_sentence(TARGET) == ""
     assert "later version" in scale_sentence("decibel")

@@ -10,7 +10,7 @@ from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import feature_ranking, open_cube, read_job
 from dshap.report.attributions import Ranking, output_ranking
-from dshap.report.measures import in_brackets, units_of_cube
+from dshap.report.measures import bracketed, units_of_cube
 from dshap.report.pages.facts import ExplanationWords, explained
 from dshap.report.pages.figures import BarFigure, bar_figure
 from dshap.report.pages.output_figures import MAX_CARDS, OutputFigures, explained_by, figures_of
@@ -156,7 +156,7 @@ def _bar_figures(comparable: Sequence[tuple[str, Rankings]], units: str) -> tupl
         given = [each[output] for each in found.values() if each[output].rows]
         title = output * (len(comparable) > 1)
         if given:
-            figures.append(bar_figure(title, given, in_brackets(units, given[0].scale)))
+            figures.append(bar_figure(title, given, bracketed(units, given[0].scale)))
     return tuple(figures)
 
 

@@ -19,7 +19,7 @@ from dshap.core.records import FloatArray
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
 from dshap.report.attributions import shown_value
-from dshap.report.measures import in_brackets
+from dshap.report.measures import bracketed
 from dshap.report.pages.codes import WIDTH, number_codes, place_codes, place_width
 from dshap.report.pictures.single_rows import MAX_STEPS
 
@@ -364,7 +364,7 @@ def rows_json(table: RowTable, rows: Sequence[str], units: str, files: RowFiles 
             {
                 "name": label(each.explanation),
                 "output": label(each.output),
-                "units": in_brackets(units, table.cubes[each.explanation].scale),
+                "units": bracketed(units, table.cubes[each.explanation].scale),
             }
             for each in table.parts
         ],
