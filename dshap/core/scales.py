@@ -55,10 +55,11 @@ def of_classes(scale: str, classes: Iterable[object]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def unit_words(units: str, scale: str) -> str:
+def unit_words(units: str, scale: str, output: str = "") -> str:
     """The unit of attributions in words: "EUR", "log-odds", or "EUR, log"; empty where none is said.
 
-    `units` are the user's, "1" where none were given; `scale` is empty where it is not known.
+    `units` are the user's, "1" where none were given; `scale` is empty where it is not known.  A
+    scale with which the name of the output beside these words begins is left out.
     """
-    said = [units] * (units not in ("", "1")) + [scale] * (scale not in ("", TARGET))
-    return ", ".join(said)
+    is_said = scale in ("", TARGET) or output.startswith(f"{scale} of ")
+    return ", ".join([units] * (units not in ("", "1")) + [scale] * (not is_said))

@@ -480,7 +480,8 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
         (1, k),
         np.nan,
         long_name=largest,
-        **_measure(layout),
+        units=layout.units,
+        scale=layout.scale,
     )
     _names(blocks, "statistic", STATISTICS, "what is summed")
 

@@ -49,6 +49,7 @@ def decision_scale(model: Any, n_outputs: int) -> str:
     """
     if of_estimator(model, "classes_") is None:
         return TARGET
+    model = _innermost(model)
     if type(model).__name__ not in LOGISTIC:
         return MARGIN
     if n_outputs == 1:
@@ -59,6 +60,17 @@ def decision_scale(model: Any, n_outputs: int) -> str:
     if is_one_by_one:
         return MARGIN
     return SCORE
+
+
+def _innermost(model: Any) -> Any:
+    """The estimator at the end of pipelines, and inside of searches such as GridSearchCV."""
+    steps = of_estimator(model, "steps")
+    if steps:
+        return _innermost(steps[-1][1])
+    best = of_estimator(model, "best_estimator_")
+    if best is not None:
+        return _innermost(best)
+    return model
 
 
 def output_names_of(predict: Any, n_outputs: int, scale: str) -> tuple[str, ...] | None:

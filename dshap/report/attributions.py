@@ -103,15 +103,19 @@ def _of_cube(name: str, path: Place) -> list[Ranking]:
 def output_ranking(name: str, table: Any, output: int) -> Ranking:
     """The ranking of one output, from the table of `feature_ranking` or `global_means`."""
     features = [str(feature) for feature in table["feature"].values]
-    names = ("mean_magnitude", "mean", "mean_magnitude_std_error", "mean_std_error")
+
+    def of(statistic: str) -> dict[str, float]:
+        values = table[statistic].isel(output=output).values.tolist()
+        return dict(zip(features, values, strict=True))
+
     return Ranking(
         name,
         table.attrs["rows"],
-        *(
-            dict(zip(features, table[statistic].isel(output=output).values.tolist(), strict=True))
-            for statistic in names
-        ),
-        scale=table.attrs.get("scale", ""),
+        of("mean_magnitude"),
+        of("mean"),
+        of("mean_magnitude_std_error"),
+        of("mean_std_error"),
+        table.attrs.get("scale", ""),
     )
 
 

@@ -19,9 +19,12 @@ def scale_of_cube(cube: Any) -> str:
     return str(cube["attribution"].attrs.get("scale", ""))
 
 
-def measure_of_cube(cube: Any) -> str:
-    """Units and scale of a cube in words: "EUR", "log-odds", "EUR, log"; empty where none is said."""
-    return unit_words(units_of_cube(cube), scale_of_cube(cube))
+def measure_of_cube(cube: Any, output: str = "") -> str:
+    """Units and scale of a cube in words: "EUR", "log-odds", "EUR, log"; empty where none is said.
+
+    A scale with which the name of the output beside these words begins is left out.
+    """
+    return unit_words(units_of_cube(cube), scale_of_cube(cube), output)
 
 
 def bracketed(units: str, scale: str) -> str:

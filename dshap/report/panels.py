@@ -120,10 +120,13 @@ def counted_rows(cube: Any) -> int:
 
 def attribution_words(text: str, cube: Any, output: int, n_rows: int = 0) -> str:
     """Words for an axis of attributions: what it is, of which output, its units, over which rows."""
-    measure = measure_of_cube(cube)
-    said = [text]
+    name = ""
     if cube.sizes["output"] > 1:
-        said.append(f" for {label(cube['output'].values[output], 24)}")
+        name = str(cube["output"].values[output])
+    said = [text]
+    if name:
+        said.append(f" for {label(name, 24)}")
+    measure = measure_of_cube(cube, name)
     if measure:
         said.append(f" ({label(measure, 40)})")
     if n_rows:

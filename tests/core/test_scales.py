@@ -199,6 +199,11 @@ def test_units_and_scale_in_words(units, scale, said):
     assert unit_words(units, scale) == said
 
 
+def test_a_scale_that_the_name_of_the_output_says_is_not_said_twice():
+    assert unit_words("EUR", LOG_ODDS, "log-odds of yes") == "EUR"
+    assert unit_words("1", LOG_ODDS, "log-odds-like") == LOG_ODDS
+
+
 def test_names_of_outputs():
     assert of_classes(SCORE, [0, "Köln"]) == ("score of 0", "score of Köln")
     assert of_classes(MARGIN, ["yes"]) == ("margin of yes",)

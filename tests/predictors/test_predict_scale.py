@@ -38,6 +38,15 @@ def test_decision_functions(made, two, three):
     assert decision_scale(of_two, 1) == two
 
 
+def test_a_decision_function_inside_of_a_pipeline_and_a_search():
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    search = pytest.importorskip("sklearn.model_selection").GridSearchCV
+    piped = pipeline.make_pipeline("passthrough", linear_model.LogisticRegression())
+    tried = search(piped, {"logisticregression__C": [1.0, 2.0]}, cv=2).fit(X, TWO)
+    assert scale(tried.decision_function) == (LOG_ODDS, ("log-odds of yes",))
+    assert scale(tried.predict_proba) == (PROBABILITY, ("no", "yes"))
+
+
 def test_one_model_for_each_class_gives_no_scores_that_differ_by_a_constant():
     model = linear_model.LogisticRegression().fit(X, THREE)
     assert decision_scale(model, 3) == SCORE

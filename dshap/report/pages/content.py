@@ -139,7 +139,7 @@ def _of_one_scale(ranked: Rankings, outputs: Sequence[str]) -> list[tuple[str, R
 
     An output that several explanations have on different scales is there once for each scale.
     """
-    found = []
+    found: list[tuple[str, Rankings]] = []
     for output in outputs:
         having = {name: each for name, each in ranked.items() if output in each}
         scales = dict.fromkeys(each[output].scale for each in having.values())
