@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,3 +209,10 @@ def test_names_of_outputs():
     assert of_classes(SCORE, [0, "Köln"]) == ("score of 0", "score of Köln")
     assert of_classes(MARGIN, ["yes"]) == ("margin of yes",)
     assert of_classes(PROBABILITY, ["yes"]) == of_classes(TARGET, ["yes"]) == ("yes",)
+
+
+def test_the_page_of_value_functions_lists_every_scale_with_its_sentence():
+    page = Path(__file__).parents[2] / "docs" / "value_functions.md"
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| `")]
+    listed = {row[0].strip("|` "): row[-1].rstrip("| ") for row in rows}
+    assert {name: listed.get(name) for name in MEANINGS} == dict(MEANINGS)
