@@ -13,6 +13,7 @@ from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, Lock
 from dshap.core.options import MISSING_POLICIES
 from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import Choice, Flag, checked
+from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import empty_cube, is_running, open_cube, read_job
 from dshap.cube.columns import category_orders, with_columns
@@ -67,6 +68,7 @@ def explain(
     tol: float | None = None,
     max_coalitions: int | None = None,
     compute: bool = True,
+    classes: Sequence[str | int] | None = None,
     quality: Any = None,
     progress: bool | None = None,
     **options: Any,
@@ -114,6 +116,10 @@ def explain(
         MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
         `mse_v`.
     compute : False creates the store with its plan, every row pending, and computes nothing
+    classes : list of str or int, optional
+        The classes of a fitted tree ensemble to explain, in the order of the outputs.  None
+        explains all of them, and of two classes the second.  For a model that does not name its
+        classes, such as a booster of XGBoost, the names of all.
     progress : show rate and time left, on standard error or in one line of a notebook; None: on a
         terminal and in a notebook
     **options
@@ -129,7 +135,9 @@ def explain(
     -------
     xarray.Dataset
         `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see
-        `dshap.open_cube`.  Without a store also `row_COLUMN (instance)`, the explained columns in
+        `dshap.open_cube`.  Their attribute `scale` names the scale of the numbers, such as
+        "probability", "log-odds" or "unit of the target" (docs/value_functions.md lists all).
+        Without a store also `row_COLUMN (instance)`, the explained columns in
         their own dtypes, whose `long_name` is the column's name.  A table without rows gives a
         cube without instances, and nothing is written.
 
@@ -150,15 +158,16 @@ def explain(
     --------
     >>> cube = dshap.explain(dshap.values.Marginal(model.predict, background), X)
     >>> cube.attribution.mean("instance")
+    >>> dshap.explain(classifier, X, classes=["gold", "silver"])  # of a fitted tree ensemble
     """
     (compute,) = checked(compute=compute)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
         prepared = value
-        game = value.value
+        value = value.value
     else:
         prepared = None
-        game = as_value(value)
+    game = as_value(value, classes)
     # without a store the columns stand in the Dataset; a cube of texts has their tokens
     keeps_columns = store is None and not is_of_texts(game)
     if keeps_columns:
@@ -172,9 +181,9 @@ def explain(
             )
         except EmptyTableError:
             session.progress.say("no rows to explain: nothing is computed, and nothing is written")
-            if is_of_texts(game):
-                return empty_cube((), game.link.outputs(game.model.output_names))
-            return empty_cube(game.players.names, game.link.outputs(game.model.output_names))
+            names = () if is_of_texts(game) else game.players.names
+            outputs = game.link.outputs(game.model.output_names)
+            return empty_cube(names, outputs, scale_of(game))
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:

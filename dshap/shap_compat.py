@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from dshap.api import explain
+from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.types import Design, Explained, Link
+from dshap.core.types import Design, Explained, Link, replaced
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
 from dshap.predictors.tree_kinds import is_ensemble
 from dshap.report.shap_values import by_output, explanation_of, require_shap
 from dshap.tables.sources import kind_of
-from dshap.values import KernelInterventional, Marginal, Trees
+from dshap.values import KernelInterventional, Marginal
+from dshap.values.trees import as_value
 
 
 class Explainer:
@@ -32,18 +34,21 @@ class Explainer:
         A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its
         `predict_proba`); a fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; a
         tree ensemble of XGBoost, LightGBM or scikit-learn, which needs no masker
-        (`dshap.values.Trees`: log-odds of boosted classifiers); or a value function of
-        `dshap.values`, which has its own background.
+        (`dshap.values.Trees`: log-odds of boosted classifiers of two classes, scores of those of
+        more); or a value function of `dshap.values`, which has its own background.
     masker : array, data frame, `Background`, shap masker with `data`, path or collection
         The background.
     link : "identity", "logit", a link of `dshap.values`, or ``shap.links.logit``
     feature_names, output_names, players : as in `dshap.values.Marginal`
+    classes : list of str or int, optional
+        The classes of a classifier to explain, in the order of the outputs; None: all.
 
     Examples
     --------
     >>> explainer = dshap.Explainer(model.predict, X100)  # was: shap.Explainer(model.predict, X100)
     >>> shap.plots.beeswarm(explainer(X))
     >>> dshap.Explainer(xgb_model)(X)  # TreeSHAP, as shap.Explainer(xgb_model)(X)
+    >>> dshap.Explainer(model.predict_proba, X100, classes=["gold"])(X)
     """
 
     def __init__(
@@ -55,10 +60,12 @@ class Explainer:
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
+        classes: Sequence[str | int] | None = None,
     ) -> None:
         if isinstance(model, Explained):
             given = {
                 "masker": masker,
+                "classes": classes,
                 "feature_names": feature_names,
                 "output_names": output_names,
                 "players": players,
@@ -80,7 +87,9 @@ class Explainer:
                 "players",
                 "the value of a group is not the sum of its columns' in Trees",
             )
-            self.value = Trees(model, feature_names=feature_names, output_names=output_names)
+            self.value = as_value(
+                model, classes, feature_names=feature_names, output_names=output_names
+            )
             return
         if masker is None:
             raise InputError(
@@ -99,7 +108,10 @@ class Explainer:
                     "links are of predict functions: give model.predict_proba or the like as the "
                     "model"
                 )
-            self.value = KernelInterventional(model, background, **options)
+            chosen: Any = model
+            if classes is not None:
+                chosen = _of_classes(model, classes)
+            self.value = KernelInterventional(chosen, background, **options)
         else:
             self.value = Marginal(
                 _predict_of(model),
@@ -108,6 +120,8 @@ class Explainer:
                 link=_link_of(link),
                 **options,
             )
+            if classes is not None:
+                self.value = _of_some_classes(self.value, classes)
 
     def __call__(
         self,
@@ -156,6 +170,24 @@ class Explainer:
         return by_output(
             explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
         )
+
+
+def _of_classes(model: Any, classes: Sequence[str | int]) -> Any:
+    """The decision function of some classes of a kernel model."""
+    if not has_member(model, "of_classes"):
+        raise InputError(f"{type(model).__name__} has no classes: leave classes out")
+    return model.of_classes(classes)
+
+
+def _of_some_classes(value: Marginal, classes: Sequence[str | int]) -> Marginal:
+    """The value function of a predict function, of some of its outputs."""
+    names = value.model.output_names
+    if value.link.outputs(names) != names:
+        raise InputError(
+            f"link {value.link.describe()!r} explains one class: leave classes out, or give the "
+            "link a class, like LogOdds('name')"
+        )
+    return replaced(value, model=value.model.of_classes(classes))
 
 
 def _refuse_given(is_given: bool, name: str, why: str) -> None:

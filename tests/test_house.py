@@ -8,15 +8,15 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 # Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
-# Nodes were raised by a sixtieth when dense statements were unfolded.
+# Nodes were raised by a sixtieth when dense statements were unfolded, and by 2,000 with a class for scales and classes.
 BOUNDS = {
-    "syntax nodes": 330_000,
+    "syntax nodes": 332_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 630,
+    "classes": 631,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
@@ -51,5 +51,5 @@ def test_every_number_has_a_bound(numbers):
 
 def test_what_is_counted():
     """Members of a protocol of this size, by hand; a circle would be seen."""
-    assert members("Link") == 9 and members("Rounds") == 1 + members("Design")
+    assert members("Link") == 10 and members("Rounds") == 1 + members("Design")
     assert circles() == 0 and all(name.startswith("dshap.") for name in importers_of_designs())

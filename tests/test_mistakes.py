@@ -153,7 +153,7 @@ KIND = {
     "ridge": "number", "tolerance": "number", "variation": "number", "clip": "number", "rank_tolerance": "part",
     "holdout": "part", "rho": "part", "lengthscale": "scale", "penalty": "penalty",
     "sampling": "word", "selection": "word", "unseen": "word", "method": "word", "missing": "word", "kind": "word",
-    "precision": "word", "dtype": "word", "nu": "word",
+    "precision": "word", "output_scale": "word", "dtype": "word", "nu": "word",
     "paired": "flag", "antithetic": "flag", "orthogonal": "flag", "standardize": "flag", "centred": "flag",
     "with_interventional": "flag", "keep_rows": "flag", "interactions": "flag", "compute": "flag", "index": "flag",
     "stochastic": "flag", "wait": "number", "scratch": "optional text", "arrays": "optional flag",

@@ -123,5 +123,5 @@ def test_a_binary_classifier_names_the_class_that_its_log_odds_are_of():
     assert model.expansion_.output_names == ("yes",)
     assert isinstance(model.expansion_, KernelExpansion)
     cube = dshap.explain(KernelInterventional(model, X[:, :]), X[:4])
-    assert cube.output.values.tolist() == ["yes"]
+    assert cube.output.values.tolist() == ["log-odds of yes"]
     assert (cube.attribution[:, 0, 0].values > 0).tolist() == (X[:4, 0] > X[:, 0].mean()).tolist()

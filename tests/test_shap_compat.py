@@ -9,6 +9,8 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
+from dshap.kernels import RBF, Nystrom
+from dshap.models import KernelLogistic, KernelRidge
 from dshap.values import LinearGaussian, Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -133,7 +135,7 @@ def test_a_tree_ensemble_needs_no_masker(tables):
         assert list(found.feature_names) == NAMES and found.data.shape == (25, 4)
     classifier = list(ensembles(rows, product(rows)))[1]
     assert list(dshap.Explainer(classifier)(rows).output_names) == [
-        f"log-odds of {k}" for k in range(3)
+        f"score of {k}" for k in range(3)
     ]
 
 
@@ -237,3 +239,48 @@ def test_without_shap_the_extra_is_named(tables, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(InputError, match=r"pip install 'dshap\[shap\]'"):
         dshap.Explainer(product, tables[0])(tables[1])
+
+
+def test_classes_of_an_explainer(tables):
+    """Of trees, of a predict function and of a kernel model: the numbers of all classes."""
+    background, rows = tables
+    labels = np.digitize(product(background), [0.0, 1.0])
+    boosted = list(ensembles(background, product(background)))[1]
+    forest = pytest.importorskip("sklearn.ensemble").RandomForestClassifier(3, random_state=0)
+    forest.fit(background, labels)
+    kernel = KernelLogistic(RBF(1.0), Nystrom(9), 1e-3).fit(background.to_numpy(), labels)
+    for model, masker in (
+        (boosted, None),
+        (forest.predict_proba, background[:4]),
+        (kernel, background.to_numpy()[:4]),
+        (kernel.decision_function, background.to_numpy()[:4]),
+    ):
+        given = rows.to_numpy() if masker is not None and isinstance(masker, np.ndarray) else rows
+        whole = dshap.Explainer(model, masker)
+        some = dshap.Explainer(model, masker, classes=[2, 0])
+        np.testing.assert_allclose(
+            some.shap_values(given), whole.shap_values(given)[..., [2, 0]], atol=1e-12
+        )
+        names = whole.value.model.output_names
+        assert some.value.model.output_names == (names[2], names[0])
+        with pytest.raises(InputError, match="unknown class '7'"):
+            dshap.Explainer(model, masker, classes=["7"])
+
+
+def test_classes_that_an_explainer_has_not(tables):
+    background, _ = tables
+    ridge = KernelRidge(RBF(1.0), Nystrom(9), 1e-3)
+    ridge.fit(background.to_numpy(), product(background))
+    with pytest.raises(InputError, match="KernelRidge has no classes: leave classes out"):
+        dshap.Explainer(ridge, background.to_numpy()[:4], classes=["a"])
+    with pytest.raises(InputError, match="the model has no classes: leave classes out"):
+        dshap.Explainer(product, background, classes=["a"])
+    labels = product(background) > 0
+    forest = (
+        pytest.importorskip("sklearn.ensemble").RandomForestClassifier(2).fit(background, labels)
+    )
+    with pytest.raises(InputError, match="explains one class: leave classes out"):
+        dshap.Explainer(forest.predict_proba, background[:4], link="log_odds", classes=["True"])
+    value = dshap.values.Marginal(product, background)
+    with pytest.raises(InputError, match="has its own classes: leave classes out"):
+        dshap.Explainer(value, classes=["a"])

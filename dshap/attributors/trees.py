@@ -58,18 +58,19 @@ class TreeForm(PairedForm):
         )
         probe = made_up(self.value.n_columns, self.value.model.codes)[:PAIRED_ROWS]
         phi, _ = library.contributions(probe)
-        other.interactions(State(), probe, phi[:, self._columns])
+        other.interactions(State(), probe, self.value.model.chosen(phi[:, self._columns]))
         return other
 
     def prepare(self, moments: Moments) -> State:
         """`base` (k,): the library's v(empty)."""
         _, base = self.value.model.ensemble.contributions(np.zeros((1, self.value.n_columns)))
-        return State({"base": base})
+        return State({"base": self.value.model.chosen(base)})
 
     def phi(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k)."""
-        phi, _ = self.value.model.ensemble.contributions(self.value.model.known(rows))
-        return phi[:, self._columns]
+        model = self.value.model
+        phi, _ = model.ensemble.contributions(model.known(rows))
+        return model.chosen(phi[:, self._columns])
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
         """The gap of float32 sums, or an InputError where it is not small beside the margins."""
@@ -92,7 +93,7 @@ class TreeForm(PairedForm):
         halves = asked(
             by.pairs, model.known(rows), "interactions of this model", "leave interactions out, or "
         )
-        halves = halves[:, columns[:, None], columns]  # (n, d, d, k)
+        halves = model.chosen(halves[:, columns[:, None], columns])  # (n, d, d, k)
         off = np.abs(halves.sum(axis=2) - phi).max(initial=0.0)
         if not off <= TOLERANCE * (np.abs(phi).max(initial=0.0) + np.abs(halves).max(initial=0.0)):
             raise InputError(
@@ -117,7 +118,7 @@ class TreeForm(PairedForm):
         Operations are about the number of leaves times their depth.
         """
         c = self.value.n_columns
-        k = self.value.n_outputs
+        k = self.value.model.n_margins
         row = 8 * (3 * c * k + 2 * c)
         return Cost(
             state_bytes=8 * k,

@@ -193,6 +193,14 @@ class Link(Protocol):
         """Whether v(empty) differs from row to row."""
         ...
 
+    @property
+    def scale(self) -> str:
+        """The scale of the link values, a name of `core.scales.MEANINGS`.
+
+        The identity has that of the predictions.
+        """
+        ...
+
     def bound(self, names: Sequence[str]) -> Link:
         """This link for outputs of these names; an InputError where it does not fit them."""
         ...
@@ -234,6 +242,11 @@ class Predictor(Protocol):
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the k outputs before a link."""
+        ...
+
+    @property
+    def scale(self) -> str:
+        """The scale of the outputs before a link, a name of `core.scales.MEANINGS`."""
         ...
 
     @property

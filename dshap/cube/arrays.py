@@ -19,6 +19,7 @@ from dshap.core.blocks import Status
 from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import StoreMismatchError
 from dshap.core.places import Place, is_bucket
+from dshap.core.scales import MEANINGS
 from dshap.cube.disk import true_path, true_place
 from dshap.cube.folder import (
     CREATING,
@@ -163,7 +164,8 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
         np.nan,
         ("feature", "output"),
         long_name="Shapley value of each feature for each output",
-        units=layout.units,
+        **_measure(layout),
+        scale_meaning=MEANINGS[layout.scale],
         link=layout.link,
         ancillary_variables="status std_error" if layout.n_replicates else "status",
         coordinates=" ".join(layout.key_variables.values()),
@@ -177,7 +179,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
             np.nan,
             ("feature", "output"),
             long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
-            units=layout.units,
+            **_measure(layout),
             ancillary_variables="status",
         )
     if layout.has_interactions:
@@ -189,7 +191,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
             np.nan,
             ("feature", "feature_other", "output"),
             long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
-            units=layout.units,
+            **_measure(layout),
             ancillary_variables="status",
             unknown_error=layout.interaction_errors,
         )
@@ -223,7 +225,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
         np.nan,
         ("output",),
         long_name="model output: base value plus the sum of attributions",
-        units=layout.units,
+        **_measure(layout),
         link=layout.link,
         ancillary_variables="status",
     )
@@ -259,7 +261,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
     _names(root, "output", layout.outputs, "output")
     base: dict[str, Any] = {
         "long_name": "value of the empty coalition: mean over the background",
-        "units": layout.units,
+        **_measure(layout),
     }
     if layout.is_base_by_row:
         _per_row(root, layout, "base_value", "float64", np.nan, ("output",), **base)
@@ -281,6 +283,11 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
                 long_name=column,
             )
         _keep_order(path / "rows", layout.row_variables.values())
+
+
+def _measure(layout: CubeLayout) -> dict[str, str]:
+    """The attributes of arrays that hold attributions: the units, and the scale."""
+    return {"units": layout.units, "scale": layout.scale}
 
 
 def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
@@ -474,6 +481,7 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
         np.nan,
         long_name=largest,
         units=layout.units,
+        scale=layout.scale,
     )
     _names(blocks, "statistic", STATISTICS, "what is summed")
 

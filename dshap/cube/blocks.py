@@ -46,6 +46,11 @@ class CubeArrays:
         return tuple(self.read("output", slice(None)).tolist())
 
     @cached_property
+    def scale(self) -> str:
+        """The scale of the attributions; empty in a cube of an earlier version, which states none."""
+        return str(self._array("attribution").attrs.get("scale", ""))
+
+    @cached_property
     def n_rows(self) -> int:
         """The number of rows, of which those of unfinished blocks are pending."""
         return int(self._array("status").shape[0])

@@ -202,7 +202,8 @@ def global_means(cube: xr.Dataset) -> xr.Dataset:
     total = tree_sum(_sums_of(cube, rows) for rows in slices)
     count = int(total["count"])
     names = {dim: cube[dim].values for dim in ("feature", "output")}
-    return importance_table(total["attribution"] / max(count, 1), names, count)
+    scale = str(cube["attribution"].attrs.get("scale", ""))
+    return importance_table(total["attribution"] / max(count, 1), names, count, scale)
 
 
 def _sums_of(cube: xr.Dataset, rows: slice) -> Moments:

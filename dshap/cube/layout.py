@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import DamagedError, DshapError, InputError
 from dshap.core.places import Place
+from dshap.core.scales import TARGET
 from dshap.core.user_code import raised_by_import
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.reference_copy import has_copy
@@ -87,7 +88,9 @@ class CubeLayout:
     is_adaptive: bool = False
     """Whether each row takes as many coalitions as its error requires (`tol`)."""
     link: str = ""
-    """The scale of the values, such as log-odds; empty if it is the model's own."""
+    """The link in words, with the class that it is of; empty for the identity."""
+    scale: str = TARGET
+    """The scale of attributions, base value and prediction: a name of `core.scales.MEANINGS`."""
     is_base_by_row: bool = False
     """Whether the base value differs from row to row."""
     classes: tuple[str, ...] = ()

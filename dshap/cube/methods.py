@@ -12,6 +12,7 @@ import xarray as xr
 from dshap.core.blocks import Status
 from dshap.core.html import table_html
 from dshap.core.printing import label
+from dshap.core.scales import unit_words
 from dshap.cube.datasets import as_cube, global_means, row_slices, status_of
 
 MAX_FEATURES = 10
@@ -42,7 +43,7 @@ class CubeMethods:
         cube = as_cube(self._cube)
         means = global_means(cube)["mean_magnitude"].isel(output=slice(MAX_OUTPUTS))
         names = [label(name, 24) for name in means["output"].values]
-        heads = [f"mean |attribution|{f' for {name}' * (len(names) > 1)}" for name in names]
+        heads = [f"mean |attribution|{_of_output(cube, name)}" for name in names]
         rows = [
             [label(name, 32), *(f"{each:.4g}" for each in means.sel(feature=name).values)]
             for name in _ranked(means)
@@ -104,7 +105,24 @@ def summary_line(cube: xr.Dataset) -> str:
         for name in _ranked(means)[:MAX_TOLD]
     ]
     more = ", …" * (cube.sizes["feature"] > MAX_TOLD)
-    return f"{rows_line(cube)}; mean |attribution|: {', '.join(shown)}{more}"
+    said = f"mean |attribution|{_in_brackets(_scale_of(cube))}: {', '.join(shown)}{more}"
+    return f"{rows_line(cube)}; {said}"
+
+
+def _of_output(cube: xr.Dataset, name: str) -> str:
+    """Words for an output of a cube: its name where there are several, and the scale in brackets."""
+    if cube.sizes["output"] == 1:
+        return _in_brackets(_scale_of(cube))
+    return f" for {name}{_in_brackets(_scale_of(cube), name)}"
+
+
+def _in_brackets(scale: str, output: str = "") -> str:
+    said = unit_words("1", scale, output)
+    return f" ({label(said)})" * bool(said)
+
+
+def _scale_of(cube: xr.Dataset) -> str:
+    return str(cube["attribution"].attrs.get("scale", ""))
 
 
 def _ranked(means: Any) -> list[str]:
@@ -130,6 +148,5 @@ def _mean_lines(cube: xr.Dataset) -> Iterator[str]:
             f"{label(feature, 24)} {float(of_output.sel(feature=feature).values[0]):.4g}"
             for feature in _ranked(of_output)
         ]
-        output = f" for {label(name, 24)}" * (cube.sizes["output"] > 1)
-        yield f"mean |attribution|{output}: {', '.join(shown)}"
+        yield f"mean |attribution|{_of_output(cube, label(name, 24))}: {', '.join(shown)}"
     yield from _left_out(cube)

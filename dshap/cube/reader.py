@@ -58,7 +58,7 @@ ROW_PREFIX = "row_"
 """The beginning of a Dataset's variables that are explained columns."""
 
 
-def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
+def empty_cube(players: Sequence[str], outputs: Sequence[str], scale: str) -> xr.Dataset:
     """A cube without instances: the result for a table without rows."""
     sizes = {"instance": 0, "feature": len(players), "output": len(outputs)}
     dims = {
@@ -67,7 +67,8 @@ def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
         "base_value": ("instance", "output"),
     }
     arrays: dict[str, Any] = {
-        name: (along, np.zeros([sizes[axis] for axis in along])) for name, along in dims.items()
+        name: (along, np.zeros([sizes[axis] for axis in along]), {"scale": scale})
+        for name, along in dims.items()
     }
     arrays["status"] = (("instance",), np.zeros(0, np.int8))
     return xr.Dataset(arrays, {"feature": list(players), "output": list(outputs)})
@@ -317,7 +318,8 @@ def feature_importance(path: Place) -> xr.Dataset:
     with reading(path):
         means, count = _block_means(path)
         names = {dim: np.asarray(stored_array(path / dim)[:]) for dim in ("feature", "output")}
-    return importance_table(means, names, count)
+        scale = str(stored_array(path / "attribution").attrs.get("scale", ""))
+    return importance_table(means, names, count, scale)
 
 
 def _block_means(path: Place) -> tuple[FloatArray, int]:
@@ -340,9 +342,12 @@ def stored_deviations(path: Place) -> FloatArray:
 
 
 def importance_table(
-    means: FloatArray, names: Mapping[str, NDArray[Any]], count: int
+    means: FloatArray, names: Mapping[str, NDArray[Any]], count: int, scale: str
 ) -> xr.Dataset:
-    """The table of `feature_ranking`, from means (replicate, statistic, feature, output)."""
+    """The table of `feature_ranking`, from means (replicate, statistic, feature, output).
+
+    Its attributes are the number of rows, `rows`, and the scale of the attributions, `scale`.
+    """
     found = estimates({name: means[:, place] for place, name in enumerate(STATISTICS)})
     dims = ("feature", "output")
     out = xr.Dataset({name: (dims, estimate.value) for name, estimate in found.items()})
@@ -350,7 +355,7 @@ def importance_table(
         {f"{name}_std_error": (dims, estimate.std_error) for name, estimate in found.items()}
     )
     out = out.assign(root_mean_square=np.sqrt(out["mean_square"]))
-    return out.assign_coords(names).assign_attrs(rows=count)
+    return out.assign_coords(names).assign_attrs(rows=count, scale=scale)
 
 
 def largest_residual(path: Place) -> FloatArray:

@@ -445,13 +445,15 @@ def _chosen_background(given: Any, context: Context) -> Any:
 
 
 def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
-    """Names of the outputs: the targets of a ridge, the classes of a classifier, else None."""
+    """Names of the outputs: the targets of a ridge, the classes that the job names, else None.
+
+    Kernel models name their outputs themselves, by scale and class, such as "score of a".
+    """
     if context.model_kind == "kernel_ridge":
         return context.table.target_names
-    expansion = optional_expansion(context.model)
-    if expansion is None:
-        return context.classes
-    return expansion.output_names
+    if optional_expansion(context.model) is not None:
+        return None
+    return context.classes
 
 
 def _model(given: Any, context: Context) -> Any:

@@ -204,9 +204,12 @@ class DriftCheck(CheckTable):
 
     def _of_ranking(self, facts: ExplanationFacts, before: RunRecord) -> Measured:
         ranking = before.ranking(facts.name)
+        if set(ranking) != set(facts.ranking):
+            then, tonight = (", ".join(map(label, each)) for each in (ranking, facts.ranking))
+            said = f"run {before.run_id} explained the outputs {then}, and this one {tonight}"
+            return Measured(None, said)
         scores = {
-            output: ndcg_of_rankings(ranking.get(output, {}), now)
-            for output, now in facts.ranking.items()
+            output: ndcg_of_rankings(ranking[output], now) for output, now in facts.ranking.items()
         }
         output = min(scores, key=lambda name: scores[name])
         said = f"NDCG of the ranking is {scores[output]:.4f} against run {before.run_id}"

@@ -95,7 +95,7 @@ class FittedModel(KindTable):
     """A kernel model that the job fits.
 
     For classes the decision function is explained: the log-odds of the second of two classes, or
-    one output per class.
+    a score for each of more.
     """
 
     penalty: Penalty = "validate"

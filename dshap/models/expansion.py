@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record
 from dshap.core.rules import Choice
+from dshap.core.scales import TARGET
 from dshap.kernels import Basis, Embedding, ProductKernel, SubsetFeatures, bound_kernel
 from dshap.kernels.features import unit_circle
 from dshap.kernels.product import Distinct, distinct_values
@@ -43,6 +44,8 @@ class KernelExpansion(BaseExpansion):
     unseen : {"other", "refuse"}
         With "other" an unseen category is as different from every landmark as any two categories
         (its factor is ρ); with "refuse" it is an InputError.
+    output_scale : str
+        The scale of f(x): "unit of the target", or "log-odds", "score" or "margin" of a classifier.
     """
 
     stored_name = "dshap.models.expansion.KernelExpansion.predict"
@@ -56,6 +59,7 @@ class KernelExpansion(BaseExpansion):
     output_names: tuple[str, ...] | None = None
     categories: FloatArray | None = None
     unseen: str = "other"
+    output_scale: str = TARGET
 
     def __post_init__(self) -> None:
         self._hold()
@@ -186,6 +190,7 @@ class FourierExpansion(BaseExpansion):
     kernel : ProductKernel, optional
         The kernel that the frequencies were drawn for; `KernelObservational` takes it as the kernel
         of its embedding.
+    output_scale : see `KernelExpansion`
     """
 
     stored_name = "dshap.models.fourier.FourierExpansion.predict"
@@ -203,6 +208,7 @@ class FourierExpansion(BaseExpansion):
     feature_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
     kernel: ProductKernel | None = None
+    output_scale: str = TARGET
 
     def __post_init__(self) -> None:
         self._hold()

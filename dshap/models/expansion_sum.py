@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record
-from dshap.core.rules import check_fields, finite_array
+from dshap.core.rules import Choice, check_fields, finite_array
+from dshap.core.scales import MEANINGS, TARGET
 from dshap.kernels import ProductKernel
 from dshap.models.rows import MICRO_BLOCK, as_rows
 
@@ -25,6 +26,7 @@ class BaseExpansion(ABC):
     intercept: FloatArray
     feature_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
+    output_scale: str
     kernel: ProductKernel | None
     shapes: ClassVar[tuple[tuple[str, int, str], ...]]
     """(array, number of axes, shape in messages) for each array."""
@@ -39,6 +41,7 @@ class BaseExpansion(ABC):
             check_fields(self, name)
             names = vars(self)[name]
             object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
+        Choice(tuple(MEANINGS))("output_scale", self.output_scale)
 
     def _check_names(self) -> None:
         wanted = (
@@ -127,6 +130,8 @@ class BaseExpansion(ABC):
             name: np.array(fields[name], dtype=str) for name in NAMES if fields[name] is not None
         }
         arrays = {name: fields[name] for name, _, _ in self.shapes}
+        if self.output_scale != TARGET:
+            names["output_scale"] = np.array(self.output_scale)
         return Record(
             {**({} if self.kernel is None else self.kernel.to_arrays()), **arrays, **names}
         )
@@ -137,6 +142,7 @@ class BaseExpansion(ABC):
         arrays = record.arrays
         given: dict[str, Any] = {name: arrays[name] for name, _, _ in cls.shapes}
         given |= {name: tuple(arrays[name]) for name in NAMES if name in arrays}
+        given["output_scale"] = str(arrays.get("output_scale", TARGET))
         if "kernel_family" in arrays:
             given["kernel"] = ProductKernel.from_arrays(arrays)
         else:
@@ -219,6 +225,11 @@ class ExpansionSum:
         return next(
             (part.output_names for part in self.expansions if part.output_names is not None), None
         )
+
+    @property
+    def output_scale(self) -> str:
+        """The scale of the first part."""
+        return self.expansions[0].output_scale
 
     @property
     def n_columns(self) -> int:

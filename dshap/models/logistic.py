@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,12 @@ from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Moments
 from dshap.core.rules import checked
+from dshap.core.scales import LOG_ODDS, SCORE
 from dshap.core.threads import one_blas_thread
 from dshap.kernels import Embedding, Kernel, ProductKernel
 from dshap.models.cost import FitCost
 from dshap.models.expansion import ModelFeatures
+from dshap.models.expansion_sum import AnyExpansion
 from dshap.models.kernel_model import KernelModel
 from dshap.models.labels import as_labels, check_classes, class_codes, class_name
 from dshap.models.newton import (
@@ -35,6 +37,7 @@ from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, Blocks, is_
 from dshap.models.shapley import PlayerForm
 from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
+from dshap.predictors.class_choice import class_choice
 
 SAMPLE_TOL = 1e-4
 """Tolerance of Newton's method on the sample, which only gives the starting point on all rows."""
@@ -54,6 +57,8 @@ class KernelLogistic(KernelModel):
     - Two classes: f is the log-odds of the second one, P = 1/(1 + e⁻ᶠ).  It is scikit-learn's
       `LogisticRegression` on the features Φ with C = 1/(penalty · n).
     - K > 2 classes: P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, symmetric over classes, as in scikit-learn.
+      A score f_c is known only up to a constant that all classes share; here the scores of a row
+      sum to 0.
       The minimum has Σ_c f_c = 0 up to a constant in the intercepts, which is chosen such that
       they sum to 0 as well.
 
@@ -206,6 +211,40 @@ class KernelLogistic(KernelModel):
         if len(self.classes_) == 2:
             return out[:, 0]
         return out
+
+    def of_classes(self, classes: Sequence[Any]) -> AnyExpansion:
+        """The decision function of some classes alone, as an expansion.
+
+        Parameters
+        ----------
+        classes : sequence of str or int
+            Names of classes, in the order of the outputs.  Two classes have one function, the
+            log-odds of the second; those of the first are these times −1.
+
+        Returns
+        -------
+        KernelExpansion or FourierExpansion
+
+        Raises
+        ------
+        InputError
+            A class that the model does not have.
+
+        Examples
+        --------
+        >>> value = KernelInterventional(model.of_classes(["gold"]), background)
+        """
+        names = tuple(map(class_name, self.classes_))
+        expansion = self.expansion_
+        choice = class_choice(classes, names, expansion.n_outputs, expansion.output_scale)
+        return expansion.mapped(
+            lambda part: replace(
+                part,
+                weights=choice(part.weights),
+                intercept=choice(part.intercept),
+                output_names=choice.classes,
+            )
+        )
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(class | x) (n, K)."""
@@ -419,7 +458,10 @@ class LogisticStep:
         else:
             weights = newton.weights @ newton.contrast.T
         outputs = tuple(map(class_name, self.classes[1:] if is_binary else self.classes))
-        expansion = self.features.expansion(weights[:-1], weights[-1], names, outputs)
+        scale = LOG_ODDS if is_binary else SCORE
+        expansion = self.features.expansion(weights[:-1], weights[-1], names, outputs).mapped(
+            lambda part: replace(part, output_scale=scale)
+        )
         convergence = Convergence(
             newton.n_passes,
             newton.is_converged,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import checked
+from dshap.core.scales import of_classes
 from dshap.predictors.named import NamedModel, column_names_of
 
 
@@ -27,6 +28,8 @@ class Expansion(Protocol):
 
     feature_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
+    output_scale: str
+    """The scale of f(x), a name of `core.scales.MEANINGS`."""
     intercept: FloatArray
     """(k,)"""
 
@@ -69,7 +72,8 @@ class ExpansionModel(NamedModel):
     ----------
     expansion : Expansion
     feature_names : names of the columns, used where the expansion has none
-    output_names : names of the outputs; the expansion's own where None
+    output_names : names of the outputs; where None those of the expansion, which for a decision
+        function are made of its scale and the classes, such as "score of a"
     """
 
     def __init__(
@@ -80,7 +84,10 @@ class ExpansionModel(NamedModel):
     ) -> None:
         self.expansion = expansion
         names = expansion.feature_names or feature_names
-        outputs = output_names or expansion.output_names
+        outputs: Sequence[str] | None = output_names
+        if outputs is None and expansion.output_names is not None:
+            outputs = of_classes(expansion.output_scale, expansion.output_names)
+        self.scale = expansion.output_scale
         super().__init__(expansion.n_columns, len(expansion.intercept), names, outputs)
 
     @property

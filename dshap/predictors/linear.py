@@ -10,6 +10,7 @@ import numpy as np
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record
+from dshap.core.scales import TARGET
 from dshap.core.types import Explained
 from dshap.predictors.named import NamedModel
 
@@ -23,9 +24,11 @@ class LinearModel(NamedModel):
         intercept: FloatArray,
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
+        scale: str = TARGET,
     ) -> None:
         self.coef = coef
         self.intercept = intercept
+        self.scale = scale
         super().__init__(coef.shape[1], len(coef), feature_names, output_names)
 
     def __call__(self, rows: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from dshap.core.duck_typing import column_names, has_columns, name_of, of_estima
 from dshap.core.errors import DshapError, InputError, PredictError, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import checked
+from dshap.core.scales import TARGET
 
 
 class NamedModel:
@@ -27,6 +28,7 @@ class NamedModel:
     output_names : names of the k outputs; "output", or "output0" and so on, where None
     """
 
+    scale: str = TARGET
     categories: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
     check: Callable[[FloatArray], None] | None = None
 

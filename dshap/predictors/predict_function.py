@@ -14,8 +14,10 @@ import numpy as np
 from dshap.core.duck_typing import estimator_of, name_of, of_estimator
 from dshap.core.errors import InputError, PredictError
 from dshap.core.records import FloatArray
+from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.frames import Frame
-from dshap.predictors.named import NamedModel, calling, checked_outputs, classes_of, fitted_names_of
+from dshap.predictors.named import NamedModel, calling, checked_outputs, fitted_names_of
+from dshap.predictors.predict_scale import output_names_of, scale_of_function
 
 BUFFER_BYTES = 64 << 20
 """The most bytes of rows in one call: 65,536 rows of 128 columns, fewer of wider ones."""
@@ -45,6 +47,8 @@ class PredictFunction(NamedModel):
 
     form = ""
     """The form of rows that it gets and why, if it was tried with two forms."""
+    choice: ClassChoice | None = None
+    """The classes whose outputs are given; None for all outputs."""
 
     def __init__(
         self,
@@ -69,8 +73,10 @@ class PredictFunction(NamedModel):
         self._k: int | None = None  # number of outputs, unknown before the first call
         self.probe = self.call(probe_rows)
         self._k = k = self.probe.shape[1]
-        names = output_names if output_names is not None else classes_of(predict, k)
-        super().__init__(probe_rows.shape[1], k, feature_names, names)
+        self.scale = scale_of_function(predict, self.probe)
+        if output_names is None:
+            output_names = output_names_of(predict, k, self.scale)
+        super().__init__(probe_rows.shape[1], k, feature_names, output_names)
 
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
@@ -93,6 +99,20 @@ class PredictFunction(NamedModel):
         other.frame = self.frame.with_categories(categories)
         return other
 
+    def of_classes(self, classes: Sequence[Any]) -> Self:
+        """A copy that gives the outputs of these classes alone; InputError for unknown ones."""
+        known = of_estimator(self.predict, "classes_")
+        if known is None:
+            named: tuple[str, ...] = ()
+        else:
+            named = tuple(map(str, np.asarray(known).tolist()))
+        choice = class_choice(classes, named, self.n_outputs, self.scale)
+        other = copy.copy(self)
+        other.choice = choice
+        other.probe = choice(self.probe)
+        other.output_names = choice.names(self.scale, self.output_names)
+        return other
+
     def call(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k) by one call, with a data frame where the model takes one."""
         hint = ""
@@ -100,7 +120,10 @@ class PredictFunction(NamedModel):
             hint = self._hint(rows)
         with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
-        return checked_outputs(raw, len(rows), self._k, self.name)
+        found = checked_outputs(raw, len(rows), self._k, self.name)
+        if self.choice is None:
+            return found
+        return self.choice(found)
 
     def _hint(self, rows: FloatArray) -> str:
         """A hint for the error message: which form the rows had, and how to get the other."""

@@ -14,6 +14,7 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.floats import LARGEST_WHOLE, floats_of, rounded_refusal
 from dshap.core.records import BoolArray, FloatArray, digest_of
 from dshap.core.rules import checked
+from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.named import (
     NamedModel,
     checked_predict,
@@ -23,7 +24,7 @@ from dshap.predictors.named import (
 )
 from dshap.predictors.tree_kinds import library_of
 from dshap.predictors.tree_libraries import Ensemble
-from dshap.predictors.tree_scale import Scale, scale_of
+from dshap.predictors.tree_scale import MarginLink, link_of_margins
 from dshap.predictors.tree_shap import ThroughShap
 
 PROBE_ROWS = 64
@@ -48,8 +49,12 @@ class TreeModel(NamedModel):
     ----------
     ensemble : Ensemble
     codes : column -> the categories that the ensemble was fitted on, in the order of their codes
-    scale : the link between the margins and the model's own predictions
+    link : the link between the margins and the model's own predictions
+    classes : names of the classes, in the order of the probabilities; empty where it has none
     """
+
+    choice: ClassChoice | None = None
+    """The classes whose margins are given; None for all margins."""
 
     def __init__(
         self,
@@ -58,11 +63,14 @@ class TreeModel(NamedModel):
         n_outputs: int,
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
-        scale: Scale,
+        link: MarginLink,
+        classes: tuple[str, ...] = (),
     ) -> None:
         self.ensemble = ensemble
         self.codes = codes
-        self.scale = scale
+        self.link = link
+        self.classes = classes
+        self.scale = link.scale_with(classes)
         super().__init__(ensemble.n_columns, n_outputs, feature_names, output_names)
         self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
         _check_categories(self.categories)
@@ -87,15 +95,40 @@ class TreeModel(NamedModel):
         other.ensemble = self.ensemble.with_threads(n_threads)
         return other
 
+    def of_classes(self, classes: Sequence[Any]) -> Self:
+        """A copy that gives the margins of these classes alone; InputError for unknown ones."""
+        choice = class_choice(classes, self.classes, self.n_outputs, self.scale)
+        other = copy.copy(self)
+        other.choice = choice
+        other.output_names = choice.names(self.scale, self.output_names)
+        return other
+
+    @property
+    def n_margins(self) -> int:
+        """The number of margins that the library computes."""
+        if self.choice is None:
+            return self.n_outputs
+        return self.choice.n_outputs
+
+    def chosen(self, values: FloatArray) -> FloatArray:
+        """The outputs (…, k) that are explained, of those (…, k') of the library."""
+        if self.choice is None:
+            return values
+        return self.choice(values)
+
     def __call__(self, rows: FloatArray) -> FloatArray:
         """Margins (n, k)."""
+        return self.chosen(self._margins(rows))
+
+    def _margins(self, rows: FloatArray) -> FloatArray:
+        """All margins (n, k') of the library."""
         if not len(rows):
-            return np.empty((0, self.n_outputs))
-        return checked_predict(self.ensemble.predict, self.known(rows), self.n_outputs)
+            return np.empty((0, self.n_margins))
+        return checked_predict(self.ensemble.predict, self.known(rows), self.n_margins)
 
     def predict_bytes(self, n: int) -> int:
         """Peak bytes: rows twice, as the library's memory is unknown, and margins three times."""
-        return 8 * n * (2 * self.n_columns + 3 * self.n_outputs)
+        return 8 * n * (2 * self.n_columns + 3 * self.n_margins)
 
     def check_own(self, rows: FloatArray) -> None:
         """Raise InputError where the margins of these rows disagree with the model's predictions.
@@ -103,7 +136,7 @@ class TreeModel(NamedModel):
         rows (n, columns).
         """
         if len(rows):
-            self.scale.refuse(self(rows), self._own(rows), self.ensemble.how)
+            self.link.refuse(self._margins(rows), self._own(rows), self.ensemble.how)
 
     def _own(self, rows: FloatArray) -> Any:
         return asked(
@@ -125,9 +158,11 @@ class TreeModel(NamedModel):
         kept = {
             name: digest_of(list(map(repr, values))) for name, values in self.categories.items()
         }
-        record = {"by": self.ensemble.how, "model": self.ensemble.digest}
+        record: dict[str, Any] = {"by": self.ensemble.how, "model": self.ensemble.digest}
         if kept:
-            return {**record, "categories": kept}
+            record["categories"] = kept
+        if self.choice is not None:
+            record["classes"] = list(self.choice.classes)
         return record
 
 
@@ -153,37 +188,41 @@ def model_of_trees(
         else:
             rows = background
         library = ThroughShap(model, _checked_background(rows, library, codes), library)
-    k, scale = _tried(library, codes)
+    k, link = _tried(library, codes)
+    named = _classes(link, k, classes, of_estimator(model, "classes_"))
     if output_names is None:
-        output_names = _named_outputs(scale, k, classes, of_estimator(model, "classes_"))
-    return TreeModel(library, codes, k, names, output_names, scale)
+        output_names = link.output_names(k, named)
+    return TreeModel(library, codes, k, names, output_names, link, named)
 
 
-def _named_outputs(
-    scale: Scale, n_outputs: int, given: Sequence[Any] | None, known: Sequence[Any] | None
-) -> tuple[str, ...] | None:
-    """The names of the outputs, by the classes that are given, else those of the model.
+def _classes(
+    link: MarginLink, n_outputs: int, given: Sequence[Any] | None, known: Sequence[Any] | None
+) -> tuple[str, ...]:
+    """The names of the classes that are given, else those of the model; empty where it has none.
 
     Raises InputError where another number of classes is given than the model has.
     """
     if given is None:
-        return scale.output_names(n_outputs, known)
-    if scale.is_of_classes:
+        return link.classes(n_outputs, known)
+    if link.is_of_classes:
         n_classes = max(n_outputs, 2)
     elif known is not None:
         n_classes = n_outputs
     else:
         n_classes = 0
+    listed = ", ".join(map(str, given))
+    if not n_classes:
+        raise InputError(f"classes are {listed}, and the model has no classes: leave classes out")
     if len(given) != n_classes:
         raise InputError(
-            f"classes are {', '.join(map(str, given))}, and the model has {n_classes or 'no'} "
-            "classes: name each of these, or leave classes out"
+            f"classes are {listed}, and the model has {n_classes} classes: name each of these, or "
+            "leave classes out"
         )
-    return scale.output_names(n_outputs, given)
+    return link.classes(n_outputs, given)
 
 
-def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, Scale]:
-    """The number of outputs of a library, and the scale of its margins, from made-up rows.
+def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, MarginLink]:
+    """The number of outputs of a library, and the link of its margins, from made-up rows.
 
     Raises InputError unless contributions add up to the margins, and the margins are the model's
     own predictions on a known scale.
@@ -207,7 +246,7 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int
     if isinstance(library, ThroughShap) and background is not None:
         _check_values(library)
     own = asked(lambda rows: library.own(rows, codes), probe, "the model's own predictions")
-    return margins.shape[1], scale_of(margins, own, library.how)
+    return margins.shape[1], link_of_margins(margins, own, library.how)
 
 
 def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:

@@ -19,6 +19,18 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError
 from dshap.core.floats import plain_array
 from dshap.core.records import FloatArray
+from dshap.core.scales import (
+    INVERSE_SOFTPLUS,
+    LOG,
+    LOG_ODDS,
+    MARGIN,
+    OF_CLASSES,
+    PROBABILITY,
+    SCORE,
+    SIGNED_ROOT,
+    TARGET,
+    of_classes,
+)
 
 OF_MARGIN = 1e-5
 """Relative rounding error of a margin, compared with the largest one.
@@ -30,39 +42,55 @@ OF_PREDICTION = 2e-6
 
 
 @dataclass(frozen=True)
-class Scale:
-    """A scale of margins as a function of the predictions, such as their log-odds."""
+class MarginLink:
+    """The link between margins and the model's own predictions, with the scale of the margins."""
 
-    name: str
-    """Name of the scale; empty where margins are the predictions themselves."""
+    scale: str
+    """The scale of the margins, a name of `core.scales.MEANINGS`."""
     joins: Callable[[FloatArray, FloatArray, float], NDArray[np.bool_]]
     """Function that says which rows agree (n,).
 
     It takes margins (n, k), predictions (n, k') and the rounding error of a margin; numbers that
     are not finite agree with any.
     """
-    is_of_classes: bool = False
-    """Whether a margin belongs to a class, not to a predicted number."""
 
-    def output_names(self, n_outputs: int, classes: Sequence[Any] | None) -> tuple[str, ...] | None:
+    @property
+    def is_of_classes(self) -> bool:
+        """Whether a margin belongs to a class, not to a predicted number."""
+        return self.scale in OF_CLASSES
+
+    def classes(self, n_outputs: int, known: Sequence[Any] | None) -> tuple[str, ...]:
+        """The classes that the margins (n, k) belong to, in the order of the probabilities.
+
+        One margin belongs to the second of two classes.  `known` are the classes of the model;
+        classes without names are numbered.  Empty where margins belong to no class.
+        """
+        n_classes = n_outputs
+        if self.is_of_classes:
+            n_classes = max(n_outputs, 2)
+        if known is not None and len(known) == n_classes > 1:
+            return tuple(map(str, known))
+        if self.is_of_classes and n_outputs > 1:
+            return tuple(map(str, range(n_outputs)))
+        return ()
+
+    def scale_with(self, classes: Sequence[str]) -> str:
+        """The scale of the margins, which are probabilities where they are predictions of classes."""
+        if self.scale == TARGET and classes:
+            return PROBABILITY
+        return self.scale
+
+    def output_names(self, n_outputs: int, classes: Sequence[str]) -> tuple[str, ...] | None:
         """Output names such as "log-odds of CLASS"; None for plain predictions of numbers."""
-        if not self.name:
-            if classes is not None and n_outputs == len(classes) > 1:
-                return tuple(map(str, classes))
+        if classes:
+            return of_classes(self.scale, classes[-n_outputs:])
+        if self.scale == TARGET:
             return None
-        if not self.is_of_classes:
-            if n_outputs == 1:
-                of = ["the prediction"]
-            else:
-                of = [f"output{j}" for j in range(n_outputs)]
-        elif classes is not None and len(classes) == max(n_outputs, 2):
-            # with two classes, the one margin belongs to the second
-            of = list(map(str, classes[-n_outputs:]))
-        elif n_outputs == 1:
-            return (self.name,)
-        else:
-            of = [str(j) for j in range(n_outputs)]
-        return tuple(f"{self.name} of {each}" for each in of)
+        if self.is_of_classes:
+            return (self.scale,)
+        if n_outputs == 1:
+            return (f"{self.scale} of the prediction",)
+        return tuple(f"{self.scale} of output{j}" for j in range(n_outputs))
 
     def refuse(self, margins: FloatArray, own: Any, how: str) -> None:
         """Raise InputError where predictions (n, …) do not follow from margins (n, k)."""
@@ -76,8 +104,8 @@ class Scale:
             return bool(self.joins(margins, own, off).all())
 
 
-def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
-    """Find the scale of margins (n, k) from the model's own predictions for the same rows.
+def link_of_margins(margins: FloatArray, own: Any, how: str) -> MarginLink:
+    """Find the link of margins (n, k) to the model's own predictions for the same rows.
 
     `how` says in messages how the margins are computed.
 
@@ -87,9 +115,9 @@ def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
         No known link gives these predictions from these margins.
     """
     own = _aligned(own, margins.shape[1])
-    for scale in SCALES:
-        if scale._holds(margins, own):
-            return scale
+    for link in LINKS_OF_MARGINS:
+        if link._holds(margins, own):
+            return link
     raise _not_joined(margins, own, how)
 
 
@@ -184,16 +212,18 @@ def _softplus(margins: FloatArray) -> FloatArray:
     return np.logaddexp(0.0, margins)
 
 
-SCALES = (
-    Scale("", partial(_one_by_one, _same)),
-    Scale("log-odds", partial(_one_by_one, _logistic), is_of_classes=True),
-    Scale("log-odds", _by_shares, is_of_classes=True),
+LINKS_OF_MARGINS = (
+    MarginLink(TARGET, partial(_one_by_one, _same)),
+    MarginLink(LOG_ODDS, partial(_one_by_one, _logistic)),
+    # adding a number to all margins of a row changes no share
+    MarginLink(SCORE, _by_shares),
     # boosters of XGBoost that predict a class: multi:softmax
-    Scale("log-odds", _by_largest, is_of_classes=True),
-    Scale("log", partial(_one_by_one, np.exp)),  # Poisson, Gamma, Tweedie, survival
+    MarginLink(SCORE, _by_largest),
+    MarginLink(LOG, partial(_one_by_one, np.exp)),  # Poisson, Gamma, Tweedie, survival
     # XGBoost's binary:hinge
-    Scale("margin", partial(_one_by_one, _is_positive), is_of_classes=True),
-    Scale("signed root", partial(_one_by_one, _signed_square)),  # LightGBM's reg_sqrt
-    Scale("inverse softplus", partial(_one_by_one, _softplus)),  # LightGBM's cross_entropy_lambda
+    MarginLink(MARGIN, partial(_one_by_one, _is_positive)),
+    MarginLink(SIGNED_ROOT, partial(_one_by_one, _signed_square)),  # LightGBM's reg_sqrt
+    # LightGBM's cross_entropy_lambda
+    MarginLink(INVERSE_SOFTPLUS, partial(_one_by_one, _softplus)),
 )
-"""The known scales, in the order in which they are tried."""
+"""The known links, in the order in which they are tried."""

@@ -9,7 +9,7 @@ import io
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.rules import as_path
+from dshap.core.scales import unit_words
 from dshap.cube import feature_importance, find_row, kept_row, open_cube, row_key
+from dshap.report.measures import bracketed, scale_of_cube, scale_sentence
 
 SIGNIFICANT = 4
 """The significant digits of the largest number of a column."""
@@ -65,6 +67,8 @@ class Ranking:
     coalitions count."""
     mean_error: Mapping[str, float] = field(default_factory=dict)
     """Feature -> standard error of the mean attribution."""
+    scale: str = ""
+    """The scale of the attributions; empty where the cube states none."""
 
     @property
     def has_errors(self) -> bool:
@@ -99,14 +103,19 @@ def _of_cube(name: str, path: Place) -> list[Ranking]:
 def output_ranking(name: str, table: Any, output: int) -> Ranking:
     """The ranking of one output, from the table of `feature_ranking` or `global_means`."""
     features = [str(feature) for feature in table["feature"].values]
-    names = ("mean_magnitude", "mean", "mean_magnitude_std_error", "mean_std_error")
+
+    def of(statistic: str) -> dict[str, float]:
+        values = table[statistic].isel(output=output).values.tolist()
+        return dict(zip(features, values, strict=True))
+
     return Ranking(
         name,
         table.attrs["rows"],
-        *(
-            dict(zip(features, table[statistic].isel(output=output).values.tolist(), strict=True))
-            for statistic in names
-        ),
+        of("mean_magnitude"),
+        of("mean"),
+        of("mean_magnitude_std_error"),
+        of("mean_std_error"),
+        table.attrs.get("scale", ""),
     )
 
 
@@ -132,10 +141,13 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
         half = 12
     column = max(2 * half, *(len(each) + 2 for each in labels))
     heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
+    scales = list(dict.fromkeys(ranking.scale for ranking in given))
+    of_each = [f", {ranking.scale}" * (len(scales) > 1) for ranking in given]
     lines = [
-        f"attributions{units_in_brackets(units)}, over "
+        f"attributions{_in_brackets(units, scales)}, over "
         + ", ".join(
-            f"{ranking.rows:,} rows ({each})" for ranking, each in zip(given, labels, strict=True)
+            f"{ranking.rows:,} rows ({each}{scale})"
+            for ranking, each, scale in zip(given, labels, of_each, strict=True)
         ),
         " " * width + "".join(f"{each:>{column}}" for each in labels),
         f"{'feature':<{width}}{heads}",
@@ -147,7 +159,8 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
             for ranking in given
         )
         lines.append(f"{name:<{width}}{cells}")
-    return [*lines, *(_too_small_line(ranking) for ranking in given if ranking.is_too_small)]
+    lines += [_too_small_line(ranking) for ranking in given if ranking.is_too_small]
+    return [*lines, *filter(None, map(scale_sentence, scales))]
 
 
 def _too_small_line(ranking: Ranking) -> str:
@@ -160,11 +173,11 @@ def _too_small_line(ranking: Ranking) -> str:
     )
 
 
-def units_in_brackets(units: str) -> str:
-    """The units in brackets; empty where there are none."""
-    if units not in ("", "1"):
-        return f" ({label(units)})"
-    return ""
+def _in_brackets(units: str, scales: Sequence[str]) -> str:
+    """The units, and the scale where there is only one, in brackets after a blank."""
+    if len(scales) == 1:
+        return bracketed(units, scales[0])
+    return bracketed(units, "")
 
 
 def _with_error(
@@ -207,6 +220,9 @@ def ranking_picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    scales = list(dict.fromkeys(ranking.scale for ranking in given))
+    if len(scales) > 1:
+        given = [replace(each, label=f"{each.label} ({each.scale})") for each in given]
     features = features_of(given)
     shown = features[:MAX_FEATURES]
     # room for the names on both sides of five inches of bars
@@ -221,7 +237,7 @@ def ranking_picture(
     draw_bars(axes, given, shown)
     n_rows = max(ranking.rows for ranking in given)
     axes.set_xlabel(
-        f"mean |attribution|{units_in_brackets(units)}, over {n_rows:,} rows", **AS_WRITTEN
+        f"mean |attribution|{_in_brackets(units, scales)}, over {n_rows:,} rows", **AS_WRITTEN
     )
     axes.set_title(
         label(title, TITLE), loc="left", fontsize=12, fontweight="bold", pad=12, **AS_WRITTEN
@@ -353,6 +369,8 @@ class RowExplanation:
     """Feature -> attribution; NaN where the row has none."""
     prediction: float
     status: str
+    scale: str = ""
+    """The scale of these numbers; empty where the cube states none."""
 
 
 @dataclass(frozen=True)
@@ -404,6 +422,7 @@ def _parts(name: str, path: Place, position: int) -> list[RowExplanation]:
             ),
             float(row["prediction"].values[j]),
             Status.MEANINGS[int(row["status"])],
+            scale_of_cube(row),
         )
         for j, output in enumerate(outputs)
     ]
@@ -437,7 +456,7 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
     shown = {name: shown_value(row.values[name]) for name in features if name in row.values}
     value_width = max([2, *(len(text) + 2 for text in shown.values())])
     labels = [label(part.label) for part in row.parts]
-    column = max(14, *(len(each) + 2 for each in labels))
+    column = max(14, *(len(each) + 2 for each in [*labels, *(part.scale for part in row.parts)]))
 
     def line(name: str, value: str, cells: Sequence[str]) -> str:
         return f"{name:<{width}}{value:>{value_width}}" + "".join(
@@ -448,11 +467,17 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
         ", ".join(f"{label(name)} = {label(value)}" for name, value in row.key.items())
         or f"row {row.position}"
     )
+    scales = list(dict.fromkeys(part.scale for part in row.parts))
+    measure = units
+    if len(scales) == 1:
+        measure = unit_words(units, scales[0])
+    of_each = [line("scale", "", [part.scale for part in row.parts])] * (len(scales) > 1)
     return [
         f"one row ({named})"
-        + (f", {label(units)}" if units not in ("", "1") else "")
+        + (f", {label(measure)}" if measure not in ("", "1") else "")
         + _states(row),
         line("", "", labels),
+        *of_each,
         line("base value", "", [number(part.base_value, decimals) for part in row.parts]),
         *(
             line(

@@ -14,6 +14,7 @@ from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.cube.datasets import row_slices, status_of
 from dshap.report.attributions import AS_WRITTEN, require_matplotlib
+from dshap.report.measures import measure_of_cube
 
 BLUE = "#008bfb"
 RED = "#ff0051"
@@ -119,12 +120,15 @@ def counted_rows(cube: Any) -> int:
 
 def attribution_words(text: str, cube: Any, output: int, n_rows: int = 0) -> str:
     """Words for an axis of attributions: what it is, of which output, its units, over which rows."""
-    units = str(cube["attribution"].attrs.get("units", "1"))
-    said = [text]
+    name = ""
     if cube.sizes["output"] > 1:
-        said.append(f" for {label(cube['output'].values[output], 24)}")
-    if units not in ("", "1"):
-        said.append(f" ({label(units, 24)})")
+        name = str(cube["output"].values[output])
+    said = [text]
+    if name:
+        said.append(f" for {label(name, 24)}")
+    measure = measure_of_cube(cube, name)
+    if measure:
+        said.append(f" ({label(measure, 40)})")
     if n_rows:
         said.append(f", over {n_rows:,} row{'s' * (n_rows > 1)}")
     return "".join(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from dshap.cube import named_cubes
 from dshap.cube.datasets import row_slices, rows_of
 from dshap.report.attributions import Ranking, features_of
 from dshap.report.columns import Columns, as_numbers, as_texts, columns_of, has_order
+from dshap.report.measures import scale_of_cube, units_of_cube, without_scale
 from dshap.report.panels import MAX_SHOWN
 from dshap.report.shades import DEPTH, grid_of, limits_of
 from dshap.report.swarms import Swarm
@@ -151,13 +153,22 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
         raise InputError(
             f"{first!r} and {second!r} are no explanations of the same rows: {'; '.join(differing)}"
         )
+    warn_without_scale(dict(zip(names, views, strict=True)))
+
+
+def warn_without_scale(views: Mapping[str, View]) -> None:
+    """Warn where a cube states no scale, so that it is not compared with the others'."""
+    if said := without_scale({name: view.cube for name, view in views.items()}):
+        warnings.warn(said, RuntimeWarning, stacklevel=5)
 
 
 def differing_attributions(names: tuple[str, str], views: Sequence[View]) -> Iterator[str]:
-    """The features and units that are not those of both of these named cubes, in words."""
+    """The features, units and scales that are not those of both of these named cubes, in words."""
     yield from _only_in(names, [set(view.features) for view in views])
-    units = [repr(view.cube["attribution"].attrs.get("units", "1")) for view in views]
-    yield from _differing("units", units)
+    yield from _differing("units", [repr(units_of_cube(view.cube)) for view in views])
+    scales = [scale_of_cube(view.cube) for view in views]
+    if all(scales):
+        yield from _differing("scale", scales)
 
 
 def _only_in(names: tuple[str, str], features: Sequence[set[str]]) -> Iterator[str]:

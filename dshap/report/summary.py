@@ -69,6 +69,7 @@ def importance_summary(
     content: dict[str, Any] = {
         ranking.label: {
             "rows": ranking.rows,
+            "scale": ranking.scale,
             "mean_magnitude": dict(ranking.magnitude),
             "mean": dict(ranking.mean),
             "mean_magnitude_std_error": dict(ranking.magnitude_error),

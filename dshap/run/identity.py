@@ -21,6 +21,7 @@ from dshap.core.errors import StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, Record, digest_of
+from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader, replaced
 from dshap.cube import TEXT, CubeLayout, read_plan
 from dshap.designs.jackknife import N_REPLICATES
@@ -255,6 +256,7 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any
         players=value.players.names,
         outputs=value.link.outputs(names),
         link="" if value.link.is_identity else value.link.describe(),
+        scale=scale_of(value),
         is_base_by_row=settled.method.is_base_by_row,
         classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
         tile=plan.instance_tile,

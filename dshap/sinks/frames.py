@@ -58,6 +58,7 @@ def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) 
     Returns
     -------
     pandas.DataFrame
+        Its `attrs["scale"]` is the scale of the attributions, as the cube states it.
 
     Raises
     ------
@@ -74,6 +75,7 @@ def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) 
             "cube.isel(instance=slice(1_000)), or write a file by dshap export STORE"
         )
     found: pd.DataFrame = pa.Table.from_batches(table.batches(), table.schema).to_pandas()
+    found.attrs["scale"] = str(table.cube["attribution"].attrs.get("scale", ""))
     return found
 
 

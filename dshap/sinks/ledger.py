@@ -14,7 +14,12 @@ from dshap.sinks.records import RowHistory, Sink
 from dshap.sinks.shapes import TIME
 
 LEDGER = "_dshap_runs"
-TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "str": pa.string(), "datetime": TIME}
+TYPES: Mapping[str, pa.DataType] = {
+    "int": pa.int64(),
+    "str": pa.string(),
+    "str | None": pa.string(),
+    "datetime": TIME,
+}
 """Type of a field of `LoadLine` -> the Arrow type of its column."""
 
 
@@ -34,9 +39,13 @@ class LoadLine:
     n_deleted: int
     loaded_at: datetime
     """The time of the load, UTC."""
+    scale: str | None = None
+    """The scale of the attributions, such as "log-odds"; None in a line of an earlier version."""
 
 
 COLUMNS = tuple(each.name for each in fields(LoadLine))
+ADDED = ("scale",)
+"""The columns that a table of an earlier version lacks; the next load adds them."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +71,29 @@ class Ledger:
         InputError
             A table of this name has other columns.
         """
-        found = self.session.columns(self.place)
-        if found and set(found) != set(COLUMNS):
+        found = set(self.session.columns(self.place))
+        if found and not set(COLUMNS) - set(ADDED) <= found <= set(COLUMNS):
             raise InputError(
-                f"the table {self._table} has the columns {', '.join(found)}, and dshap keeps its "
+                f"the table {self._table} has the columns {', '.join(sorted(found))}, and dshap keeps its "
                 f"loads in a table of this name with {', '.join(COLUMNS)}: rename it"
             )
         return bool(found)
 
     def make(self) -> None:
-        """Make the table where there is none."""
+        """Make the table where there is none, and the columns that an older one lacks."""
         dialect = self.session.dialect
-        types = [f"{each.name} {dialect.types[TYPES[str(each.type)]]}" for each in fields(LoadLine)]
-        self.session.run(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(types)})")
+        types = {
+            each.name: f"{each.name} {dialect.types[TYPES[str(each.type)]]}"
+            for each in fields(LoadLine)
+        }
+        self.session.run(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(types.values())})")
+        for name in self._lacking():
+            self.session.run(f"ALTER TABLE {self._table} ADD COLUMN {types[name]}")
+
+    def _lacking(self) -> list[str]:
+        """The columns that a table of an earlier version lacks."""
+        found = self.session.columns(self.place)
+        return [name for name in COLUMNS if name not in found]
 
     def last(self, sink: Sink, job: str) -> LoadLine | None:
         """The line of the latest run that was loaded into the sink's table; None before the first.
@@ -88,8 +107,10 @@ class Ledger:
             return None
         dialect = self.session.dialect
         (mark,) = dialect.parameters(1)
+        lacking = self._lacking()
+        columns = [f"NULL AS {name}" if name in lacking else name for name in COLUMNS]
         query = (
-            f"SELECT {', '.join(COLUMNS)} FROM {self._table} "
+            f"SELECT {', '.join(columns)} FROM {self._table} "
             f"WHERE lower(table_name) = lower({mark})"
         )
         lines = [

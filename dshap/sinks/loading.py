@@ -210,6 +210,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             n_lines,
             n_deleted,
             datetime.now(UTC).replace(tzinfo=None),
+            load.cube.scale,
         )
     )
     return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)

@@ -140,7 +140,7 @@ def _write_run(sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job
         n_lines = _write_files(sink, private, cube, history)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC).replace(tzinfo=None)
-        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now))
+        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale))
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)
         os.rename(private, run)

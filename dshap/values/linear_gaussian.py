@@ -14,7 +14,8 @@ from dshap.core.players import Players
 from dshap.core.records import FloatArray, Moments, Record
 from dshap.core.rules import Choice, as_path, checked, finite_array
 from dshap.predictors.linear import LinearModel, coefficients_of
-from dshap.predictors.named import classes_of, fitted_names_of, names_of
+from dshap.predictors.named import fitted_names_of, names_of
+from dshap.predictors.predict_scale import decision_scale, output_names_of
 from dshap.values.normal import NormalTable, Shifted, normal_sums
 
 KINDS = ("observational", "interventional")
@@ -156,9 +157,11 @@ class LinearGaussian(Shifted):
                 f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a "
                 "column"
             )
-        outputs = output_names if output_names is not None else classes_of(coef, k)
+        scale = decision_scale(coef, k)
+        if output_names is None:
+            output_names = output_names_of(coef, k, scale)
         super().__init__(
-            LinearModel(weights, constant, names, outputs),
+            LinearModel(weights, constant, names, output_names, scale),
             # two rows with that mean, in which every column varies
             data if mean is None else np.array([mean - spread, mean + spread]),
             players,

@@ -17,6 +17,7 @@ from scipy.special import xlogy
 from dshap.core.errors import InputError, PredictError, shown, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import Number
+from dshap.core.scales import LOG, LOG_ODDS, TARGET
 from dshap.core.types import Link
 
 ROUNDING = 1e-9
@@ -31,6 +32,7 @@ class Identity:
 
     is_identity: ClassVar[bool] = True
     is_by_row: ClassVar[bool] = False
+    scale: ClassVar[str] = TARGET
 
     def bound(self, names: Sequence[str]) -> Identity:
         """This link, which takes any outputs."""
@@ -71,6 +73,7 @@ class ProbabilityLink(ABC):
     clip: float = field(default=0.0, kw_only=True)
 
     is_identity: ClassVar[bool] = False
+    scale: ClassVar[str]
     name: ClassVar[str]
     """The name that `link=` takes."""
 
@@ -160,6 +163,7 @@ class Logit(ProbabilityLink):
     """
 
     name = "logit"
+    scale = LOG_ODDS
 
     @property
     def is_by_row(self) -> bool:
@@ -244,6 +248,7 @@ class LogOdds(OfClass):
     """
 
     name = "log_odds"
+    scale = LOG_ODDS
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         chance = self._of_class(p, prediction)
@@ -262,6 +267,7 @@ class LogProbability(OfClass):
     """
 
     name = "log_probability"
+    scale = LOG
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         return np.asarray(np.log(self._of_class(p, prediction)))
@@ -283,6 +289,7 @@ class ExpectedLogProbability(ProbabilityLink):
     """
 
     name = "expected_log_probability"
+    scale = LOG
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         return np.asarray(xlogy(prediction[:, None], p).sum(axis=2, keepdims=True))

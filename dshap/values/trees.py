@@ -5,16 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dshap.core.duck_typing import of_estimator
+from dshap.core.errors import InputError, shown
+from dshap.core.types import replaced
 from dshap.predictors.tree_kinds import is_ensemble
 from dshap.predictors.tree_model import TreeModel, model_of_trees
 from dshap.values.base import TableValue
 
 
-def as_value(given: Any) -> Any:
-    """The `Trees` of a fitted tree ensemble; any other object unchanged."""
-    if is_ensemble(given):
-        return Trees(given)
-    return given
+def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -> Any:
+    """The `Trees` of a fitted tree ensemble, of some of its classes; other objects unchanged.
+
+    Parameters
+    ----------
+    given : fitted tree ensemble, or any other object
+    classes : the classes to explain; where the model does not name its classes, the names of all
+    **options : further options of `Trees`
+
+    Raises
+    ------
+    InputError
+        Classes that the model does not have, or classes for an object that is no tree ensemble.
+    """
+    if classes is None:
+        if is_ensemble(given):
+            return Trees(given, **options)
+        return given
+    if not is_ensemble(given):
+        raise InputError(
+            f"classes goes with a fitted tree ensemble, and value is {shown(given)}: leave "
+            "classes out, or name the class where the value function is made"
+        )
+    if of_estimator(given, "classes_") is None:
+        return Trees(given, classes=classes, **options)
+    return Trees(given, **options).of_classes(classes)
 
 
 class Trees(TableValue):
@@ -29,9 +53,12 @@ class Trees(TableValue):
     ----------
     model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes;
         scikit-learn's trees, forests and gradient boosting, including the histogram one
-        Margins are explained: log-odds of boosted classifiers (outputs are named "log-odds of
-        CLASS"), the logarithm of Poisson, Gamma and Tweedie predictions ("log of the prediction"),
-        the probabilities of scikit-learn's forests, and else the predictions themselves.
+        Margins are explained: the log-odds of a boosted classifier of two classes (the output is
+        named "log-odds of CLASS"); the scores of the classes of one of three or more ("score of
+        CLASS"), which are known only up to a constant that all classes share, so that only
+        differences between classes have a meaning; the logarithm of Poisson, Gamma and Tweedie
+        predictions ("log of the prediction"); the probabilities of scikit-learn's forests; and else
+        the predictions themselves.
     background : array (b, columns) or data frame, optional
         Up to 1,000 rows, for models without categories.
     feature_names : sequence of str, optional
@@ -88,6 +115,30 @@ class Trees(TableValue):
             model, background, feature_names, output_names, categories, classes
         )
         super().__init__(explained, None, None)
+
+    def of_classes(self, classes: Sequence[Any]) -> Trees:
+        """A copy that explains some classes of a classifier.
+
+        Parameters
+        ----------
+        classes : sequence of str or int
+            Names of classes, in the order of the outputs.  A classifier of two classes has one
+            output, for the second class; the attributions of the first are those times −1.
+
+        Returns
+        -------
+        Trees
+
+        Raises
+        ------
+        InputError
+            The model is no classifier, or has no class of this name.
+
+        Examples
+        --------
+        >>> value = Trees(model).of_classes(["gold", "silver"])
+        """
+        return replaced(self, model=self.model.of_classes(classes))
 
     def fingerprint(self) -> dict[str, Any]:
         return {"value": "trees", **self.model.fingerprint()}

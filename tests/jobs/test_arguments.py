@@ -169,8 +169,7 @@ def test_a_model_of_fourier_features(folder, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["is_high", "level"])
 def test_a_classifier(folder, target):
-    """Two classes have one output, the log-odds of the second, named after it; more have one
-    each."""
+    """Two classes have one output, the log-odds of the second; more have a score each."""
     entries = [
         {"name": "a", "value": "kernel_interventional"},
         {**REGRESSION, "name": "b", "quality_rows": 40},
@@ -178,7 +177,9 @@ def test_a_classifier(folder, target):
     ]
     job = job_of({**LOGISTIC, "holdout": 0.2}, *entries, target=target)
     cube = checked_cube(job)
-    outputs = ["1", "2", "3"] if target == "level" else ["1"]
+    outputs = [f"score of {k}" for k in (1, 2, 3)]
+    if target == "is_high":
+        outputs = ["log-odds of 1"]
     assert list(cube.output.values) == outputs
     assert list(dshap.open_cube(folder / "out.zarr" / "b").output.values) == outputs
     result = run_job(job, SilentProgress())

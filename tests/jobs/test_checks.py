@@ -92,6 +92,16 @@ def test_drift_is_against_the_run_before_or_a_named_one(tmp_path):
     assert (fewer.value, fewer.status) == (0.9, "pass")
 
 
+def test_rankings_of_other_outputs_are_not_compared(tmp_path):
+    """Scores of classes were called log-odds: nothing would agree with nothing, as 1."""
+    named = replace(FOUND, ranking={"log-odds of a": {"a": 3.0, "b": 2.0}})
+    write_record(tmp_path, run("20261126T031500Z", named))
+    now = replace(FOUND, ranking={"score of a": {"a": 3.0, "b": 2.0}})
+    result = judged(tmp_path, "drift", now, error=0.9)
+    assert (result.status, result.value) == ("skipped", None)
+    assert "explained the outputs log-odds of a, and this one score of a" in result.message
+
+
 def test_a_run_that_the_store_does_not_know_is_refused_before_anything(tmp_path):
     write_record(tmp_path, run("20261126T031500Z"))
     refuse_unknown_runs([check("drift", error=0.9)], tmp_path)

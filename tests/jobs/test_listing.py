@@ -123,7 +123,7 @@ def test_every_value_function_and_option_of_explain_has_a_place():
     places = {
         "value": "explain", "rows": "source", "design": "design", "store": "job",
         "client": "cluster", "key": "source", "tol": "design", "max_coalitions": "design",
-        "quality": "explain",
+        "quality": "explain", "classes": "model",
     }  # fmt: skip
     not_in_files = {"compute", "progress", "options"}
     assert set(inspect.signature(dshap.explain).parameters) == places.keys() | not_in_files

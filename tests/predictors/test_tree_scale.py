@@ -11,7 +11,8 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
-from dshap.predictors.tree_scale import SCALES, scale_of
+from dshap.core.scales import TARGET
+from dshap.predictors.tree_scale import LINKS_OF_MARGINS, link_of_margins
 from dshap.values import Trees
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -44,7 +45,7 @@ def check(model, own, **rows):
     names, margins = cube.output.values.tolist(), cube.prediction.values
     own = np.asarray(own, dtype=float).reshape(9, -1)
     wanted = own[:, 1:] if margins.shape[1] == 1 and own.shape[1] == 2 else own
-    if len(names) > 2 and names[0].startswith("log-odds") and np.allclose(own.sum(axis=1), 1.0):
+    if len(names) > 2 and names[0].startswith("score"):
         log_own = np.log(own)
         np.testing.assert_allclose(
             margins - margins.mean(axis=1, keepdims=True),
@@ -66,7 +67,7 @@ LIGHTGBM = {
     "tweedie": ("LGBMRegressor", POSITIVE, {"objective": "tweedie"}, ["log of the prediction"]),
     "shares": ("LGBMRegressor", SHARE, {"objective": "cross_entropy"}, ["log-odds"]),
     "binary": ("LGBMClassifier", TWO, {}, ["log-odds of yes"]),
-    "multiclass": ("LGBMClassifier", THREE, {}, [f"log-odds of {k}" for k in range(3)]),
+    "multiclass": ("LGBMClassifier", THREE, {}, [f"score of {k}" for k in range(3)]),
 }
 
 
@@ -153,12 +154,12 @@ XGBOOST = {
     "targets": ("XGBRegressor", np.column_stack([Y, Y**2]), {}, ["output0", "output1"]),
     "binary": ("XGBClassifier", 1 * (Y > 1), {"base_score": 0.2}, ["log-odds of 1"]),
     "hinge": ("XGBClassifier", 1 * (Y > 1), {"objective": "binary:hinge"}, ["margin of 1"]),
-    "classes": ("XGBClassifier", THREE, {}, [f"log-odds of {k}" for k in range(3)]),
+    "classes": ("XGBClassifier", THREE, {}, [f"score of {k}" for k in range(3)]),
     "softmax": (
         "XGBClassifier",
         THREE,
         {"objective": "multi:softmax"},
-        [f"log-odds of {k}" for k in range(3)],
+        [f"score of {k}" for k in range(3)],
     ),
     "forest": ("XGBRFClassifier", 1 * (Y > 1), {}, ["log-odds of 1"]),
 }
@@ -194,7 +195,7 @@ def test_modes_of_xgboost():
     asked = xgboost.DMatrix(X[:9])
     for objective, y, name in (
         ("binary:logistic", Y > 1, "log-odds"),
-        ("multi:softmax", THREE, "log-odds of 0"),
+        ("multi:softmax", THREE, "score of 0"),
     ):
         classes = {"num_class": 3} if y is THREE else {}
         booster = xgboost.train(
@@ -229,7 +230,7 @@ SKLEARN = {
         "HistGradientBoostingClassifier",
         THREE,
         {},
-        [f"log-odds of {k}" for k in range(3)],
+        [f"score of {k}" for k in range(3)],
     ),
 }
 
@@ -326,16 +327,19 @@ def test_links_are_told_apart():
     within rounding."""
     margins = RNG.normal(size=(30, 1))
     for scale, own in zip(
-        ("", "log-odds", "log", "margin", "signed root", "inverse softplus"),
+        (TARGET, "log-odds", "log", "margin", "signed root", "inverse softplus"),
         (margins, INVERSES["log-odds"](margins), np.exp(margins), 1.0 * (margins > 0), INVERSES["signed"](margins),
          INVERSES["inverse"](margins)),
         strict=True,
     ):  # fmt: skip
-        assert scale_of(margins, own.astype(np.float32), "x").name == scale
+        assert link_of_margins(margins, own.astype(np.float32), "x").scale == scale
     large = np.array([[30.0], [89.0], [-40.0]])
-    assert scale_of(large, INVERSES["log-odds"](large).astype(np.float32), "x").name == "log-odds"
+    saturated = INVERSES["log-odds"](large).astype(np.float32)
+    assert link_of_margins(large, saturated, "x").scale == "log-odds"
     with np.errstate(over="ignore"):
-        assert scale_of(large, np.exp(large).astype(np.float32), "x").name == "log"
-    classes = SCALES[1]
-    assert classes.output_names(1, None) == ("log-odds",)
-    assert classes.output_names(2, None) == ("log-odds of 0", "log-odds of 1")
+        assert link_of_margins(large, np.exp(large).astype(np.float32), "x").scale == "log"
+    of_classes = LINKS_OF_MARGINS[1]
+    assert of_classes.classes(1, None) == () and of_classes.output_names(1, ()) == ("log-odds",)
+    assert of_classes.classes(2, None) == ("0", "1")
+    assert of_classes.output_names(2, ("0", "1")) == ("log-odds of 0", "log-odds of 1")
+    assert of_classes.output_names(1, of_classes.classes(1, ["no", "yes"])) == ("log-odds of yes",)

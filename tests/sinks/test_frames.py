@@ -75,6 +75,10 @@ def test_a_dataset_in_memory_and_a_part_of_it_have_the_lines_of_the_store(store,
             to_frame(bare.isel(instance=chosen), shape)
 
 
+def test_a_frame_states_the_scale(store):
+    assert to_frame(store).attrs["scale"] == "log-odds"
+
+
 def test_the_lines_of_a_row(store):
     """One class, the columns of a player of two in words, and all of it adding up."""
     cube = dshap.open_cube(store)

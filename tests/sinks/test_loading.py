@@ -689,3 +689,18 @@ def test_a_cube_that_cannot_be_read_is_told_in_its_own_words(database, tmp_path,
     assert "Traceback" not in str(told.value)
     if not is_first:
         assert ordered(lines_in(sink)) == ordered(lines_of(sink, first))
+
+
+def test_the_line_of_a_run_states_the_scale(database, tmp_path, nights):
+    """In `_dshap_runs`; in a table of an earlier version the load adds the column."""
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, first.path, first, JOB)
+    assert run(database, "SELECT scale FROM _dshap_runs") == [("unit of the target",)]
+    run(database, "ALTER TABLE _dshap_runs DROP COLUMN scale")
+    assert load_sink(sink, first.path, first, JOB).already  # the older table is read as it is
+    load_sink(sink, second.path, second, JOB)
+    assert run(database, "SELECT scale FROM _dshap_runs ORDER BY run_id") == [
+        (None,),
+        ("unit of the target",),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 
@@ -91,3 +92,15 @@ def test_folders_of_others_are_refused(sink, nights):
     with pytest.raises(InputError, match="holds something else"):
         load_sink(beside, nights[1].path, nights[1], "shop")
     assert not (beside.path / "current").exists()
+
+
+def test_the_record_of_a_load_states_the_scale(sink, nights):
+    """The record of a load by an earlier version, which has none, is read too."""
+    first, second, *_ = nights
+    load_sink(sink, first.path, first, "shop")
+    record = sink.path / "current" / steps.LINE
+    found = json.loads(record.read_text())
+    assert found.pop("scale") == "unit of the target"
+    record.write_text(json.dumps(found))
+    assert load_sink(sink, first.path, first, "shop").already
+    assert not load_sink(sink, second.path, second, "shop").already

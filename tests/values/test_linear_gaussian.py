@@ -318,7 +318,7 @@ def test_fitted_models_by_their_names():
     labels = np.array(["low", "mid", "high"])[np.digitize(y[0], [-0.5, 0.5])]
     classifier = linear.LogisticRegression().fit(X, labels)
     cube = dshap.explain(LinearGaussian(classifier, data=X), X[:50])
-    assert cube.output.values.tolist() == classifier.classes_.tolist()
+    assert cube.output.values.tolist() == [f"score of {name}" for name in classifier.classes_]
     np.testing.assert_allclose(cube.prediction, classifier.decision_function(X[:50]), atol=1e-10)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import verify_cube
 from dshap.engine import Plan
 from dshap.predictors.tree_shap import ThroughShap
@@ -443,3 +443,105 @@ def test_bad_input_is_refused(make, message, table):
     pytest.importorskip("shap", reason="shap is not installed")
     with pytest.raises(InputError, match=message):
         make(table[0].to_numpy(), table[1])
+
+
+@pytest.fixture(scope="module")
+def classifier(table):
+    """Three classes with odd names, by LightGBM."""
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    x, _, labels = table
+    named = np.array(["Köln", "b", "c" * 50])[labels]
+    options = {"n_estimators": 6, "num_leaves": 5, "n_jobs": 1, "verbose": -1}
+    return lightgbm.LGBMClassifier(**options).fit(x, named)
+
+
+@pytest.mark.parametrize("chosen", [["b", "Köln"], ["Köln"], ["c" * 50, "Köln", "b"]], ids=len)
+def test_some_classes_of_a_fitted_classifier(table, classifier, chosen):
+    """explain(model, X, classes=[...]): the numbers of all classes, in the order asked for."""
+    rows = table[0][:7]
+    whole = dshap.explain(classifier, rows)
+    found = dshap.explain(classifier, rows, classes=chosen)
+    wanted = whole.sel(output=[f"score of {name}" for name in chosen])
+    for name in ("attribution", "prediction", "base_value"):
+        np.testing.assert_array_equal(found[name], wanted[name])
+    assert found.output.values.tolist() == wanted.output.values.tolist()
+    assert found.attribution.attrs["scale"] == "score"
+
+
+def test_interactions_of_one_class(table, classifier):
+    pytest.importorskip("shap", reason="shap is not installed")
+    rows = table[0][:4]
+    whole = dshap.explain(classifier, rows, interactions=True).isel(output=[1])
+    found = dshap.explain(classifier, rows, classes=["b"], interactions=True)
+    np.testing.assert_array_equal(found.interaction, whole.interaction)
+
+
+def test_either_of_two_classes(table):
+    """They share a margin, which is the log-odds of the second."""
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    x, y, _ = table
+    options = {"n_estimators": 4, "num_leaves": 5, "n_jobs": 1, "verbose": -1}
+    model = lightgbm.LGBMClassifier(**options).fit(x, np.where(y > 0, "yes", "no"))
+    one = dshap.explain(model, x[:5])
+    both = dshap.explain(model, x[:5], classes=["no", "yes"])
+    assert both.output.values.tolist() == ["log-odds of no", "log-odds of yes"]
+    np.testing.assert_array_equal(both.attribution[..., 1], one.attribution[..., 0])
+    np.testing.assert_array_equal(both.attribution[..., 0], -one.attribution[..., 0])
+    p = model.predict_proba(x[:5])
+    np.testing.assert_allclose(both.prediction, np.log(p / (1 - p)), atol=1e-5)
+
+
+def test_some_classes_of_a_forest_and_of_a_background(table):
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, _, labels = table
+    model = ensemble.RandomForestClassifier(3, max_depth=3, random_state=0).fit(x, labels)
+    found = dshap.explain(model, x[:5], classes=[2])
+    np.testing.assert_allclose(found.prediction[:, 0], model.predict_proba(x[:5])[:, 2])
+    assert found.output.values.tolist() == ["2"]
+    value = Trees(model, x[:6]).of_classes(["2", "0"])
+    whole = dshap.explain(Trees(model, x[:6]), x[:5])
+    np.testing.assert_array_equal(
+        dshap.explain(value, x[:5]).attribution, whole.attribution[..., [2, 0]]
+    )
+
+
+def test_the_same_classes_resume_and_others_are_another_run(table, classifier, tmp_path):
+    rows = table[0][:5]
+    first = dshap.explain(classifier, rows, classes=["b"], store=tmp_path / "a.zarr").load()
+    again = dshap.explain(classifier, rows, classes=["b"], store=tmp_path / "a.zarr").load()
+    assert again.identical(first)
+    with pytest.raises(StoreMismatchError):
+        dshap.explain(classifier, rows, classes=["Köln"], store=tmp_path / "a.zarr")
+
+
+def test_a_booster_without_names_is_given_those_of_all_classes(table):
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    x, _, labels = table
+    asked = {"objective": "multi:softprob", "num_class": 3, "nthread": 1, "max_depth": 2}
+    booster = xgboost.train(asked, xgboost.DMatrix(x, labels), 3)
+    names = ["low", "mid", "high"]
+    cube = dshap.explain(booster, x[:4], classes=names)
+    assert cube.output.values.tolist() == [f"score of {name}" for name in names]
+    with pytest.raises(InputError, match="the model has 3 classes: name each of these"):
+        dshap.explain(booster, x[:4], classes=["low", "high"])
+
+
+@pytest.mark.parametrize(
+    ("value", "classes", "said"),
+    [
+        (lambda m, x, y: m, ["Kölm"], r"unknown class 'Kölm'; did you mean 'Köln'\? Allowed: Köln, b"),
+        (
+            lambda m, x, y: ensemble.RandomForestRegressor(2, max_depth=2).fit(x, y),
+            ["a"],
+            "classes are a, and the model has no classes: leave classes out",
+        ),
+        (lambda m, x, y: Marginal(m.predict_proba, x[:3]), ["b"], "classes goes with a fitted tree"),
+        (lambda m, x, y: m.predict_proba, ["b"], "classes goes with a fitted tree ensemble"),
+    ],
+)  # fmt: skip
+def test_classes_that_do_not_apply_are_refused_in_a_line(table, classifier, value, classes, said):
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y, _ = table
+    with pytest.raises(InputError, match=said) as caught:
+        dshap.explain(value(classifier, x, y), x[:3], classes=classes)
+    assert "\n" not in str(caught.value)

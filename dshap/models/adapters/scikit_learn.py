@@ -15,6 +15,7 @@ import numpy as np
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
+from dshap.core.scales import MARGIN
 from dshap.models.adapters.kernel_terms import (
     estimator_name,
     expansion_of_terms,
@@ -24,6 +25,7 @@ from dshap.models.adapters.kernel_terms import (
 )
 from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
+from dshap.predictors.predict_scale import decision_scale
 
 
 def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) -> AnyExpansion:
@@ -179,6 +181,11 @@ def _svm_of_one_output(model: Any) -> AnyExpansion:
     return _support_vectors(model, fitted_attributes(model, "dual_coef_")[0].T)
 
 
+def of_margins(expansion: AnyExpansion) -> AnyExpansion:
+    """An expansion of a decision function that has nothing to do with probabilities."""
+    return expansion.mapped(lambda part: replace(part, output_scale=MARGIN))
+
+
 def _svm_of_classes(model: Any) -> AnyExpansion:
     """The expansion of an SVC's `decision_function`.
 
@@ -188,7 +195,7 @@ def _svm_of_classes(model: Any) -> AnyExpansion:
     """
     dual, classes, counts = fitted_attributes(model, "dual_coef_", "classes_", "n_support_")
     if len(classes) == 2:
-        return _support_vectors(model, dual.T, (str(classes[1]),))
+        return of_margins(_support_vectors(model, dual.T, (str(classes[1]),)))
     if model.decision_function_shape != "ovo":
         raise refusal(
             f"decision_function_shape={model.decision_function_shape!r} of {estimator_name(model)} "
@@ -204,8 +211,8 @@ def _svm_of_classes(model: Any) -> AnyExpansion:
     for output, (i, j) in enumerate(pairs):
         weights[owner == i, output] = dual[j - 1, owner == i]
         weights[owner == j, output] = dual[i, owner == j]
-    return _support_vectors(
-        model, weights, tuple(f"{classes[i]} vs {classes[j]}" for i, j in pairs)
+    return of_margins(
+        _support_vectors(model, weights, tuple(f"{classes[i]} vs {classes[j]}" for i, j in pairs))
     )
 
 
@@ -213,7 +220,7 @@ MODELS: dict[str, Callable[[Any], AnyExpansion]] = {
     "KernelRidge": _kernel_ridge,
     "SVR": _svm_of_one_output,
     "NuSVR": _svm_of_one_output,
-    "OneClassSVM": _svm_of_one_output,
+    "OneClassSVM": lambda model: of_margins(_svm_of_one_output(model)),
     "SVC": _svm_of_classes,
     "NuSVC": _svm_of_classes,
     "GaussianProcessRegressor": _gaussian_process,
@@ -312,7 +319,10 @@ def linear_of_features(feature_map: Any, after: Sequence[Any], model: Any) -> An
     blocks = np.split(weights, np.cumsum(sizes)[:-1])
     expansions = [build(block) for (_, build), block in zip(parts, blocks, strict=True)]
     names = _class_names(model, len(intercept))
-    whole = sum_of(expansions).mapped(lambda part: replace(part, output_names=names))
+    scale = decision_scale(model, len(intercept))
+    whole = sum_of(expansions).mapped(
+        lambda part: replace(part, output_names=names, output_scale=scale)
+    )
     return in_original_target(whole, intercept, 1.0)
 
 

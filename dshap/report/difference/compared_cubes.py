@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from dshap.cube import named_cubes, open_cube, read_run, runs_of
 from dshap.cube.current import has_nights
 from dshap.cube.datasets import as_cube, origin_of
 from dshap.report.difference.row_pairs import CubeRows
+from dshap.report.measures import scale_of_cube, without_scale
 from dshap.report.view import refuse_infinities
 
 SHOWN_NAMES = 8
@@ -109,7 +111,12 @@ def comparable(old: OpenedCube, new: OpenedCube, output: str | None) -> tuple[Cu
     Raises
     ------
     InputError
-        The cubes differ in features, outputs, units or link.
+        The cubes differ in features, outputs, units, link or scale.
+
+    Warns
+    -----
+    RuntimeWarning
+        One of the cubes states no scale, so that their scales are not compared.
     """
     features = [_names(side, "feature") for side in (old, new)]
     outputs = [_names(side, "output") for side in (old, new)]
@@ -122,8 +129,12 @@ def comparable(old: OpenedCube, new: OpenedCube, output: str | None) -> tuple[Cu
     differences = [*_names_differ("feature", *features), *_texts_differ(old, new)]
     if output is None:
         differences += _names_differ("output", *outputs)
+    unknown = without_scale({f"{old.name} (old)": old.cube, f"{new.name} (new)": new.cube})
     if differences:
-        raise InputError(f"{old.name} and {new.name} cannot be compared: {'; '.join(differences)}")
+        said = "; ".join([*differences, *filter(None, [unknown])])
+        raise InputError(f"{old.name} and {new.name} cannot be compared: {said}")
+    if unknown:
+        warnings.warn(unknown, RuntimeWarning, stacklevel=4)
     first, second = (
         CubeRows(
             side.name,
@@ -160,8 +171,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _texts_differ(old: OpenedCube, new: OpenedCube) -> Iterator[str]:
-    """The differences of units and links of the attributions, in words."""
+    """The differences of units, links and scales of the attributions, in words."""
     for name in ("units", "link"):
         texts = [str(side.cube["attribution"].attrs.get(name) or "1") for side in (old, new)]
         if texts[0] != texts[1]:
             yield f"{name} {label(texts[0])} of the old one, {label(texts[1])} of the new one"
+    scales = [scale_of_cube(side.cube) for side in (old, new)]
+    if all(scales) and scales[0] != scales[1]:
+        yield f"scale {label(scales[0])} of the old one, {label(scales[1])} of the new one"

@@ -37,6 +37,7 @@ from dshap.report.difference.row_pairs import (
     pairs_by_key,
     pairs_in_order,
 )
+from dshap.report.measures import scale_of_cube, units_of_cube
 from dshap.report.tallies import Tally, tallied
 from dshap.report.view import View
 
@@ -80,7 +81,7 @@ def diff(
     Raises
     ------
     InputError
-        The cubes have other features, outputs, units or links; there is no such store, run,
+        The cubes have other features, outputs, units, links or scales; there is no such store, run,
         explanation or output; no row is explained; or a key stands in one cube twice.
     """
     n_shown = Whole(1)("n_rows", n_rows)
@@ -195,7 +196,7 @@ def _difference(old: CubeRows, new: CubeRows, n_shown: int) -> Difference:
     return Difference(
         first,
         second,
-        str(old.cube["attribution"].attrs.get("units", "1")),
+        units_of_cube(old.cube),
         changes.n_both,
         matched,
         has_rows,
@@ -203,6 +204,7 @@ def _difference(old: CubeRows, new: CubeRows, n_shown: int) -> Difference:
             _of_output(place, old, new, totals, changes, [each[place] for each in worths])
             for place in range(len(old.outputs))
         ),
+        scale_of_cube(new.cube) or scale_of_cube(old.cube),
     )
 
 

@@ -11,6 +11,7 @@ from dshap.core.agreement import Agreement
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.html import table_html
 from dshap.core.printing import label
+from dshap.core.scales import unit_words
 from dshap.report.attributions import decimals_of, number
 from dshap.report.difference.row_changes import SAME
 from dshap.report.difference.row_pairs import key_words
@@ -126,6 +127,14 @@ class Difference:
     has_rows: bool
     """Whether rows were matched."""
     outputs: tuple[OutputDifference, ...]
+    scale: str = ""
+    """The scale of the attributions, as the cubes state it; empty where neither does."""
+
+    @property
+    def measure(self) -> str:
+        """Units and scale in words, after a blank; empty where there are none to say."""
+        said = unit_words(self.units, self.scale)
+        return f" {label(said)}" * bool(said)
 
     def __str__(self) -> str:
         return "\n".join(difference_lines(self))
@@ -246,7 +255,7 @@ def _summary_lines(found: Difference, output: OutputDifference) -> tuple[str, st
         head = f"{label(output.output)}: "
     return (
         f"{head}{ranking_words(output)}",
-        shift_words(output, _in_units(found.units)),
+        shift_words(output, found.measure),
         means_words(output),
     )
 
@@ -256,12 +265,6 @@ def means_words(output: OutputDifference) -> str:
     means = (output.base_old, output.base_new, output.prediction_old, output.prediction_new)
     base_old, base_new, mean_old, mean_new = (number(each, decimals_of(means)) for each in means)
     return f"base value {base_old} → {base_new}, mean prediction {mean_old} → {mean_new}"
-
-
-def _in_units(units: str) -> str:
-    if units in ("", "1"):
-        return ""
-    return f" {label(units)}"
 
 
 def ranking_words(output: OutputDifference) -> str:

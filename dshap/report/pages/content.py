@@ -9,7 +9,8 @@ from dshap import __version__
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import feature_ranking, open_cube, read_job
-from dshap.report.attributions import Ranking, output_ranking, units_in_brackets
+from dshap.report.attributions import Ranking, output_ranking
+from dshap.report.measures import bracketed, units_of_cube
 from dshap.report.pages.facts import ExplanationWords, explained
 from dshap.report.pages.figures import BarFigure, bar_figure
 from dshap.report.pages.output_figures import MAX_CARDS, OutputFigures, explained_by, figures_of
@@ -23,6 +24,8 @@ from dshap.report.pages.rows import RowTable
 
 MAX_OUTPUTS = 3
 """The most outputs whose swarms and dependences a page shows."""
+Rankings = Mapping[str, Mapping[str, Ranking]]
+"""Explanation -> output -> its ranking."""
 
 
 @dataclass(frozen=True)
@@ -90,29 +93,32 @@ def content_of(
     about : further facts, heading -> text
     segments : columns, or "COLUMN:BINS", by whose values means are told
     """
-    units = str(open_cube(next(iter(cubes.values())))["attribution"].attrs.get("units", "1"))
+    units = units_of_cube(open_cube(next(iter(cubes.values()))))
     ranked = {name: _rankings(name, path) for name, path in cubes.items()}
     each = tuple(
         explained(name, path, [*ranked[name].values()], table.unreadable.get(name, ()))
         for name, path in cubes.items()
     )
     outputs = list(dict.fromkeys(output for found in ranked.values() for output in found))
-    shown = [each for each in outputs if explained_by(table, ranked, each)][:MAX_OUTPUTS]
+    comparable = _of_one_scale(ranked, outputs)
+    shown = [(output, found) for output, found in comparable if explained_by(table, found, output)][
+        :MAX_OUTPUTS
+    ]
     if table.unreadable:
         shown = []
-    figures = [figures_of(table, ranked, output, len(outputs) > 1) for output in shown]
+    figures = [figures_of(table, found, output, len(comparable) > 1) for output, found in shown]
     return PageContent(
         title=label((read_job(store) or {}).get("name") or store.name),
         subtitle=_subtitle(each, about),
         version=__version__,
-        units=units_in_brackets(units),
+        units=units,
         explained=each,
         facts=_facts(each, about),
         missing=tuple(f"{one.name}: {line}" for one in each for line in one.missing),
-        rankings=_bar_figures(ranked, outputs, units),
+        rankings=_bar_figures(comparable, units),
         figures=tuple(figures),
         figure_notes=tuple(_figure_notes(table, outputs, others)),
-        further=tuple(_further(table, cubes, ranked, shown, segments)),
+        further=tuple(_further(table, cubes, comparable, shown, segments)),
         outputs=tuple(map(label, outputs)),
         key_names=tuple(map(label, table.key_names)),
         rows_sentence=_rows_sentence(table, others, n_page_rows),
@@ -128,17 +134,29 @@ def _rankings(name: str, path: Place) -> dict[str, Ranking]:
     }
 
 
-def _bar_figures(
-    ranked: Mapping[str, Mapping[str, Ranking]], outputs: Sequence[str], units: str
-) -> tuple[BarFigure, ...]:
-    """The ranking for each output that has rows."""
-    figures = []
+def _of_one_scale(ranked: Rankings, outputs: Sequence[str]) -> list[tuple[str, Rankings]]:
+    """Each output with the explanations that have it on one scale, which a figure may show together.
+
+    An output that several explanations have on different scales is there once for each scale.
+    """
+    found: list[tuple[str, Rankings]] = []
     for output in outputs:
-        given = [found[output] for found in ranked.values() if output in found]
-        given = [each for each in given if each.rows]
-        title = output * (len(outputs) > 1)
+        having = {name: each for name, each in ranked.items() if output in each}
+        scales = dict.fromkeys(each[output].scale for each in having.values())
+        for scale in scales:
+            alike = {name: each for name, each in having.items() if each[output].scale == scale}
+            found.append((output, alike))
+    return found
+
+
+def _bar_figures(comparable: Sequence[tuple[str, Rankings]], units: str) -> tuple[BarFigure, ...]:
+    """The ranking for each output, on each scale, that has rows."""
+    figures = []
+    for output, found in comparable:
+        given = [each[output] for each in found.values() if each[output].rows]
+        title = output * (len(comparable) > 1)
         if given:
-            figures.append(bar_figure(title, given, units_in_brackets(units)))
+            figures.append(bar_figure(title, given, bracketed(units, given[0].scale)))
     return tuple(figures)
 
 
@@ -172,16 +190,16 @@ def _subtitle(explanations: Sequence[ExplanationWords], about: Mapping[str, str]
 def _further(
     table: RowTable,
     cubes: Mapping[str, Place],
-    ranked: Mapping[str, Mapping[str, Ranking]],
-    outputs: Sequence[str],
+    comparable: Sequence[tuple[str, Rankings]],
+    shown: Sequence[tuple[str, Rankings]],
     segments: Sequence[str],
 ) -> Iterator[FurtherSection]:
     """The sections that only some stores have."""
     by_output = []
     if segments:
         by_output = [
-            segment_tables_of(table, explained_by(table, ranked, output), output, segments)
-            for output in outputs
+            segment_tables_of(table, explained_by(table, found, output), output, segments)
+            for output, found in shown
         ]
     told = [
         each
@@ -191,14 +209,14 @@ def _further(
     ]
     if told:
         yield FurtherSection("segments", "Segments of the rows", tuple(told))
-    compared = [comparison_of(ranked, output) for output in outputs if len(ranked) > 1]
+    compared = [comparison_of(found, output, len(comparable) > 1) for output, found in shown]
     if any(compared):
-        found = tuple(each for each in compared if each is not None)
-        yield FurtherSection("comparison", "The explanations compared", found)
-    drifts = [drift_of(name, path) for name, path in cubes.items() if outputs]
+        figures = tuple(each for each in compared if each is not None)
+        yield FurtherSection("comparison", "The explanations compared", figures)
+    drifts = [drift_of(name, path) for name, path in cubes.items() if shown]
     if any(drifts):
-        found = tuple(each for each in drifts if each is not None)
-        yield FurtherSection("drift", "What changed since the run before", found)
+        figures = tuple(each for each in drifts if each is not None)
+        yield FurtherSection("drift", "What changed since the run before", figures)
 
 
 def _figure_notes(table: RowTable, outputs: Sequence[str], others: Sequence[str]) -> Iterator[str]:

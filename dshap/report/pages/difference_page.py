@@ -94,7 +94,7 @@ def _section(found: Difference, output: OutputDifference) -> OutputSection:
     heading = "The attributions"
     if len(found.outputs) > 1:
         heading = f"The attributions of {label(output.output, NAME)}"
-    units = f" {label(found.units)}" * (found.units not in ("", "1"))
+    units = found.measure
     said = (
         _sentence(ranking_words(output)),
         f"{shift_words(output, units)}.",

@@ -15,6 +15,7 @@ from dshap.cube import CubeStatus, cube_status, finished_blocks, read_notes, rea
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import written_at
 from dshap.report.attributions import INTERVAL, MANY_FEATURES, Ranking
+from dshap.report.measures import scale_sentence
 from dshap.report.notes import accuracy, carried_text
 from dshap.run.quality import note_text
 
@@ -62,6 +63,7 @@ def _facts(path: Place, arrays: CubeArrays, status: CubeStatus) -> dict[str, str
         "rows": f"{status.ok:,} explained of {status.n_rows:,}",
         "features": f"{len(arrays.features):,}",
         "outputs": ", ".join(map(label, arrays.outputs)),
+        "scale": scale_sentence(arrays.scale) or arrays.scale,
         "written": _time(written_at(path)),
         "run": str(run.get("digest", "")),
         "model": str(value.get("model", "")),

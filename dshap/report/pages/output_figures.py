@@ -50,7 +50,9 @@ def explained_by(
 ) -> list[str]:
     """The explanations of the table that have rows of an output."""
     return [
-        name for name in table.cubes if output in rankings[name] and rankings[name][output].rows
+        name
+        for name in table.cubes
+        if output in rankings.get(name, {}) and rankings[name][output].rows
     ]
 
 

@@ -179,7 +179,7 @@
     const axis = axisOf(each, wide, scale);
     const largest = steps[0];
     const sentence =
-      "From the base value " + fixed(each.base, wide) + " to the prediction " + fixed(each.prediction, wide) + data.units +
+      "From the base value " + fixed(each.base, wide) + " to the prediction " + fixed(each.prediction, wide) + each.part.units +
       " of " + key + "; " + largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
     made.append(element("figcaption", {}, sentence));
     const chart = element("div", { class: "chart", role: "img", "aria-label": sentence });

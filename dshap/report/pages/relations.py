@@ -151,10 +151,11 @@ def _heat(found: Segments) -> NumberTable:
     return NumberTable(heads, tuple(lines), " and ".join(left_out))
 
 
-def comparison_of(rankings: Mapping[str, Mapping[str, Ranking]], output: str) -> ToldFigure | None:
-    """The rankings of several explanations for one output; None where one has it."""
-    given = [found[output] for found in rankings.values() if output in found]
-    given = [each for each in given if each.rows]
+def comparison_of(
+    rankings: Mapping[str, Mapping[str, Ranking]], output: str, is_one_of_several: bool
+) -> ToldFigure | None:
+    """The rankings of several explanations for one output on one scale; None where one has it."""
+    given = [found[output] for found in rankings.values() if found[output].rows]
     if len(given) < 2:
         return None
     names = features_of(given)
@@ -178,7 +179,7 @@ def comparison_of(rankings: Mapping[str, Mapping[str, Ranking]], output: str) ->
     ]
     shown = tuple(lines[:MOST_LINES])
     note = f"{len(lines) - MOST_LINES:,} more features" * (len(lines) > MOST_LINES)
-    heading = label(output) * (len(next(iter(rankings.values()))) > 1)
+    heading = label(output) * is_one_of_several
     return ToldFigure(heading, tuple(sentences), (NumberTable(tuple(heads), shown, note),))
 
 
@@ -228,8 +229,10 @@ def drift_of(name: str, path: Place) -> ToldFigure | None:
     tables = []
     for output in found.outputs:
         said = f"{label(output.output)}: " * (len(found.outputs) > 1)
-        units = f" {label(found.units)}" * (found.units not in ("", "1"))
-        sentences += [f"{said}{ranking_words(output)}.", f"{said}{shift_words(output, units)}."]
+        sentences += [
+            f"{said}{ranking_words(output)}.",
+            f"{said}{shift_words(output, found.measure)}.",
+        ]
         tables += [shift_table(output), changed_table(output)]
     return ToldFigure(label(name), tuple(sentences), tuple(each for each in tables if each.lines))
 

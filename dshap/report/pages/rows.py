@@ -19,6 +19,7 @@ from dshap.core.records import FloatArray
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
 from dshap.report.attributions import shown_value
+from dshap.report.measures import bracketed
 from dshap.report.pages.codes import WIDTH, number_codes, place_codes, place_width
 from dshap.report.pictures.single_rows import MAX_STEPS
 
@@ -360,10 +361,14 @@ def rows_json(table: RowTable, rows: Sequence[str], units: str, files: RowFiles 
     head = {
         "keys": [{"name": label(name), "is_number": kind == "int64"} for name, kind in names],
         "parts": [
-            {"name": label(each.explanation), "output": label(each.output)} for each in table.parts
+            {
+                "name": label(each.explanation),
+                "output": label(each.output),
+                "units": bracketed(units, table.cubes[each.explanation].scale),
+            }
+            for each in table.parts
         ],
         "features": [label(name) for name in table.first.features],
-        "units": units,
         "width": place_width(len(table.first.features)),
         "base": table.fixed_base,
         "n_rows": table.first.n_rows,

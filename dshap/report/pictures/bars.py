@@ -13,7 +13,7 @@ from dshap.core.errors import InputError
 from dshap.report.attributions import AS_WRITTEN, Ranking, draw_bars, features_of
 from dshap.report.panels import MAX_SHOWN, name_rows, new_axes
 from dshap.report.segments import Segments, segments_of
-from dshap.report.side_by_side import differing_attributions
+from dshap.report.side_by_side import differing_attributions, warn_without_scale
 from dshap.report.view import View, view_of
 
 MAX_BARS = 6
@@ -37,8 +37,8 @@ def bar(
 
     Parameters
     ----------
-    cube : xarray.Dataset or path of a store; or several with the same features and units as a
-        mapping name -> cube, side by side
+    cube : xarray.Dataset or path of a store; or several with the same features, units and scale
+        as a mapping name -> cube, side by side
     by : column of segments, "plan" or "age:5" (5 bins of about equally many rows): a bar for each
         of the six with most rows
     rows : as in `beeswarm`, for `by`
@@ -52,7 +52,7 @@ def bar(
     ------
     InputError
         No row is explained, an unknown output, an empty mapping, several cubes with `by`, or with
-        other features or units (the message says which).
+        other features, units or scale (the message says which).
     """
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
         cube = {"": cube}
@@ -72,7 +72,7 @@ def bar(
 
 
 def _refuse_others(views: Mapping[str, View]) -> None:
-    """Raise an `InputError` where a cube has other features or units than the first."""
+    """Raise an `InputError` where a cube has other features, units or scale than the first."""
     (first, view), *others = views.items()
     for name, other in others:
         differing = list(differing_attributions((first, name), (view, other)))
@@ -80,6 +80,8 @@ def _refuse_others(views: Mapping[str, View]) -> None:
             raise InputError(
                 f"{first!r} and {name!r} cannot stand side by side: {'; '.join(differing)}"
             )
+    if others:
+        warn_without_scale(views)
 
 
 def _words(views: Mapping[str, View]) -> str:

@@ -189,6 +189,40 @@ def test_cubes_that_cannot_be_compared_are_refused_with_what_differs(change, sai
         diff(cube_of(OLD), cube_of(NEW, **change))
 
 
+def on_scale(cube: xr.Dataset, scale: str) -> xr.Dataset:
+    """A copy of the cube that states this scale."""
+    copy = cube.copy(deep=True)
+    copy["attribution"].attrs["scale"] = scale
+    return copy
+
+
+def test_cubes_on_two_scales_are_refused_and_both_are_named(tmp_path):
+    make_cube(tmp_path / "old", scale="log-odds")
+    make_cube(tmp_path / "new", scale="probability")
+    said = "cannot be compared: scale log-odds of the old one, probability of the new one"
+    with pytest.raises(InputError, match=said):
+        diff(tmp_path / "old", tmp_path / "new")
+    with pytest.raises(InputError, match=said):
+        diff(on_scale(cube_of(OLD), "log-odds"), on_scale(cube_of(NEW), "probability"))
+
+
+def test_a_difference_states_the_scale():
+    found = diff(on_scale(cube_of(OLD), "log"), on_scale(cube_of(NEW), "log"))
+    assert found.scale == found.to_dict()["scale"] == "log"
+    assert re.search(r"Wasserstein distance [\d.]+ EUR, log;", str(found))
+
+
+def test_a_cube_that_states_no_scale_is_compared_with_a_warning():
+    """Cubes of earlier versions; where names of outputs differ too, the refusal says both."""
+    old, new = cube_of(OLD), on_scale(cube_of(NEW), "score")
+    with pytest.warns(RuntimeWarning, match=r"in memory \(old\) states no scale, as cubes of"):
+        found = diff(old, new)
+    assert found.scale == "score"
+    renamed = new.assign_coords(output=["score of y"])
+    with pytest.raises(InputError, match=r"lacks the output score of y; .* states no scale"):
+        diff(old, renamed)
+
+
 def test_cubes_with_features_in_another_order_can_be_compared():
     turned = cube_of(OLD[:, ::-1], NAMES[::-1], id=IDS)
     found = diff(cube_of(OLD, id=IDS), turned)

@@ -39,15 +39,15 @@ def test_rankings_are_compared_with_the_first():
     first = {"a": 3.0, "b": 2.0, "c": 1.0, "<i>": 0.5}
     other = {"a": 0.1, "b": 2.0, "c": 1.0, "<i>": 0.5}
     given = {"one": {"y": ranking("one", first)}, "two": {"y": ranking("two", other)}}
-    figure = comparison_of(given, "y")
+    figure = comparison_of(given, "y", False)
     one, two = (np.array([*values.values()]) for values in (first, other))
     agreed = f"nDCG {ndcg(one, two):.4f} and Spearman {spearmanr(one, two).statistic:.4f}"
     assert agreed in figure.sentences[0] and "a differs most, 1 and 4" in figure.sentences[0]
     (drawn,) = figure.tables
     cells = {name: [cell.value for cell in cells] for name, cells in drawn.lines}
     assert cells["a"] == [1, 3.0, 4, 0.1] and cells["<i>"] == [4, 0.5, 3, 0.5]
-    assert comparison_of({"one": given["one"]}, "y") is None
-    same = comparison_of({"one": given["one"], "two": {"y": ranking("two", first)}}, "y")
+    assert comparison_of({"one": given["one"]}, "y", False) is None
+    same = comparison_of({"one": given["one"], "two": {"y": ranking("two", first)}}, "y", False)
     assert same.sentences[0].endswith("Spearman 1.0000 (1: the same order).")
 
 

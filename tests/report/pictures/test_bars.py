@@ -58,6 +58,12 @@ def test_cubes_of_other_features_or_units_are_refused():
     other["attribution"].attrs["units"] = "EUR"
     with pytest.raises(InputError, match=r"side by side: units: 'kW' and 'EUR'$"):
         bar({"a": one, "b": other})
+    other["attribution"].attrs["units"] = "kW"
+    for cube, scale in ((one, "score"), (other, "log-odds")):
+        cube["attribution"].attrs["scale"] = scale
+    with pytest.raises(InputError, match=r"side by side: scale: score and log-odds$"):
+        bar({"a": one, "b": other})
+    assert bar(one).get_xlabel() == "mean |attribution| (kW, score), over 30 rows"
 
 
 def test_the_legend_hides_no_bar():

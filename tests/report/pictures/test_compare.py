@@ -104,6 +104,12 @@ def test_what_cannot_be_compared_is_told():
     other["attribution"].attrs["units"] = "EUR"
     with pytest.raises(InputError, match="units: 'kW' and 'EUR'"):
         compare({"a": one, "b": other})
+    other["attribution"].attrs |= {"units": "kW", "scale": "probability"}
+    with pytest.warns(RuntimeWarning, match="^a states no scale"):
+        compare({"a": one, "b": other})
+    one["attribution"].attrs["scale"] = "log-odds"
+    with pytest.raises(InputError, match=r"same rows: scale: log-odds and probability$"):
+        compare({"a": one, "b": other})
     with pytest.raises(InputError, match=r"cubes is one cube: give two as a mapping"):
         compare(one)
     with pytest.raises(InputError, match=r"cubes are 1 \(a\): give two"):

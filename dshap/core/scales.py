@@ -1,0 +1,65 @@
+"""The scales of attributions: one list of names, and a sentence for each.
+
+A cube states its scale once for all outputs, in the attribute `scale`. Base value, prediction,
+attributions and standard errors are on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dshap.core.types import Explained
+
+PROBABILITY = "probability"
+LOG_ODDS = "log-odds"
+SCORE = "score"
+MARGIN = "margin"
+LOG = "log"
+SIGNED_ROOT = "signed root"
+INVERSE_SOFTPLUS = "inverse softplus"
+TARGET = "unit of the target"
+MEANINGS: Mapping[str, str] = {
+    PROBABILITY: "The probability of a class, between 0 and 1.",
+    LOG_ODDS: "The logarithm of p/(1 − p), where p is the probability of the class: 0 where p is "
+    "one half.",
+    SCORE: "A score of each class, known only up to a constant that all classes share: the "
+    "difference between the scores of two classes is the logarithm of the ratio of their "
+    "probabilities, and a single score is not the log-odds of its class.",
+    MARGIN: "The number by which a classifier decides: the larger it is, the more it speaks for "
+    "the class; it is not a probability.",
+    LOG: "The natural logarithm of the prediction.",
+    SIGNED_ROOT: "The square root of the prediction's size, with the sign of the prediction.",
+    INVERSE_SOFTPLUS: "The logarithm of exp(prediction) − 1.",
+    TARGET: "The unit in which the model predicts, which is the unit of its target.",
+}
+"""Scale -> one sentence that says what a number on it means."""
+OF_CLASSES = frozenset((LOG_ODDS, SCORE, MARGIN))
+"""Scales of a number that belongs to a class and is not its probability: outputs name both."""
+
+
+def scale_of(value: Explained) -> str:
+    """The scale of the attributions of a value function: that of its link, else of its model."""
+    if value.link.is_identity:
+        return value.model.scale
+    return value.link.scale
+
+
+def of_classes(scale: str, classes: Iterable[object]) -> tuple[str, ...]:
+    """Names of outputs that belong to classes, such as "log-odds of yes" or "score of a".
+
+    Probabilities, and predictions in another unit, are named after the class alone.
+    """
+    names = map(str, classes)
+    if scale in OF_CLASSES:
+        return tuple(f"{scale} of {name}" for name in names)
+    return tuple(names)
+
+
+def unit_words(units: str, scale: str, output: str = "") -> str:
+    """The unit of attributions in words: "EUR", "log-odds", or "EUR, log"; empty where none is said.
+
+    `units` are the user's, "1" where none were given; `scale` is empty where it is not known.  A
+    scale with which the name of the output beside these words begins is left out.
+    """
+    is_said = scale in ("", TARGET) or output.startswith(f"{scale} of ")
+    return ", ".join([units] * (units not in ("", "1")) + [scale] * (not is_said))
