@@ -88,8 +88,12 @@ class ModelFileTable(GivenModel):
 class XGBoostTable(ModelFileTable):
     """The table [model] of kind = "xgboost": a booster as JSON or UBJSON."""
 
+    missing_value: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """The number that means missing beside NaN, as `missing` at the fit, which the file lacks."""
+
     def loaded(self) -> LoadedModel:
-        return _said(partial(load_xgboost, self.path, sha256=self.sha256))
+        options: dict[str, Any] = {"missing_value": self.missing_value}
+        return _said(partial(load_xgboost, self.path, sha256=self.sha256, **options))
 
 
 class LightGBMTable(ModelFileTable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -13,6 +14,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
+from dshap.predictors.tree_rounds import Rounds
 from dshap.predictors.tree_scale import own_predictions
 
 LOG_LOSSES = ("poisson", "gamma")
@@ -41,8 +43,12 @@ class ThroughShap:
         self.library = library
         if library is None:
             self.factor = _factor_of_sklearn(model)
+            self.rounds = Rounds(0, 0)
+            self.missing = math.nan
         else:
             self.factor = library.factor
+            self.rounds = library.rounds
+            self.missing = library.missing
         self._explainer: Any = self._made()
         self._thresholds: list[FloatArray] = []
         self.how = (
@@ -153,7 +159,9 @@ class ThroughShap:
             self._explainer.data_missing = np.isnan(self._explainer.data)
 
     def _ranked(self, rows: FloatArray) -> FloatArray:
-        seen = rows.astype(self.explainer.model.input_dtype).astype(np.float64)
+        given = rows.astype(self.explainer.model.input_dtype)
+        is_missing = given == given.dtype.type(self.missing)
+        seen = np.where(is_missing, np.nan, given.astype(np.float64))
         return _places(seen, self._thresholds)
 
 

@@ -138,6 +138,7 @@ def settle(
     reasons.append(("rows", why))
     if note := value.notes.get("predict"):
         reasons.append(("predict", note["rows"]))
+    reasons.append(("model", _rounds_of(value)))
     if why := method.info.why_no_errors:
         reasons.append(("std_error", f"NaN: {why}"))
     given = tuple((name, why) for name, why in reasons if why)
@@ -180,11 +181,19 @@ def settle_fixed(
             "give the options of then, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
+    if note := _rounds_of(value):
+        reasons.append(("model", note))
     if why := method.info.why_no_errors:
         reasons.append(("std_error", f"NaN: {why}"))
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
+
+
+def _rounds_of(value: Explained) -> str:
+    """The note on the boosting rounds of a tree ensemble; empty for other models."""
+    note: str = value.notes.get("rounds", {}).get("note", "")
+    return note
 
 
 def _asked_again(method: Method, prepared: Prepared | None) -> Method:
