@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,7 @@ def _names(encoded: Mapping[str, Any]) -> tuple[Any, ...]:
     if "offsets" not in encoded:
         return tuple(encoded["values"])
     content = np.array(encoded["values"]).astype(np.uint8).tobytes()
-    ends = encoded["offsets"]
-    return tuple(content[i:j].decode() for i, j in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(content[i:j].decode() for i, j in pairwise(encoded["offsets"]))
 
 
 def _check(booster: Any, kept: Mapping[int, tuple[Any, ...]]) -> None:

@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import make_column_transformer
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     RandomForestClassifier,

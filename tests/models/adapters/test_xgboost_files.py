@@ -213,7 +213,7 @@ def test_a_value_that_means_missing_is_given_beside_the_file(tmp_path):
 @pytest.mark.parametrize("value", [float("inf"), "0", True])
 def test_a_missing_value_is_a_number(value, tmp_path):
     fitted("XGBRegressor", Y, {}).save_model(tmp_path / "model.json")
-    with pytest.raises(InputError, match="missing_value is .*: give a number"):
+    with pytest.raises(InputError, match=r"missing_value is .*: give a number"):
         load_xgboost(tmp_path / "model.json", missing_value=value)
 
 
@@ -223,7 +223,7 @@ def test_a_type_that_is_not_known_is_refused_by_its_name(tmp_path):
     booster.save_model(tmp_path / "model.json")
     with pytest.raises(
         InputError,
-        match="model.json is an estimator of the type 'clusterer'.* classifier, regressor, ranker",
+        match=r"model\.json is an estimator of the type 'clusterer'.* classifier, regressor, ranker",
     ):
         load_xgboost(tmp_path / "model.json")
 
