@@ -139,13 +139,14 @@ class OwnCategories:
     def _coded(self, column: Any, name: str) -> Any:
         import pandas as pd  # installed, as the rows are a data frame
 
-        found = pd.Categorical(column, categories=list(self.lists[name]))
-        is_unseen = found.isna() & column.notna().to_numpy()
+        listed = list(self.lists[name])
+        codes = pd.Index(listed, dtype=object).get_indexer(column.astype(object))
+        is_unseen = (codes < 0) & column.notna().to_numpy()
         if is_unseen.any() and not self.takes_unseen:
             raise ValueError(
                 f"column {name!r} holds {column[is_unseen].iloc[0]!r}, which the model has not seen"
             )
-        return found
+        return pd.Categorical.from_codes(codes, categories=listed)
 
 
 class LightGBMPredictor:
