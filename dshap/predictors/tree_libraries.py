@@ -17,7 +17,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.tree_categories import kept_categories
-from dshap.predictors.tree_rounds import Rounds, lightgbm_rounds, xgboost_rounds
+from dshap.predictors.tree_rounds import BoostingRounds, lightgbm_rounds, xgboost_rounds
 from dshap.predictors.tree_scale import own_predictions
 
 Categories = Mapping[int, tuple[Any, ...]]
@@ -48,7 +48,7 @@ class Ensemble(Protocol):
     """Approximate floating-point operations for the contributions of one row."""
     factor: float
     """Factor from the library's own sums of leaves to margins, usually 1."""
-    rounds: Rounds
+    rounds: BoostingRounds
     """The boosting rounds that are explained."""
     missing: float
     """The number that means missing beside NaN; NaN where there is none."""
@@ -336,7 +336,7 @@ def _missing_of(estimator: Any) -> float:
     return float(given)
 
 
-def _factor_of_lightgbm(rounds: Rounds, text: str) -> float:
+def _factor_of_lightgbm(rounds: BoostingRounds, text: str) -> float:
     """The factor from sums of leaves to margins.
 
     Random forests predict the mean of their trees, not the sum, and log-odds are the sums times the

@@ -15,7 +15,7 @@ FOUND = "early_stopping_found"
 
 
 @dataclass(frozen=True)
-class Rounds:
+class BoostingRounds:
     """The boosting rounds of a model."""
 
     used: int
@@ -54,7 +54,7 @@ def rounds_note(predict: Any) -> str:
     return rounds(model).note
 
 
-def xgboost_rounds(model: Any) -> Rounds:
+def xgboost_rounds(model: Any) -> BoostingRounds:
     """The rounds of a model of XGBoost.
 
     The scikit-learn classes predict with the best rounds of early stopping, a booster with all.
@@ -68,11 +68,11 @@ def xgboost_rounds(model: Any) -> Rounds:
     given = booster.attr(BEST)
     found = given or booster.attr(FOUND)
     if found is None or of_estimator(model, "booster") == "gblinear":
-        return Rounds(fitted, fitted)
+        return BoostingRounds(fitted, fitted)
     best = int(found) + 1
     if is_estimator and given is not None:
-        return Rounds(min(best, fitted), fitted, best)
-    return Rounds(fitted, fitted, best)
+        return BoostingRounds(min(best, fitted), fitted, best)
+    return BoostingRounds(fitted, fitted, best)
 
 
 def use_all_rounds(booster: Any) -> None:
@@ -81,17 +81,17 @@ def use_all_rounds(booster: Any) -> None:
         booster.set_attr(**{BEST: None, FOUND: found})
 
 
-def lightgbm_rounds(model: Any) -> Rounds:
+def lightgbm_rounds(model: Any) -> BoostingRounds:
     """The rounds of a model of LightGBM: the best of early stopping, where there are any."""
     booster = of_estimator(model, "booster_") or model
     fitted = int(booster.current_iteration())
     best = int(booster.best_iteration)
     if 0 < best < fitted:
-        return Rounds(best, fitted, best)
-    return Rounds(fitted, fitted)
+        return BoostingRounds(best, fitted, best)
+    return BoostingRounds(fitted, fitted)
 
 
-ROUNDS: Mapping[str, Callable[[Any], Rounds]] = {
+ROUNDS: Mapping[str, Callable[[Any], BoostingRounds]] = {
     "xgboost": xgboost_rounds,
     "lightgbm": lightgbm_rounds,
 }

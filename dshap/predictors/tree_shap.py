@@ -14,7 +14,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
-from dshap.predictors.tree_rounds import Rounds, use_all_rounds
+from dshap.predictors.tree_rounds import BoostingRounds, use_all_rounds
 from dshap.predictors.tree_scale import own_predictions
 
 LOG_LOSSES = ("poisson", "gamma")
@@ -43,7 +43,7 @@ class ThroughShap:
         self.library = library
         if library is None:
             self.factor = _factor_of_sklearn(model)
-            self.rounds = Rounds(0, 0)
+            self.rounds = BoostingRounds(0, 0)
             self.missing = math.nan
         else:
             self.factor = library.factor

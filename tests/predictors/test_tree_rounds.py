@@ -12,7 +12,12 @@ import pytest
 import dshap
 from dshap.cube import read_notes, read_plan
 from dshap.models.adapters.model_files import load_lightgbm
-from dshap.predictors.tree_rounds import Rounds, lightgbm_rounds, rounds_note, xgboost_rounds
+from dshap.predictors.tree_rounds import (
+    BoostingRounds,
+    lightgbm_rounds,
+    rounds_note,
+    xgboost_rounds,
+)
 from dshap.values import Marginal, Trees
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -30,11 +35,11 @@ ALL = (
 @pytest.mark.parametrize(
     ("rounds", "note"),
     [
-        (Rounds(12, 15, 12), BEST),
-        (Rounds(15, 15, 12), ALL),
-        (Rounds(15, 15, 15), ""),
-        (Rounds(15, 15), ""),
-        (Rounds(1, 1, 1), ""),
+        (BoostingRounds(12, 15, 12), BEST),
+        (BoostingRounds(15, 15, 12), ALL),
+        (BoostingRounds(15, 15, 15), ""),
+        (BoostingRounds(15, 15), ""),
+        (BoostingRounds(1, 1, 1), ""),
     ],
 )
 def test_notes(rounds, note):
@@ -81,8 +86,8 @@ def test_xgboost(background, explained):
     pytest.importorskip("shap", reason="shap is not installed")
     model = xgboost_of_12_of_15()
     booster = model.get_booster()
-    assert xgboost_rounds(model) == Rounds(12, 15, 12)
-    assert xgboost_rounds(booster) == Rounds(15, 15, 12)
+    assert xgboost_rounds(model) == BoostingRounds(12, 15, 12)
+    assert xgboost_rounds(booster) == BoostingRounds(15, 15, 12)
     of_estimator = model.predict(X[:9])
     of_booster = booster.predict(xgboost.DMatrix(X[:9]))
     assert np.abs(of_estimator - of_booster).max() > 1e-3
@@ -106,7 +111,7 @@ def test_lightgbm(background, explained, tmp_path):
     """A booster uses the best rounds, and saves these unless it is told to save all."""
     pytest.importorskip("shap", reason="shap is not installed")
     booster = lightgbm_of_12_of_15()
-    assert lightgbm_rounds(booster) == Rounds(12, 15, 12)
+    assert lightgbm_rounds(booster) == BoostingRounds(12, 15, 12)
     own = booster.predict(X)
     assert np.abs(own - booster.predict(X, num_iteration=15)).max() > 1e-3
     found, why = explained(Trees(booster, background))
@@ -129,5 +134,5 @@ def test_other_ensembles_of_xgboost(boosting, explained):
         xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
         model = xgboost.XGBRegressor(n_estimators=1, num_parallel_tree=7, subsample=0.6, n_jobs=1)
         model.fit(X, Y)
-        assert xgboost_rounds(model) == Rounds(1, 1)
+        assert xgboost_rounds(model) == BoostingRounds(1, 1)
     np.testing.assert_allclose(explained(Trees(model))[0], model.predict(X[:9]), atol=1e-6)

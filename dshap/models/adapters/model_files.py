@@ -24,7 +24,7 @@ from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import checked
 from dshap.models.adapters.onnx import OnnxModel
-from dshap.models.adapters.xgboost_files import predictor_of, read_xgboost
+from dshap.models.adapters.xgboost_files import method_of_xgboost, read_xgboost
 from dshap.predictors.tree_kinds import is_ensemble, library_of
 from dshap.predictors.tree_rounds import rounds_note
 
@@ -82,6 +82,7 @@ class NamedPredictor:
         trees takes arrays of numbers as well, and quicker
     categories : column -> its categories, for a library of trees that was fitted on categories; the
         column may then hold their values as text or numbers too
+    options : options of the method
     """
 
     rounds_note = ""
@@ -94,9 +95,11 @@ class NamedPredictor:
         stored_name: str,
         takes_frames: bool = True,
         categories: OwnCategories | None = None,
+        options: Mapping[str, bool] | None = None,
     ) -> None:
         self.model = model
         self.method = method
+        self.options = dict(options or {})
         self.stored_name = stored_name
         self.takes_frames = takes_frames
         self.categories = categories
@@ -108,7 +111,7 @@ class NamedPredictor:
         """The model's answer for rows, an array or a data frame."""
         if self.categories is not None:
             rows = self.categories.in_frame(rows)
-        return getattr(self.model, self.method)(rows)
+        return getattr(self.model, self.method)(rows, **self.options)
 
 
 @dataclass(frozen=True)
@@ -206,13 +209,13 @@ def load_xgboost(
     model = _read(
         "xgboost", library, path, lambda: read_xgboost(library, path, content, missing_value)
     )
-    predictor, method = predictor_of(model)
+    method, options = method_of_xgboost(model)
     file = _file("xgboost", library, path, content)
     if missing_value is None:
         name = _name(file)
     else:
         name = f"{_name(file)}:missing={missing_value!r}"
-    return _of_trees(model, predictor, method, file, name)
+    return _of_trees(model, model, method, file, name, options)
 
 
 def load_lightgbm(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
@@ -436,10 +439,17 @@ def _loaded(
     return LoadedModel(model, NamedPredictor(model, method, _name(file)).predict, file)
 
 
-def _of_trees(model: Any, predictor: Any, method: str, file: ModelFile, name: str) -> LoadedModel:
+def _of_trees(
+    model: Any,
+    predictor: Any,
+    method: str,
+    file: ModelFile,
+    name: str,
+    options: Mapping[str, bool] | None = None,
+) -> LoadedModel:
     """A tree ensemble, called with data frames where it was fitted on categories."""
     categories = OwnCategories.of(model) if is_ensemble(model) else None
     has_categories = categories is not None
-    named = NamedPredictor(predictor, method, name, has_categories, categories)
+    named = NamedPredictor(predictor, method, name, has_categories, categories, options)
     named.rounds_note = rounds_note(model)
     return LoadedModel(model, named.predict, file)

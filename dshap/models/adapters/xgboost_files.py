@@ -22,25 +22,12 @@ TYPES: Mapping[str, str] = {"binary": "classifier", "multi": "classifier", "rank
 """First word of an objective -> the type of a model whose file names none; else a regressor."""
 METHODS: Mapping[str, str] = {"XGBClassifier": "predict_proba"}
 """Class -> the method that is explained, where it is not `predict`."""
-HINGE = "binary:hinge"
-"""The objective that predicts a class and has no probabilities."""
-LOGITRAW = "binary:logitraw"
-"""The objective that predicts log-odds; `predict_proba` would take them for probabilities."""
-
-
-class XGBoostMargins:
-    """A classifier of XGBoost whose predictions are its margins."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        names = model.get_booster().feature_names
-        if names is not None:
-            self.feature_names_in_ = model.feature_names_in_
-        self.n_features_in_ = model.n_features_in_
-
-    def predict(self, rows: Any) -> Any:
-        """Log-odds (n,)."""
-        return self.model.predict(rows, output_margin=True)
+WITHOUT_PROBABILITIES: Mapping[str, Mapping[str, bool]] = {
+    "binary:hinge": {},
+    "binary:logitraw": {"output_margin": True},
+}
+"""Objective of a classifier without probabilities -> options of its `predict`, which gives a class
+or log-odds; `predict_proba` would take log-odds for probabilities."""
 
 
 def read_xgboost(
@@ -73,13 +60,12 @@ def read_xgboost(
     return model
 
 
-def predictor_of(model: Any) -> tuple[Any, str]:
-    """The object that predicts for a model of a file, and its method that is explained.
+def method_of_xgboost(model: Any) -> tuple[str, Mapping[str, bool]]:
+    """The method of a model of XGBoost that is explained, and its options.
 
-    Classes are explained as probabilities, except those that `predict_proba` has none of.
+    Classes are explained as probabilities where their objective has any.
     """
-    if model.objective == LOGITRAW:
-        return XGBoostMargins(model), "predict"
-    if model.objective == HINGE:
-        return model, "predict"
-    return model, METHODS.get(type(model).__name__, "predict")
+    name = type(model).__name__
+    if name in METHODS and model.objective in WITHOUT_PROBABILITIES:
+        return "predict", WITHOUT_PROBABILITIES[model.objective]
+    return METHODS.get(name, "predict"), {}
