@@ -347,9 +347,14 @@ def test_another_model_in_the_file_is_another_run(rows):
             'missing_value goes with kind = "xgboost"',
         ),
         (
-            {"kind": "xgboost", "path": "m", "missing_value": float("inf")},
+            {"kind": "xgboost", "path": "m", "missing_value": float("nan")},
             MARGINAL,
-            r"\[model\] missing_value",
+            r"\[model\] missing_value = nan: give a finite number",
+        ),
+        (
+            {"kind": "xgboost", "path": "m", "missing_value": True},
+            MARGINAL,
+            r"\[model\] missing_value = true: give a finite number",
         ),
         (
             {"kind": "xgboost", "path": "m"},

@@ -40,6 +40,10 @@ def margins(model, rows):
     return model.predict(rows, output_margin=True)
 
 
+def all_rounds(model, rows):
+    return model.predict(rows, output_margin=True, iteration_range=(0, 4))
+
+
 def labels(model, rows):
     return model.predict(rows)
 
@@ -85,10 +89,15 @@ def fitted(name, y, options):
     return model.fit(X, y, **groups)
 
 
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["all rounds", "stopped"])
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_a_saved_estimator_predicts_and_is_explained_as_itself(kind, tmp_path):
+def test_a_saved_estimator_predicts_and_is_explained_as_itself(kind, is_stopped, tmp_path):
+    """With all rounds, and with those up to the second, the best of early stopping."""
     name, y, options, own = ESTIMATORS[kind]
     model = fitted(name, y, options)
+    if is_stopped and "RF" not in name:
+        model.get_booster().best_iteration = 1
+        assert np.abs(margins(model, X) - all_rounds(model, X)).max() > 1e-3
     model.save_model(tmp_path / "model.ubj")
     loaded = load_xgboost(tmp_path / "model.ubj")
     assert isinstance(loaded.model, getattr(xgboost, name.replace("RF", "")))
@@ -123,6 +132,7 @@ def test_a_saved_booster_predicts_and_is_explained_as_itself(kind, tmp_path):
     if kind == "ndcg":
         rows.set_group([40, 50])
     booster = xgboost.train({"nthread": 1, "max_depth": 3, **options}, rows, 4)
+    booster.best_iteration = 1  # which a booster does not use
     booster.save_model(tmp_path / "model.json")
     loaded = load_xgboost(tmp_path / "model.json")
     np.testing.assert_array_equal(loaded.predict(X), booster.predict(rows))
