@@ -35,7 +35,9 @@ def kept_categories(booster: Any) -> dict[int, tuple[Any, ...]]:
         return {}
     stored, _ = json.JSONDecoder().raw_decode(text, start + len(STORED) - 1)
     kept = {j: _names(encoded) for j, encoded in enumerate(stored["enc"]) if encoded["values"]}
-    if kept:
+    marked = {j for j, kind in enumerate(booster.feature_types) if kind == "c"}
+    # a column of codes without names has no values that a data frame could hold
+    if kept and marked <= kept.keys():
         _check(booster, kept)
     return kept
 
@@ -92,6 +94,7 @@ def _rows(
 
 
 def _unread(reason: str) -> InputError:
+    """The error for categories that do not stand for their codes."""
     return InputError(
         f"the categories of this XGBoost model cannot be read ({reason}): give categories as "
         "numbers, fit again, or use Marginal(model.predict, background)"

@@ -465,3 +465,28 @@ def test_lists_of_any_length_are_checked(n):
     y = np.sin(np.arange(len(x)))
     model = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True, n_jobs=1).fit(x, y)
     assert Trees(model).model.categories == {"city": tuple(listed)}
+
+
+def test_categories_beside_whole_numbers_and_truth_values(table, rows):
+    """XGBoost keeps the types of all columns."""
+    pytest.importorskip("xgboost", reason="xgboost is not installed")
+
+    def typed(frame):
+        return frame.assign(age=frame["age"].round().astype(int), pay=frame["pay"] > 0)
+
+    x = typed(table)
+    model, _, margins = xgboost_model(x, target(table))
+    cube = dshap.explain(Trees(model), typed(rows))
+    np.testing.assert_allclose(cube.prediction[:, 0], margins(typed(rows)), atol=1e-5)
+
+
+def test_names_of_one_column_and_codes_of_another(table):
+    """The codes have no names: their list must be given."""
+    xgboost = pytest.importorskip("xgboost", minversion="3.1", reason="xgboost 3.1 is needed")
+    x = table.assign(ward=table["ward"].cat.codes.astype(int))
+    rows = xgboost.DMatrix(
+        x, target(table), feature_types=["q", "c", "q", "c"], enable_categorical=True
+    )
+    booster = xgboost.train({"nthread": 1}, rows, 3)
+    with pytest.raises(InputError, match=r"did not keep the categories of '(job|ward)'"):
+        Trees(booster)

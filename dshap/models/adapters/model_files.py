@@ -30,8 +30,6 @@ from dshap.predictors.tree_rounds import rounds_note
 
 METHODS = ("auto", "predict_proba", "predict", "decision_function", "predict_log_proba")
 """Methods of an estimator that may be explained; "auto" is the first of the next two it has."""
-
-
 CLASSIFYING = ("binary", "multiclass", "multiclassova")
 """Objectives of LightGBM whose outputs belong to classes, which it counts from 0."""
 
