@@ -8,9 +8,9 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 # Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
-# Nodes were raised by a sixtieth when dense statements were unfolded, and by 2,000 with a class for scales and classes.
+# Nodes were raised by a sixtieth when dense statements were unfolded, and by 3,000 for scales, classes and model files.
 BOUNDS = {
-    "syntax nodes": 332_000,
+    "syntax nodes": 333_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,

@@ -420,6 +420,7 @@ RULES: Mapping[str, Rule] = {
     "index": Flag(),
     "max_iter": Whole(1),
     "max_replicates": Whole(0),
+    "missing_value": Number(),
     "n_background": Whole(1),
     "n_coalitions": Whole(1),
     "n_features": Whole(2, ", a cosine and a sine for each frequency", is_even=True),

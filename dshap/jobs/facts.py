@@ -139,11 +139,13 @@ def _ending(counts: CubeStatus) -> ResultStatus:
 
 
 def model_facts(job: Job) -> dict[str, Any]:
-    """The kind of a job's model, the SHA-256 of its file, and the library that reads it."""
+    """The kind of a job's model, the SHA-256 of its file, the library that reads it, its rounds."""
     match job.model:
         case GivenModel():
-            return {"kind": job.model.kind, **_file_facts(given_model(job.model).file)}
-    own = {"sha256": None, "library": "dshap", "version": version("dshap")}
+            loaded = given_model(job.model)
+            rounds = loaded.rounds or None
+            return {"kind": job.model.kind, **_file_facts(loaded.file), "rounds": rounds}
+    own = {"sha256": None, "library": "dshap", "version": version("dshap"), "rounds": None}
     return {"kind": job.model.kind, **own}
 
 

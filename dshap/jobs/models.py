@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from dshap.core.errors import InputError
-from dshap.jobs.fields import Names, NotEmpty, one_of
+from dshap.jobs.fields import Names, NotEmpty, one_of, or_say
 from dshap.jobs.kinds import CODE, KindTable, imported
 from dshap.jobs.paths import FilePath
 from dshap.models.adapters.model_files import (
@@ -26,6 +26,7 @@ from dshap.models.adapters.model_files import (
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{64}$")]
 Method = one_of(METHODS)
+FiniteNumber = Annotated[float, Field(allow_inf_nan=False), or_say("give a finite number")]
 
 
 class GivenModel(KindTable, ABC):
@@ -88,8 +89,12 @@ class ModelFileTable(GivenModel):
 class XGBoostTable(ModelFileTable):
     """The table [model] of kind = "xgboost": a booster as JSON or UBJSON."""
 
+    missing_value: FiniteNumber | None = None
+    """The number that means missing beside NaN, as `missing` at the fit, which the file lacks."""
+
     def loaded(self) -> LoadedModel:
-        return _said(partial(load_xgboost, self.path, sha256=self.sha256))
+        options: dict[str, Any] = {"missing_value": self.missing_value}
+        return _said(partial(load_xgboost, self.path, sha256=self.sha256, **options))
 
 
 class LightGBMTable(ModelFileTable):

@@ -97,7 +97,7 @@ class ExplanationFacts(PartFacts):
     """The table: kind, snapshot, rows, freshness, schema_digest."""
     keys: KeyCounts = KeyCounts()
     model: Mapping[str, Any] = field(default_factory=dict)
-    """The model: kind, sha256, library, version."""
+    """The model: kind, sha256, library, version, rounds (a note on early stopping)."""
     value: str = ""
     """The value function, as the job names it."""
     design: Mapping[str, Any] = field(default_factory=dict)

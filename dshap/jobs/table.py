@@ -82,7 +82,7 @@ class JobRows:
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:
         """Gather what the objects of the job's other tables are built from, beside their own keys."""
         if self.job.is_given:
-            classes = self.job.model.classes
+            classes = self.job.model.classes or model.classes
         else:
             classes = None
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)

@@ -12,9 +12,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
+from dshap.predictors.tree_categories import kept_categories
+from dshap.predictors.tree_rounds import BoostingRounds, lightgbm_rounds, xgboost_rounds
 from dshap.predictors.tree_scale import own_predictions
 
 Categories = Mapping[int, tuple[Any, ...]]
@@ -45,6 +48,10 @@ class Ensemble(Protocol):
     """Approximate floating-point operations for the contributions of one row."""
     factor: float
     """Factor from the library's own sums of leaves to margins, usually 1."""
+    rounds: BoostingRounds
+    """The boosting rounds that are explained."""
+    missing: float
+    """The number that means missing beside NaN; NaN where there is none."""
 
     def coded(self, given: Categories) -> Categories:
         """The columns that hold codes, with their categories; `given` are the user's lists.
@@ -90,17 +97,18 @@ class XGBoostTrees:
             self.estimator = None
         else:
             self.estimator = model
-        if booster is not model:
-            self.rounds = (0, getattr(model, "best_iteration", -1) + 1)
-        else:
-            self.rounds = (0, 0)
+        self.rounds = xgboost_rounds(model)
+        self.missing = _missing_of(self.estimator)
         if booster.feature_names is None:
             self.names = None
         else:
             self.names = tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
         held = bytes(booster.save_raw("json"))
-        self.digest = digest_of_bytes(held)
+        if math.isnan(self.missing):
+            self.digest = digest_of_bytes(held)
+        else:
+            self.digest = digest_of_bytes(held + f"missing={self.missing!r}".encode())
         self.row_operations = tree_operations(
             (int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held)
         )
@@ -120,7 +128,7 @@ class XGBoostTrees:
         if self.names is None and not given:  # fitted on arrays, which hold codes already
             return {}
         if marked:
-            kept = _kept_by_xgboost(self.booster)
+            kept = kept_categories(self.booster)
         else:
             kept = {}
         _refuse_others(
@@ -156,13 +164,15 @@ class XGBoostTrees:
 
         matrix = xgboost.DMatrix(
             rows,
+            missing=self.missing,
             feature_names=None if self.names is None else list(self.names),
             feature_types=self.booster.feature_types,
             enable_categorical=True,
             nthread=self.n_threads,
         )
+        used = (0, self.rounds.used)
         return np.asarray(
-            self.booster.predict(matrix, iteration_range=self.rounds, **what), dtype=np.float64
+            self.booster.predict(matrix, iteration_range=used, **what), dtype=np.float64
         )
 
     def predict(self, rows: FloatArray) -> FloatArray:
@@ -192,6 +202,7 @@ class LightGBMTrees:
 
     how = "LightGBM's pred_contrib, path-dependent"
     takes_unseen = True
+    missing = math.nan
 
     def __init__(self, model: Any) -> None:
         self.booster = getattr(model, "booster_", model)
@@ -214,10 +225,9 @@ class LightGBMTrees:
             self.names = None
         else:
             self.names = names
-        self.digest, self.factor = (
-            digest_of_bytes(text.encode()),
-            _factor_of_lightgbm(self.booster, text),
-        )
+        self.rounds = lightgbm_rounds(model)
+        self.digest = digest_of_bytes(text.encode())
+        self.factor = _factor_of_lightgbm(self.rounds, text)
         self.row_operations = tree_operations(
             int(n) for n in re.findall(r"^num_leaves=(\d+)$", text, re.M)
         )
@@ -318,7 +328,15 @@ def _refuse_linear(model: Any, booster: Any) -> None:
         )
 
 
-def _factor_of_lightgbm(booster: Any, text: str) -> float:
+def _missing_of(estimator: Any) -> float:
+    """`missing` of XGBoost's scikit-learn classes, which is not part of their booster."""
+    given = of_estimator(estimator, "missing")
+    if given is None:
+        return math.nan
+    return float(given)
+
+
+def _factor_of_lightgbm(rounds: BoostingRounds, text: str) -> float:
     """The factor from sums of leaves to margins.
 
     Random forests predict the mean of their trees, not the sum, and log-odds are the sums times the
@@ -326,8 +344,7 @@ def _factor_of_lightgbm(booster: Any, text: str) -> float:
     """
     factor = 1.0
     if re.search(r"^average_output$", text, re.M):
-        used = booster.current_iteration()
-        factor /= min(booster.best_iteration, used) if booster.best_iteration > 0 else used
+        factor /= rounds.used
     if sigmoid := re.search(r"^objective=(?:binary|multiclassova)\b.*\bsigmoid:(\S+)", text, re.M):
         factor *= float(sigmoid[1])
     return factor
@@ -343,14 +360,6 @@ def _with_threads(booster: Any, n_threads: int) -> Any:
 def _split(found: FloatArray) -> tuple[FloatArray, FloatArray]:
     """φ (n, columns, k) and v(empty) (k,) from contributions (n, k, columns + 1)."""
     return np.ascontiguousarray(found[:, :, :-1].transpose(0, 2, 1)), found[0, :, -1].copy()
-
-
-def _kept_by_xgboost(booster: Any) -> dict[int, tuple[Any, ...]]:
-    """Column -> the categories that a booster stores, from XGBoost 3.1 on."""
-    if not hasattr(booster, "get_categories"):
-        return {}
-    lists = booster.get_categories(export_to_arrow=True).to_arrow()
-    return {j: tuple(kept.to_pylist()) for j, (_, kept) in enumerate(lists) if kept is not None}
 
 
 def _marked_by_lightgbm(text: str) -> list[int]:

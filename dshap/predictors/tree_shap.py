@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dshap.core.duck_typing import of_estimator
+from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
+from dshap.predictors.tree_rounds import BoostingRounds, use_all_rounds
 from dshap.predictors.tree_scale import own_predictions
 
 LOG_LOSSES = ("poisson", "gamma")
@@ -36,13 +38,17 @@ class ThroughShap:
             self.names = fitted_names_of(model)
         else:
             self.names = library.names
-        self.model = _without_names(model)
+        self.model = _with_all_rounds(_without_names(model))
         self.background = background
         self.library = library
         if library is None:
             self.factor = _factor_of_sklearn(model)
+            self.rounds = BoostingRounds(0, 0)
+            self.missing = math.nan
         else:
             self.factor = library.factor
+            self.rounds = library.rounds
+            self.missing = library.missing
         self._explainer: Any = self._made()
         self._thresholds: list[FloatArray] = []
         self.how = (
@@ -153,7 +159,9 @@ class ThroughShap:
             self._explainer.data_missing = np.isnan(self._explainer.data)
 
     def _ranked(self, rows: FloatArray) -> FloatArray:
-        seen = rows.astype(self.explainer.model.input_dtype).astype(np.float64)
+        given = rows.astype(self.explainer.model.input_dtype)
+        is_missing = given == given.dtype.type(self.missing)
+        seen = np.where(is_missing, np.nan, given.astype(np.float64))
         return _places(seen, self._thresholds)
 
 
@@ -381,6 +389,18 @@ def _factor_of_sklearn(model: Any) -> float:
     if of_estimator(model, "loss") == "exponential":
         return 2.0
     return 1.0
+
+
+def _with_all_rounds(model: Any) -> Any:
+    """A booster of XGBoost as it predicts; other models unchanged.
+
+    shap would take the best rounds of early stopping, which a booster does not do.
+    """
+    if not has_member(model, "num_boosted_rounds"):
+        return model
+    copied = model.copy()
+    use_all_rounds(copied)
+    return copied
 
 
 def _without_names(model: Any) -> Any:

@@ -137,8 +137,7 @@ def settle(
         reasons.append(("tol", why))
     method, why = alike_where_quicker(method, n_rows)
     reasons.append(("rows", why))
-    if note := value.notes.get("predict"):
-        reasons.append(("predict", note["rows"]))
+    reasons += _about_model(value)
     if why := method.info.why_no_errors:
         reasons.append(("std_error", f"NaN: {why}"))
     given = tuple((name, why) for name, why in reasons if why)
@@ -181,11 +180,22 @@ def settle_fixed(
             "give the options of then, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
+    reasons += _about_model(value)
     if why := method.info.why_no_errors:
         reasons.append(("std_error", f"NaN: {why}"))
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
+
+
+def _about_model(value: Explained) -> list[tuple[str, str]]:
+    """The form of rows that the model gets, and its boosting rounds, where there is a choice."""
+    found = []
+    if note := value.notes.get("predict"):
+        found.append(("predict", note["rows"]))
+    if note := value.notes.get("rounds"):
+        found.append(("model", note["note"]))
+    return found
 
 
 def _asked_again(method: Method, prepared: Prepared | None) -> Method:

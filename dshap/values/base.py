@@ -25,6 +25,7 @@ from dshap.predictors.frames import Frame, frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.predictors.predict_function import PredictFunction, row_forms
 from dshap.predictors.times import time_kind, times_of
+from dshap.predictors.tree_rounds import rounds_note
 from dshap.values.links import IDENTITY, link_of
 
 PROBE_ROWS = 64
@@ -145,6 +146,8 @@ class Predicted(TableValue):
         )
         if forms.has_both:
             self.notes = {**self.notes, "predict": {"rows": model.form}}
+        if note := rounds_note(predict):
+            self.notes = {**self.notes, "rounds": {"note": note}}
         super().__init__(model, data if model.frame is None else coded, players)
         self.link = link_of(link, model.output_names)
         self.link.check(model.probe)

@@ -114,6 +114,8 @@ class Trees(TableValue):
         explained = model_of_trees(
             model, background, feature_names, output_names, categories, classes
         )
+        if note := explained.ensemble.rounds.note:
+            self.notes = {"rounds": {"note": note}}
         super().__init__(explained, None, None)
 
     def of_classes(self, classes: Sequence[Any]) -> Trees:

@@ -4,6 +4,7 @@ categories too; what a job may not read is refused."""
 from __future__ import annotations
 
 import pickle
+import shutil
 import sys
 from typing import Any
 
@@ -20,6 +21,7 @@ import dshap
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, plan_job, run_job
+from dshap.jobs.facts import model_facts
 from dshap.models.adapters.model_files import sha256_of
 from tests.jobs.job_files import JOB, changed, small_table
 
@@ -108,6 +110,55 @@ def test_a_file_of_lightgbm(rows):
     wanted = dshap.explain(dshap.values.Trees(model), rows[NAMES], progress=False)
     np.testing.assert_array_equal(found["a"].attribution, wanted.attribution)
     np.testing.assert_allclose(found["b"].prediction[:, 0], model.predict(rows[NAMES]))
+
+
+def test_classes_of_a_file_of_lightgbm(rows):
+    """Named by their numbers, or by the job, in both explanations."""
+    lightgbm = pytest.importorskip("lightgbm")
+    model = lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1)
+    model.fit(rows[NAMES], np.where(rows.y > rows.y.median(), "leaves", "remains"))
+    model.booster_.save_model("model.txt")
+    table = {"kind": "lightgbm", "path": "model.txt"}
+    both = (TREES, {**MARGINAL, "name": "b"})
+    for given, wanted in ((None, ["0", "1"]), (["leaves", "remains"], ["leaves", "remains"])):
+        chosen = table if given is None else {**table, "classes": given}
+        found = run(job_of(chosen, *both, job__store=f"{wanted[0]}.zarr"))
+        assert found["b"].output.values.tolist() == wanted
+        assert found["a"].output.values.tolist() == [f"log-odds of {wanted[1]}"]
+        np.testing.assert_allclose(found["b"].prediction, model.predict_proba(rows[NAMES]))
+
+
+def test_rounds_of_early_stopping_stand_in_plan_and_record(rows):
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBRegressor(n_estimators=15, max_depth=2, n_jobs=1).fit(rows[NAMES], rows.y)
+    model.get_booster().best_iteration = 11
+    model.save_model("model.json")
+    job = job_of({"kind": "xgboost", "path": "model.json"}, TREES, {**MARGINAL, "name": "b"})
+    note = "explained with 12 of 15 rounds, the best by early stopping"
+    assert str(plan_job(job)).count(f"model: {note}") == 2
+    assert model_facts(job)["rounds"] == note
+    for cube in run(job).values():
+        np.testing.assert_allclose(cube.prediction[:, 0], model.predict(rows[NAMES]), rtol=1e-5)
+
+
+def test_a_number_that_means_missing(rows):
+    """`missing_value` stands for `missing` of the fit, which the file lacks; it is part of the
+    model, so that another one is another run."""
+    xgboost = pytest.importorskip("xgboost")
+    rows[NAMES] = rows[NAMES].round()
+    rows.loc[::3, "temp"] = 0.0
+    rows.to_parquet("table.parquet")
+    y = rows.y + 50 * (rows.temp == 0)
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=3, n_jobs=1, missing=0.0)
+    model.fit(rows[NAMES], y).save_model("model.json")
+    plain = {"kind": "xgboost", "path": "model.json"}
+    table = {**plain, "missing_value": 0.0}
+    for explain in (TREES, {**TREES, "background": 20}, MARGINAL):
+        found = run(job_of(table, explain))["a"]
+        np.testing.assert_allclose(found.prediction[:, 0], model.predict(rows[NAMES]), rtol=1e-5)
+        with pytest.raises(StoreMismatchError, match="model"):
+            run_job(job_of(plain, explain), SilentProgress())
+        shutil.rmtree("out.zarr")
 
 
 def test_a_file_of_onnx(rows):
@@ -290,6 +341,21 @@ def test_another_model_in_the_file_is_another_run(rows):
         ({"kind": "xgboost"}, MARGINAL, r"\[model\] path is missing"),
         ({"kind": "xgboost", "path": "m", "sha256": "12"}, MARGINAL, r"\[model\] sha256"),
         ({"kind": "onnx", "path": "m", "method": "predict"}, MARGINAL, "method goes with kind"),
+        (
+            {"kind": "lightgbm", "path": "m", "missing_value": 0.0},
+            MARGINAL,
+            'missing_value goes with kind = "xgboost"',
+        ),
+        (
+            {"kind": "xgboost", "path": "m", "missing_value": float("nan")},
+            MARGINAL,
+            r"\[model\] missing_value = nan: give a finite number",
+        ),
+        (
+            {"kind": "xgboost", "path": "m", "missing_value": True},
+            MARGINAL,
+            r"\[model\] missing_value = true: give a finite number",
+        ),
         (
             {"kind": "xgboost", "path": "m"},
             {"name": "a", "value": "trees", "background": 1_001},

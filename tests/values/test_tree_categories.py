@@ -383,3 +383,110 @@ def test_categories_that_cannot_be_told_apart_are_refused(values, message, table
     model, _, _ = lightgbm_model(x, target(table))
     with pytest.raises(InputError, match=message):
         Trees(model)
+
+
+CITIES = ["Köln", "Zürich", "a – b", "Ærø", "東京", "Berlin", "ß" * 50, ""]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("n_classes", [0, 3])
+def test_categories_beyond_ascii(n_classes, library, tmp_path):
+    """Umlauts, dashes and other scripts, on the rows of the fit and read from a file again."""
+    rng = np.random.default_rng(0)
+    n = 300
+    x = pd.DataFrame(
+        {
+            "Straße": pd.Categorical(rng.choice(CITIES, n), CITIES),
+            "pay": rng.normal(size=n),
+            'Größe – "cats":{': pd.Categorical(rng.integers(0, 4, n) - 1, [2, 0, 1, -1]),
+        }
+    )
+    y = (x["Straße"].cat.codes % 3 * (1 + x["pay"]) + x.iloc[:, 2].cat.codes).to_numpy()
+    if n_classes:
+        y = np.digitize(y, [0.5, 2.0])
+    if library == "lightgbm":
+        x = x.rename(columns={x.columns[2]: "Größe"})  # LightGBM refuses JSON in names
+    model, contributions, margins = LIBRARIES[library](x, y)
+    rows = x[:40].astype(object)
+    cube = dshap.explain(Trees(model), rows)
+    k = cube.sizes["output"]
+    wanted = np.reshape(margins(x[:40]), (40, k))
+    np.testing.assert_allclose(cube.prediction, wanted, rtol=0, atol=1e-5)
+    found = contributions(x[:40])
+    phi = np.reshape(found, (40, k, 4)).transpose(0, 2, 1)[:, :-1]
+    np.testing.assert_allclose(cube.attribution, phi, rtol=0, atol=1e-5)
+
+
+def test_categories_that_the_library_exports_wrongly_are_not_believed(monkeypatch, table, rows):
+    """`get_categories` of XGBoost 3.2 cuts names of more bytes than characters."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    model, contributions, margins = xgboost_model(table, target(table))
+
+    def get_categories(self, export_to_arrow=False):
+        raise UnicodeDecodeError("utf-8", b"K\xc3", 1, 2, "unexpected end of data")
+
+    monkeypatch.setattr(xgboost.Booster, "get_categories", get_categories)
+    check(Trees(model), rows, contributions(rows), margins(rows))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda names: (names[1], names[0], *names[2:]), "they predict otherwise than their codes"),
+        (
+            lambda names: (names[0][:-1], *names[1:]),
+            "cannot be read .*: give categories as numbers",
+        ),
+    ],
+)
+def test_categories_are_checked_against_their_codes(wrong, message, monkeypatch, table):
+    from dshap.predictors import tree_categories
+
+    model, _, _ = xgboost_model(table, target(table))
+    plain = tree_categories._names
+
+    def names(encoded):
+        found = plain(encoded)
+        return wrong(found) if "cook" in found else found
+
+    monkeypatch.setattr(tree_categories, "_names", names)
+    with pytest.raises(InputError, match=message) as caught:
+        Trees(model)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n", [1, 4_095, 4_096, 4_097])
+def test_lists_of_any_length_are_checked(n):
+    """One category, and lists around the rows of one call of the check."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    listed = [f"é{j}" for j in range(n)]
+    codes = np.arange(max(n, 20)) % n
+    x = pd.DataFrame({"city": pd.Categorical.from_codes(codes, listed)})
+    y = np.sin(np.arange(len(x)))
+    model = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True, n_jobs=1).fit(x, y)
+    assert Trees(model).model.categories == {"city": tuple(listed)}
+
+
+def test_categories_beside_whole_numbers_and_truth_values(table, rows):
+    """XGBoost keeps the types of all columns."""
+    pytest.importorskip("xgboost", reason="xgboost is not installed")
+
+    def typed(frame):
+        return frame.assign(age=frame["age"].round().astype(int), pay=frame["pay"] > 0)
+
+    x = typed(table)
+    model, _, margins = xgboost_model(x, target(table))
+    cube = dshap.explain(Trees(model), typed(rows))
+    np.testing.assert_allclose(cube.prediction[:, 0], margins(typed(rows)), atol=1e-5)
+
+
+def test_names_of_one_column_and_codes_of_another(table):
+    """The codes have no names: their list must be given."""
+    xgboost = pytest.importorskip("xgboost", minversion="3.1", reason="xgboost 3.1 is needed")
+    x = table.assign(ward=table["ward"].cat.codes.astype(int))
+    rows = xgboost.DMatrix(
+        x, target(table), feature_types=["q", "c", "q", "c"], enable_categorical=True
+    )
+    booster = xgboost.train({"nthread": 1}, rows, 3)
+    with pytest.raises(InputError, match=r"did not keep the categories of '(job|ward)'"):
+        Trees(booster)

@@ -545,3 +545,27 @@ def test_classes_that_do_not_apply_are_refused_in_a_line(table, classifier, valu
     with pytest.raises(InputError, match=said) as caught:
         dshap.explain(value(classifier, x, y), x[:3], classes=classes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("background", [None, 12], ids=["alone", "with a background"])
+def test_a_number_that_means_missing_to_xgboost(background):
+    """`missing=` of its scikit-learn classes; the model is asked to predict each row itself."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    pytest.importorskip("shap", reason="shap is not installed")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3)).round()
+    y = np.where(x[:, 0] == 0, 3.0, x[:, 0]) * x[:, 1] + x[:, 2]
+    x[x == 0] = -999.9
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=3, n_jobs=1, missing=-999.9).fit(x, y)
+    given = None if background is None else x[:background]
+    cube = dshap.explain(Trees(model, given), x[100:140])
+    np.testing.assert_allclose(cube.prediction[:, 0], model.predict(x[100:140]), atol=1e-5)
+    holes = np.where(x == -999.9, np.nan, x)
+    plain = xgboost.XGBRegressor(n_estimators=5, max_depth=3, n_jobs=1).fit(holes, y)
+    if background is None:
+        wanted = dshap.explain(Trees(plain), holes[100:140], missing="pass")
+        paired = dshap.explain(Trees(model), x[100:140], interactions=True)
+        np.testing.assert_allclose(paired.interaction.sum("feature_other"), cube.attribution)
+    else:
+        wanted = dshap.explain(dshap.values.Marginal(model.predict, given), x[100:140])
+    np.testing.assert_allclose(cube.attribution, wanted.attribution, atol=1e-5)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import io
-import json
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +22,16 @@ import numpy as np
 
 from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError, shown
+from dshap.core.rules import checked
 from dshap.models.adapters.onnx import OnnxModel
+from dshap.models.adapters.xgboost_files import method_of_xgboost, read_xgboost
 from dshap.predictors.tree_kinds import is_ensemble, library_of
+from dshap.predictors.tree_rounds import rounds_note
 
 METHODS = ("auto", "predict_proba", "predict", "decision_function", "predict_log_proba")
 """Methods of an estimator that may be explained; "auto" is the first of the next two it has."""
-CLASSIFYING = ("binary:logistic", "multi:softprob", "multi:softmax")
-"""Objectives of XGBoost whose scikit-learn class gives probabilities."""
+CLASSIFYING = ("binary", "multiclass", "multiclassova")
+"""Objectives of LightGBM whose outputs belong to classes, which it counts from 0."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,13 @@ class LoadedModel:
     """The function that is explained: rows (n, columns) -> (n,) or (n, k)."""
     file: ModelFile | None = None
     """The file that it was read from; None where it is an object of Python code."""
+    classes: tuple[str, ...] | None = None
+    """The names of the classes, where the model has them and its library's object does not."""
+
+    @property
+    def rounds(self) -> str:
+        """The note on the boosting rounds that it predicts with; empty without early stopping."""
+        return rounds_note(self.predict)
 
 
 class NamedPredictor:
@@ -71,7 +80,11 @@ class NamedPredictor:
         trees takes arrays of numbers as well, and quicker
     categories : column -> its categories, for a library of trees that was fitted on categories; the
         column may then hold their values as text or numbers too
+    options : options of the method
     """
+
+    rounds_note = ""
+    """The note on the boosting rounds of its predictions, for plan and record."""
 
     def __init__(
         self,
@@ -80,9 +93,11 @@ class NamedPredictor:
         stored_name: str,
         takes_frames: bool = True,
         categories: OwnCategories | None = None,
+        options: Mapping[str, bool] | None = None,
     ) -> None:
         self.model = model
         self.method = method
+        self.options = dict(options or {})
         self.stored_name = stored_name
         self.takes_frames = takes_frames
         self.categories = categories
@@ -94,7 +109,7 @@ class NamedPredictor:
         """The model's answer for rows, an array or a data frame."""
         if self.categories is not None:
             rows = self.categories.in_frame(rows)
-        return getattr(self.model, self.method)(rows)
+        return getattr(self.model, self.method)(rows, **self.options)
 
 
 @dataclass(frozen=True)
@@ -125,13 +140,14 @@ class OwnCategories:
     def _coded(self, column: Any, name: str) -> Any:
         import pandas as pd  # installed, as the rows are a data frame
 
-        found = pd.Categorical(column, categories=list(self.lists[name]))
-        is_unseen = found.isna() & column.notna().to_numpy()
+        listed = list(self.lists[name])
+        codes = pd.Index(listed, dtype=object).get_indexer(column.astype(object))
+        is_unseen = (codes < 0) & column.notna().to_numpy()
         if is_unseen.any() and not self.takes_unseen:
             raise ValueError(
                 f"column {name!r} holds {column[is_unseen].iloc[0]!r}, which the model has not seen"
             )
-        return found
+        return pd.Categorical.from_codes(codes, categories=listed)
 
 
 class LightGBMPredictor:
@@ -148,8 +164,10 @@ class LightGBMPredictor:
         self.n_features_in_ = len(names)
         if not is_numbered:
             self.feature_names_in_ = np.array(names, dtype=object)
-        objective = str(booster.dump_model(num_iteration=1).get("objective", ""))
-        self.is_binary = objective.split(" ")[0] == "binary"
+        objective = str(booster.dump_model(num_iteration=1).get("objective", "")).split(" ")[0]
+        self.is_binary = objective == "binary"
+        if objective in CLASSIFYING:
+            self.classes_ = np.arange(max(2, booster.num_model_per_iteration()))
 
     def predict(self, rows: Any) -> Any:
         """Predictions (n,) of numbers, probabilities (n, k) of classes."""
@@ -159,39 +177,50 @@ class LightGBMPredictor:
         return found
 
 
-def load_xgboost(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
+def load_xgboost(
+    path: str | Path, *, sha256: str | None = None, missing_value: float | None = None
+) -> LoadedModel:
     """Read a model of XGBoost, saved as JSON or UBJSON by a booster or its scikit-learn classes.
 
-    Classes are explained as probabilities, one output a class; other objectives as predicted.  A
-    model of early stopping predicts with its best iteration, as the scikit-learn classes do.
+    Classes are explained as probabilities, one output a class; ``binary:hinge`` as the predicted
+    class, ``binary:logitraw`` as log-odds; other objectives as predicted.  After early stopping the
+    file of a scikit-learn class predicts with the best rounds, and the file of a booster with all
+    rounds, each as the object that saved it.
+
+    Parameters
+    ----------
+    path : path
+    sha256 : the SHA-256 that the file must have; not compared where None
+    missing_value : the number that means missing beside NaN, as `missing` of the scikit-learn
+        classes, which is not in the file
 
     Raises
     ------
     InputError
-        The file is missing, has another SHA-256, or is none that the installed XGBoost reads.
+        The file is missing, has another SHA-256, is none that the installed XGBoost reads, or names
+        a type of estimator that XGBoost has no class for; or `missing_value` is no finite number.
     """
+    if missing_value is not None:
+        (missing_value,) = checked(missing_value=missing_value)
     library = _library("xgboost", "xgboost", "pip install xgboost-cpu")
     content = _content(path, sha256)
-    booster = _read(
-        "xgboost", library, path, lambda: library.Booster(model_file=bytearray(content))
+    model = _read(
+        "xgboost", library, path, lambda: read_xgboost(library, path, content, missing_value)
     )
-    objective = _objective_of(booster)
-    if objective in CLASSIFYING:
-        kind = library.XGBClassifier
-        method = "predict_proba"
-    else:
-        kind = library.XGBRegressor
-        method = "predict"
-    model = kind(n_jobs=1, enable_categorical=True)
-    _read("xgboost", library, path, lambda: model.load_model(bytearray(content)))
+    method, options = method_of_xgboost(model)
     file = _file("xgboost", library, path, content)
-    return _of_trees(model, model, method, file)
+    if missing_value is None:
+        name = _name(file)
+    else:
+        name = f"{_name(file)}:missing={missing_value!r}"
+    return _of_trees(model, model, method, file, name, options)
 
 
 def load_lightgbm(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
     """Read a model of LightGBM, saved as text by `booster.save_model`.
 
-    Classes are explained as probabilities, one output a class; other objectives as predicted.
+    Classes are explained as probabilities, one output a class, which is named by its number; other
+    objectives as predicted.  LightGBM saves the rounds up to the best one of early stopping.
 
     Raises
     ------
@@ -209,7 +238,11 @@ def load_lightgbm(path: str | Path, *, sha256: str | None = None) -> LoadedModel
 
     booster = _read("lightgbm", library, path, read)
     file = _file("lightgbm", library, path, content)
-    return _of_trees(booster, LightGBMPredictor(booster), "predict", file)
+    predictor = LightGBMPredictor(booster)
+    loaded = _of_trees(booster, predictor, "predict", file, _name(file))
+    if has_member(predictor, "classes_"):
+        return replace(loaded, classes=tuple(map(str, predictor.classes_.tolist())))
+    return loaded
 
 
 def load_onnx(
@@ -404,15 +437,17 @@ def _loaded(
     return LoadedModel(model, NamedPredictor(model, method, _name(file)).predict, file)
 
 
-def _of_trees(model: Any, predictor: Any, method: str, file: ModelFile) -> LoadedModel:
+def _of_trees(
+    model: Any,
+    predictor: Any,
+    method: str,
+    file: ModelFile,
+    name: str,
+    options: Mapping[str, bool] | None = None,
+) -> LoadedModel:
     """A tree ensemble, called with data frames where it was fitted on categories."""
     categories = OwnCategories.of(model) if is_ensemble(model) else None
     has_categories = categories is not None
-    named = NamedPredictor(predictor, method, _name(file), has_categories, categories)
+    named = NamedPredictor(predictor, method, name, has_categories, categories, options)
+    named.rounds_note = rounds_note(model)
     return LoadedModel(model, named.predict, file)
-
-
-def _objective_of(booster: Any) -> str:
-    """The objective that a booster of XGBoost was fitted by."""
-    found: str = json.loads(booster.save_config())["learner"]["objective"]["name"]
-    return found

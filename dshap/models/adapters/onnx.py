@@ -9,6 +9,7 @@ import numpy as np
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.records import FloatArray
+from dshap.models.adapters.onnx_classes import class_names
 
 DTYPES: Mapping[str, Any] = {
     "tensor(float)": np.float32,
@@ -61,6 +62,9 @@ class OnnxModel:
         elif isinstance(width, int):
             self.n_features_in_ = width
         self.output = self._chosen(output)
+        classes = class_names(content, self.output)
+        if classes is not None:
+            self.classes_ = np.array(classes, dtype=object)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without the session, which every process makes for itself."""
@@ -117,7 +121,7 @@ class OnnxModel:
             given = {name: np.asarray(rows, dtype=DTYPES[kind])}
         (found,) = self.session.run([self.output], given)
         if isinstance(found, list):  # a mapping from class to probability a row
-            found = [list(each.values()) for each in found]
+            found = [[each[name] for name in self.classes_] for each in found]
         answer: FloatArray = np.asarray(found, dtype=np.float64)
         return answer
 

@@ -7,9 +7,16 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    StackingClassifier,
+)
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -75,3 +82,42 @@ def test_one_input_a_column():
     value = dshap.values.Marginal(found.predict, people[:20])
     cube = dshap.explain(value, people[:10], progress=False)
     assert cube.feature.values.tolist() == ["job", "age"]
+
+
+WORDS = np.array(["no", "Köln", "yes"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+CLASSIFIERS = {
+    "linear": LogisticRegression(),
+    "forest": RandomForestClassifier(3, random_state=0),
+    "looked up": GaussianNB(),
+    "one against the rest": OneVsRestClassifier(LogisticRegression()),
+    "calibrated": CalibratedClassifierCV(LogisticRegression()),
+    "stacked": StackingClassifier([("first", LogisticRegression())]),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_outputs_are_named_by_their_classes(kind, zipmap):
+    """Not by the numbers that models inside of the classifier have for them."""
+    model = CLASSIFIERS[kind].fit(X, WORDS)
+    found = OnnxModel(of_array(model, options={id(model): {"zipmap": zipmap}}))
+    assert found.classes_.tolist() == model.classes_.tolist()
+    value = dshap.values.Marginal(found.predict, X[:5])
+    cube = dshap.explain(value, X[:4], progress=False)
+    assert cube.output.values.tolist() == model.classes_.tolist()
+    np.testing.assert_allclose(cube.prediction, model.predict_proba(X[:4]), atol=1e-5)
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+def test_classes_that_are_numbers(zipmap):
+    """Two of them, in the order of the probabilities."""
+    model = LogisticRegression().fit(X, np.where(X[:, 0] > 0, 10, -2))
+    found = OnnxModel(of_array(model, options={id(model): {"zipmap": zipmap}}))
+    assert found.classes_.tolist() == [-2, 10]
+    np.testing.assert_allclose(found.predict(X[:4]), model.predict_proba(X[:4]), atol=1e-5)
+
+
+def test_a_regression_has_no_classes():
+    model = GradientBoostingRegressor(n_estimators=2, random_state=0).fit(X, X[:, 0])
+    assert not hasattr(OnnxModel(of_array(model)), "classes_")
