@@ -34,7 +34,12 @@ from dshap.run.fixed import fixed_method
 from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
-from dshap.tables.snapshot import Snapshot, copy_rows
+from dshap.tables.snapshot import (
+    copy_rows,
+    faults_of_rows,
+    has_snapshot,
+    refuse_damaged_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,14 @@ class Learner:
 
     def _open(self, run_id: str) -> tuple[JobRun, Any]:
         """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
-        job = job_of_parts(self.job, self.room / "rows" / run_id)
+        rows = self.room / "rows" / run_id
+        if self.part.checks_rows and has_snapshot(rows):
+            refuse_damaged_rows(
+                rows,
+                f"dshap verify {self.run.store} --repair removes these rows, and the same command "
+                "then learns the method anew, from its own rows",
+            )
+        job = job_of_parts(self.job, rows)
         table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
         plan = plan_of(job, table)
         work = JobRun(
@@ -214,7 +226,7 @@ class Learner:
         What a killed process left of them, while it removed or kept them, is replaced.
         """
         kept = self.room / "rows" / self.run.run_id
-        if Snapshot.read(kept) is None:
+        if any(faults_of_rows(kept)):
             _keep(self.run.parts, kept, self.run.facts.name)
         return self.run.run_id
 
