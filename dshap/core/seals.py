@@ -71,6 +71,6 @@ def digest_of_file(opened: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def digest_of_bytes(content: bytes) -> str:
+def digest_of_content(content: bytes) -> str:
     """The digest of the bytes of a file, given whole."""
     return hashlib.blake2b(content, digest_size=SEAL_BYTES).hexdigest()

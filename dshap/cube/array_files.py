@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.core.buckets import range_of, whole_object
 from dshap.core.places import Place, is_bucket
-from dshap.core.seals import digest_of_bytes
+from dshap.core.seals import digest_of_content
 from dshap.cube.folder import Folder
 
 HEAD_BYTES = 128
@@ -24,7 +24,7 @@ def save_array(file: Place, values: NDArray[Any]) -> str:
     np.save(written, values)
     content = written.getvalue()
     Folder(file.parent).replace(file.name, content)
-    return digest_of_bytes(content)
+    return digest_of_content(content)
 
 
 def load_array(file: Place) -> NDArray[Any]:

@@ -61,7 +61,7 @@ class NightHistory:
 
     @cached_property
     def _said(self) -> dict[str, Any]:
-        """What was decided; empty where it is not written, or was altered."""
+        """The decision as it was stored; empty where it is not written, or was altered."""
         try:
             return whole_record(self._file, Folder(self.folders.keys).get(self._file) or b"")
         except ValueError:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from dshap.core.disk import sync
 from dshap.core.places import Place, is_bucket
-from dshap.core.seals import ALTERED, digest_of_bytes, sealed_record, whole_record
+from dshap.core.seals import ALTERED, digest_of_content, sealed_record, whole_record
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
 from dshap.tables.digests import RowDigests
@@ -102,14 +102,16 @@ class RunFolders:
         mark = Folder(self.keys).get(ROWS_MARK)
         if content is None:
             raise FileNotFoundError(str(self.keys / ROWS))
-        if mark is not None and whole_record(ROWS_MARK, mark)["digest"] != digest_of_bytes(content):
+        if mark is not None and whole_record(ROWS_MARK, mark)["digest"] != digest_of_content(
+            content
+        ):
             raise ValueError(f"{ROWS}: {ALTERED}")
         return RowDigests.from_parquet(content)
 
     def keep_digests(self, digests: RowDigests) -> None:
         """Store the keys and digests of the rows that the run read."""
         content = digests.to_parquet()
-        mark = {"digest": digest_of_bytes(content), "n_rows": len(digests)}
+        mark = {"digest": digest_of_content(content), "n_rows": len(digests)}
         Folder(self.keys).replace(ROWS_MARK, sealed_record(ROWS_MARK, mark))
         Folder(self.keys).replace(ROWS, content)
 

@@ -36,8 +36,9 @@ def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
 
 def unreadable(path: Any, error: Exception) -> Exception:
     """The error of a file whose content Arrow cannot read, by its name; any other as it is."""
-    if isinstance(error, DshapError) or (isinstance(error, OSError) and error.errno is not None):
-        return error
+    match error:
+        case DshapError() | OSError(errno=int()):
+            return error
     words = str(error).splitlines()[0]
     return InputError(
         f"{path} cannot be read ({words}): write it again; where it is in the store of a job, "

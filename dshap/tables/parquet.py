@@ -302,6 +302,8 @@ def open_file(root: str, name: str, size: int | None = None) -> pq.ParquetFile:
             suffix, f"remove it or write it again ({str(error).splitlines()[0]})"
         )
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def has_small_chunks(metadata: Any) -> bool:

@@ -22,7 +22,7 @@ from dshap.tables.stored_parts import TRANSFERS, count_rows_in, digests_of, part
 SNAPSHOT = "snapshot.json"
 """The name of the file, written once all parts of the folder are whole, and removed before them."""
 OTHER_CONTENT = "is damaged (its content is not what was written)"
-NO_FILE = (FileNotFoundError, NotADirectoryError)
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Snapshot:
         """
         try:
             return cls.from_json(_text_of(room / SNAPSHOT))
-        except (*NO_FILE, ValueError, TypeError):
+        except (*NOT_THERE, ValueError, TypeError):
             return None
 
 
@@ -82,7 +82,7 @@ def has_snapshot(room: Place) -> bool:
     """Whether a room has a record: its rows were read to the end, whatever happened to them since."""
     try:
         _text_of(room / SNAPSHOT)
-    except NO_FILE:
+    except NOT_THERE:
         return False
     except ValueError:  # it is no text any more
         return True
@@ -97,7 +97,7 @@ def faults_of_rows(room: Place) -> Iterator[tuple[str, str]]:
     """
     try:
         snapshot = Snapshot.from_json(_text_of(room / SNAPSHOT))
-    except NO_FILE:
+    except NOT_THERE:
         yield SNAPSHOT, "is missing"
         return
     except (ValueError, TypeError):

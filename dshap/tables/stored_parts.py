@@ -5,6 +5,7 @@ Parts are made on a disk; in a bucket each is an object, which is there once it 
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,14 +47,22 @@ def opened_part(part: Place, size: int | None = None) -> pa.NativeFile:
 
 
 def digests_of(parts: Iterable[Place]) -> Iterator[str]:
-    """The digests of the bytes of parts, in their order; several are read at once."""
+    """The digests of the bytes of parts, in their order; several are read at once.
+
+    The digest of a part that the disk cannot read is empty.
+    """
     with ThreadPoolExecutor(TRANSFERS) as pool:
         yield from pool.map(_digest_of, parts)
 
 
 def _digest_of(part: Place) -> str:
     with opened_part(part) as opened:
-        return digest_of_file(pa.BufferedInputStream(opened, FETCHED_BYTES))
+        try:
+            return digest_of_file(pa.BufferedInputStream(opened, FETCHED_BYTES))
+        except OSError as error:
+            if error.errno == errno.EIO:
+                return ""
+            raise
 
 
 def count_rows_of(part: Place) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from dshap.core.seals import (
     PIECE_BYTES,
-    digest_of_bytes,
+    digest_of_content,
     digest_of_file,
     record_in,
     sealed_record,
@@ -52,5 +52,5 @@ def test_another_name_and_a_record_of_an_earlier_version():
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1])
 def test_a_digest_does_not_depend_on_pieces(size):
     content = b"x" * size
-    assert digest_of_file(io.BytesIO(content)) == digest_of_bytes(content)
-    assert digest_of_bytes(content) != digest_of_bytes(content + b"x")
+    assert digest_of_file(io.BytesIO(content)) == digest_of_content(content)
+    assert digest_of_content(content) != digest_of_content(content + b"x")
