@@ -79,7 +79,7 @@ class NightHistory:
     @cached_property
     def damage(self) -> str:
         """The reason why the history cannot be read; empty where it can."""
-        if self.is_there and not self._said:
+        if not self._said and self.is_there:
             return f"{self._file}: {ALTERED}"
         try:
             for name in self._altered():
@@ -169,7 +169,7 @@ class NightHistory:
 
     def fault(self, n_rows: int) -> str:
         """The first thing in it that does not agree, in words, for so many rows; empty for none."""
-        if self.is_there and not self.is_written:
+        if not self.is_written and self.is_there:
             return f"is damaged ({ALTERED})"
         if not self.is_written:
             return "is missing"

@@ -8,10 +8,9 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
-from dshap.jobs.outlook import ROOM, LearnedAbout, read_learned
+from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
@@ -110,8 +109,7 @@ class Learner:
         value = self._value(explain, self._keep_rows())
         prepared = self._fixed(explain, value, n_rows, None)
         about = LearnedAbout(prepared.digest, self.run.run_id)
-        content = json.dumps(asdict(about)).encode()
-        Folder(self.room).replace(f"{explain.name}.json", content)
+        keep_learned(self.room, explain.name, about)
         return NightMethod(value, prepared, about, False, reason)
 
     def _method_of_tonight(

@@ -68,7 +68,8 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
     if not is_job_store(store):
         return
     explanations = _explanations(store)
-    for run in runs_in_store(store):
+    for known in runs_in_store(store):
+        run = RunFolders(store, known.run_id)  # which goes with the keys that it has read
         yield from _damage_of_run(run, explanations)
     for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"

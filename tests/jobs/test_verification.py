@@ -169,7 +169,8 @@ def test_ids_methods_and_rows_agree(shop):
         lambda: (record / "run_results.json").write_text("{}"): "run_results.json: is no record",
         other_run: "run_results.json: is the record of the run other",
         fewer_rows: "run_results.json: reasons has 9 rows, and its cube 150",
-        plain(store / "prepared" / "reasons.json", method="x"): "names the method x, which is not",
+        plain(store / "prepared" / "reasons.json", method="x"): "reasons.json: is missing or damag",
+        said(store / "prepared" / "reasons.json", method="x"): "names the method x, which is not",
         lambda: shutil.rmtree(store / "prepared" / "rows" / prepared["run_id"]): (
             f"prepared/rows/{prepared['run_id']}/snapshot.json: is missing"
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -81,6 +82,14 @@ def test_digests_of_files_are_those_of_a_disk(rooms):
     assert on_disk == in_bucket and len(set(on_disk)) == 3
     with pytest.raises(FileNotFoundError):
         next(digests_of([rooms[1] / "none.parquet"]))
+
+
+def test_a_part_that_the_disk_cannot_read_has_no_digest(rooms, monkeypatch):
+    def refused(opened):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("dshap.tables.stored_parts.digest_of_file", refused)
+    assert [*digests_of(parts_in(rooms[0]))] == ["", "", ""]
 
 
 @pytest.mark.slow
