@@ -37,8 +37,8 @@ from tests.processes import forked
 __all__ = ["model"]
 TIMED = re.compile(r"runs/.*|.*snapshot\.json|.*/facts/.*")
 """The files that hold times or the path of the store."""
-AGE = re.compile(rb'"age": [0-9.]+')
-"""The age of a method, in seconds."""
+AGE = re.compile(rb'"age": [0-9.]+|"seal": "[0-9a-f]+"')
+"""The age of a method, in seconds, and the seal of a record, which counts it and the ids of runs."""
 
 
 class BucketShop(Shop):
@@ -194,7 +194,10 @@ def test_damage_beside_the_cubes_is_named_and_mended(shop, tmp_path):
     store.replace(f"keys/{run.run_id}/rows.parquet", b"nonsense")
     store.delete(f"parts/{run.run_id}/part-000000.parquet")
     places = [each.place for each in verify_job_store(shop.store)["runs"]]
-    assert places == [f"parts/{run.run_id}/snapshot.json", f"keys/{run.run_id}/rows.parquet"]
+    assert places == [
+        f"parts/{run.run_id}/part-000000.parquet",
+        f"keys/{run.run_id}/rows.parquet",
+    ]
     job = tmp_path / "job.toml"
     job.write_text(to_toml(shop.tables()))
     result = CliRunner().invoke(cli, ["verify", str(shop.store), "--repair", "--job", str(job)])
