@@ -4,6 +4,7 @@ fails."""
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import textwrap
@@ -237,6 +238,16 @@ def test_paths_inside_a_store_are_written_in_cube_alone():
         "plan.json",
         "state/receipts",
     }
+
+
+PARQUET = re.compile(r"\bpq\.(ParquetFile|ParquetWriter|read_\w+|write_\w+)\(")
+"""A call of pyarrow that reads or writes a Parquet file."""
+
+
+def test_parquet_is_written_and_opened_in_one_place():
+    """There checksums of pages are written and checked."""
+    found = [name for name, path in MODULES.items() if PARQUET.search(path.read_text())]
+    assert found == ["dshap.tables.checksums"]
 
 
 def test_every_floor_is_there():

@@ -113,7 +113,6 @@ ELSEWHERE = {
     "values/normal.py": "values/test_gaussian.py",
     "values/subset_table.py": "loops/test_member_sums.py",
     "values/terms.py": "models/test_shapley.py",
-    "tables/snapshot.py": "tables/test_spooler.py",
 }
 """Module without a test file of its name -> the file that holds its tests, below tests/."""
 OF_LIBRARIES = {"_replace", "_asdict", "_exit", "_repr_html_"}

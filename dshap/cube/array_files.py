@@ -9,23 +9,22 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from dshap.core.buckets import range_of, upload, whole_object
-from dshap.core.disk import whole_file
+from dshap.core.buckets import range_of, whole_object
 from dshap.core.places import Place, is_bucket
+from dshap.core.seals import digest_of_content
+from dshap.cube.folder import Folder
 
 HEAD_BYTES = 128
 """Bytes before the values of an array of one axis and of numbers, as numpy writes it."""
 
 
-def save_array(file: Place, values: NDArray[Any]) -> None:
-    """Write an array in one step that a power cut keeps."""
-    if is_bucket(file):
-        written = io.BytesIO()
-        np.save(written, values)
-        upload(file, written.getvalue())
-        return
-    with whole_file(file, synced=True) as private, private.open("wb") as opened:
-        np.save(opened, values)
+def save_array(file: Place, values: NDArray[Any]) -> str:
+    """Write an array in one step that a power cut keeps; return the digest of the file."""
+    written = io.BytesIO()
+    np.save(written, values)
+    content = written.getvalue()
+    Folder(file.parent).replace(file.name, content)
+    return digest_of_content(content)
 
 
 def load_array(file: Place) -> NDArray[Any]:

@@ -12,8 +12,6 @@ of the archive, in a record the entry `seal`.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import math
 import os
 import zipfile
@@ -27,24 +25,22 @@ from dshap.core.buckets import several_at_once
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
+from dshap.core.seals import (
+    ALTERED,
+    PIECE_BYTES,
+    SEAL_BYTES,
+    begun_seal,
+    record_in,
+    sealed_record,
+)
 from dshap.cube.folder import Folder
 
-SEAL = "seal"
-SEAL_BYTES = 16
-PIECE_BYTES = 1 << 20
-"""Bytes that are read at once to check the seal of a file."""
-ALTERED = "its content is not what was written under this name"
 HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 """Version of the header of a .npy array -> the function that reads it."""
 NO_FILE = "there is no file, but a folder or a link that leads nowhere"
-
-
-def _sealing(name: str) -> hashlib.blake2b:
-    """The digest of a seal, begun with the name; the content is added to it."""
-    return hashlib.blake2b(f"{name}:".encode(), digest_size=SEAL_BYTES)
 
 
 class CreateOnlyFolder(ABC):
@@ -122,7 +118,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def put(self, name: str, content: dict[str, Any]) -> bool:
         """Store a record; return False if one of this name exists (it is left as it is)."""
-        return self.folder.put_new(self.file(name), self._sealed(name, content))
+        return self.folder.put_new(self.file(name), sealed_record(name, content))
 
     def get(self, name: str) -> dict[str, Any]:
         """The record of this name.
@@ -135,7 +131,7 @@ class ReceiptFolder(CreateOnlyFolder):
         stored = self.folder.get(self.file(name))
         if what := self._fault(name, stored):
             raise self._damaged(name, what)
-        return _record_in(stored)
+        return record_in(stored)
 
     def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """(name, content) of the records that are whole."""
@@ -151,10 +147,10 @@ class ReceiptFolder(CreateOnlyFolder):
         """The record of this name, or None if it is missing or damaged."""
         stored = self.folder.get(self.file(name))
         try:
-            content = _record_in(stored)
+            content = record_in(stored)
         except (ValueError, TypeError):
             return None
-        if stored == self._sealed(name, content):
+        if stored == sealed_record(name, content):
             return content
         return None
 
@@ -166,7 +162,7 @@ class ReceiptFolder(CreateOnlyFolder):
         if stored is None:
             return NO_FILE
         try:
-            is_same = stored == self._sealed(name, _record_in(stored))
+            is_same = stored == sealed_record(name, record_in(stored))
         except (ValueError, TypeError):
             return "it is no record of names and values"
         if is_same:
@@ -178,26 +174,13 @@ class ReceiptFolder(CreateOnlyFolder):
         stored = self.folder.get(self.file(name))
         fault = self._fault(name, stored)
         try:
-            return _record_in(stored), fault
+            return record_in(stored), fault
         except (ValueError, TypeError):
             return None, fault
 
     def holds(self, name: str, content: dict[str, Any]) -> bool:
         """Whether the file is whole and its record equals `content`."""
-        return self.folder.get(self.file(name)) == self._sealed(name, content)
-
-    @staticmethod
-    def _sealed(name: str, content: dict[str, Any]) -> bytes:
-        sealing = _sealing(name)
-        sealing.update(json.dumps(content, sort_keys=True).encode())
-        return json.dumps({**content, SEAL: sealing.hexdigest()}, sort_keys=True).encode()
-
-
-def _record_in(stored: bytes | None) -> dict[str, Any]:
-    """The record in the content of a file, without its seal."""
-    content = dict(json.loads(stored or b""))
-    content.pop(SEAL, None)
-    return content
+        return self.folder.get(self.file(name)) == sealed_record(name, content)
 
 
 class StateFolder(CreateOnlyFolder):
@@ -231,7 +214,7 @@ class StateFolder(CreateOnlyFolder):
         """
         content = memoryview(record.to_bytes())[:-2]
         length = SEAL_BYTES.to_bytes(2, "little")
-        sealing = _sealing(name)
+        sealing = begun_seal(name)
         sealing.update(content)
         sealing.update(length)
         self.folder.put_new(self.file(name), content, length, sealing.digest())
@@ -284,7 +267,7 @@ def _fault_of(content: BinaryIO, name: str) -> str | None:
 
 def _is_sealed(content: BinaryIO, size: int, name: str) -> bool:
     """Whether the .npz file ends with the seal of its content and name; it is read in pieces."""
-    sealing = _sealing(name)
+    sealing = begun_seal(name)
     left = size - SEAL_BYTES
     while left > 0 and (piece := content.read(min(left, PIECE_BYTES))):
         sealing.update(piece)

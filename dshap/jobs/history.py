@@ -7,8 +7,7 @@ and the run that computed it, so that a sink which missed a night still learns w
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
+from dshap.core.errors import UnreachableError
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
+from dshap.core.seals import ALTERED, digest_of_file, sealed_record, whole_record
 from dshap.cube.array_files import load_array, save_array
 from dshap.cube.folder import Folder
 from dshap.jobs.run_folders import RunFolders
@@ -53,14 +54,23 @@ class NightHistory:
     def run_id(self) -> str:
         return self.folders.run_id
 
+    @property
+    def _file(self) -> str:
+        """The name of the file that says what was decided, written last."""
+        return f"{self.explain}.json"
+
     @cached_property
     def _said(self) -> dict[str, Any]:
-        content = Folder(self.folders.keys).get(f"{self.explain}.json")
+        """The decision as it was stored; empty where it is not written, or was altered."""
         try:
-            found: dict[str, Any] = json.loads(content or b"{}")
+            return whole_record(self._file, Folder(self.folders.keys).get(self._file) or b"")
         except ValueError:
             return {}
-        return found
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file that says what was decided is there, whole or damaged."""
+        return Folder(self.folders.keys).has(self._file)
 
     @property
     def is_written(self) -> bool:
@@ -69,13 +79,26 @@ class NightHistory:
     @cached_property
     def damage(self) -> str:
         """The reason why the history cannot be read; empty where it can."""
+        if not self._said and self.is_there:
+            return f"{self._file}: {ALTERED}"
         try:
+            for name in self._altered():
+                return f"{name}: {ALTERED}"
             lengths = {len(self.rows), len(self._run_of_row), len(load_array(self.positions))}
+        except UnreachableError:
+            raise
         except UNREADABLE as error:
             return str(error)
         if len(lengths) > 1:
             return "its files are of different numbers of rows"
         return ""
+
+    def _altered(self) -> Iterator[str]:
+        """The names of the files whose content is not what was written with the decision."""
+        for name, digest in self._said.get("files", {}).items():
+            with Folder(self.folders.keys).open(name) as opened:
+                if digest_of_file(opened) != digest:
+                    yield name
 
     @property
     def method(self) -> str:
@@ -146,6 +169,8 @@ class NightHistory:
 
     def fault(self, n_rows: int) -> str:
         """The first thing in it that does not agree, in words, for so many rows; empty for none."""
+        if not self.is_written and self.is_there:
+            return f"is damaged ({ALTERED})"
         if not self.is_written:
             return "is missing"
         if self.damage:
@@ -184,11 +209,15 @@ class NightHistory:
             runs += before._said["runs"]
             run_of_row[at] = 1 + before._run_of_row[known[at]]
         room = Folder(self.folders.keys)
-        room.delete(f"{self.explain}.json")
+        room.delete(self._file)
         used = np.unique(run_of_row)
         used = np.union1d([0], used).astype(np.int64)
-        save_array(self.positions, positions)
-        save_array(self._computed, np.searchsorted(used, run_of_row).astype(np.int32))
+        files = {
+            self.positions.name: save_array(self.positions, positions),
+            self._computed.name: save_array(
+                self._computed, np.searchsorted(used, run_of_row).astype(np.int32)
+            ),
+        }
         previous = ""
         if before is not None:
             previous = before.run_id
@@ -198,8 +227,9 @@ class NightHistory:
             "previous": previous,
             "carried": int((positions >= 0).sum()),
             "facts": dict(facts or {}),
+            "files": files,
         }
-        room.replace(f"{self.explain}.json", json.dumps(said).encode())
+        room.replace(self._file, sealed_record(self._file, said))
         for name in ("_said", "damage", "_runs", "_run_of_row"):
             self.__dict__.pop(name, None)
 

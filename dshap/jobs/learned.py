@@ -8,10 +8,9 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from dshap.cube import states_of
 from dshap.cube.folder import Folder
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
-from dshap.jobs.outlook import ROOM, LearnedAbout, read_learned
+from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
@@ -34,7 +33,12 @@ from dshap.run.fixed import fixed_method
 from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
-from dshap.tables.snapshot import Snapshot, copy_rows
+from dshap.tables.snapshot import (
+    copy_rows,
+    faults_of_rows,
+    has_snapshot,
+    refuse_damaged_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,7 @@ class Learner:
         value = self._value(explain, self._keep_rows())
         prepared = self._fixed(explain, value, n_rows, None)
         about = LearnedAbout(prepared.digest, self.run.run_id)
-        content = json.dumps(asdict(about)).encode()
-        Folder(self.room).replace(f"{explain.name}.json", content)
+        keep_learned(self.room, explain.name, about)
         return NightMethod(value, prepared, about, False, reason)
 
     def _method_of_tonight(
@@ -186,7 +189,14 @@ class Learner:
 
     def _open(self, run_id: str) -> tuple[JobRun, Any]:
         """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
-        job = job_of_parts(self.job, self.room / "rows" / run_id)
+        rows = self.room / "rows" / run_id
+        if self.part.checks_rows and has_snapshot(rows):
+            refuse_damaged_rows(
+                rows,
+                f"dshap verify {self.run.store} --repair removes these rows, and the same command "
+                "then learns the method anew, from its own rows",
+            )
+        job = job_of_parts(self.job, rows)
         table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
         plan = plan_of(job, table)
         work = JobRun(
@@ -214,7 +224,7 @@ class Learner:
         What a killed process left of them, while it removed or kept them, is replaced.
         """
         kept = self.room / "rows" / self.run.run_id
-        if Snapshot.read(kept) is None:
+        if any(faults_of_rows(kept)):
             _keep(self.run.parts, kept, self.run.facts.name)
         return self.run.run_id
 

@@ -8,7 +8,6 @@ tonight's begins.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import shutil
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.errors import EmptyTableError, NotLearnedError
+from dshap.core.errors import DamagedError, EmptyTableError, NotLearnedError, UnreachableError
 from dshap.core.places import Place, is_bucket
 from dshap.core.types import RowReader
 from dshap.cube import (
@@ -55,11 +54,16 @@ from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.tables.digests import UNREADABLE, RowDigests, digest_rows
-from dshap.tables.snapshot import Snapshot, put_rows
+from dshap.tables.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 from dshap.tables.stored_parts import parts_in
 
 NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
 """The remedy of an `EmptyTableError` about a source that is read once."""
+REMEDY = (
+    "dshap verify {} --repair removes the rows of this run, and the same command then reads the "
+    "source again"
+)
+"""The remedy of a `DamagedError` about the rows that a run has read."""
 
 
 def create_night_store(store: Place, job: Job) -> None:
@@ -135,8 +139,8 @@ class Night:
 
     @property
     def is_read(self) -> bool:
-        """Whether the rows of the run lie in its parts."""
-        return self.folders.about is not None and Snapshot.read(self.folders.parts) is not None
+        """Whether the rows of the run were read to the end."""
+        return self.folders.about is not None and has_snapshot(self.folders.parts)
 
     def is_of_job(self, digest: str) -> bool:
         """Whether the run began with this job; one that does not say is taken for it."""
@@ -144,7 +148,7 @@ class Night:
 
     def _read(self) -> Snapshot:
         """Read the source into parts, unless that is done."""
-        if known := Snapshot.read(self.folders.parts):
+        if known := self._kept_rows():
             self.progress.kept("rows read")
             return known
         if not self.part.learns:
@@ -159,6 +163,30 @@ class Night:
                 found = self._spooled(room)
             counted.rows = found.n_rows
         return found
+
+    def _kept_rows(self) -> Snapshot | None:
+        """The record of rows that were read before; None where they were not read to the end.
+
+        The command that finishes a run compares all parts with their digests; a shard reads its
+        share of the rows only, whose pages have checksums.
+
+        Raises
+        ------
+        DamagedError
+            The record or a part is not what was written.
+        """
+        room = self.folders.parts
+        if not has_snapshot(room):
+            return None
+        known = Snapshot.read(room)
+        if known is None or self.part.checks_rows:
+            refuse_damaged_rows(room, REMEDY.format(self.store))
+        if known is not None and not known.parts:
+            self.progress.say(
+                f"run {self.run_id}: its rows were read by an earlier version of dshap, without "
+                "digests: only their number is checked"
+            )
+        return known
 
     def _spooled(self, folder: Path) -> Snapshot:
         """Read the source into parts of a new folder."""
@@ -271,11 +299,17 @@ class Night:
         return NightResult(self.run_id, result, snapshot, changes)
 
     def _digests(self, job: Job) -> RowDigests:
-        """Digest tonight's rows by key, unless that is done."""
-        file = self.folders.keys / ROWS
-        with contextlib.suppress(*UNREADABLE):
-            known = RowDigests.read(file)
+        """Digest tonight's rows by key, unless that is done.
+
+        Raises
+        ------
+        DamagedError
+            A key is in several rows, which none was when the source was read.
+        """
+        known = self._kept_digests()
+        if known is not None:
             self.progress.kept("digests of keys")
+            self._refuse_repeats(known)
             return known
         if not self.part.learns:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has no digests of its rows")
@@ -283,10 +317,35 @@ class Night:
             reader = self._table(job).reader
             parts = parts_in(self.made or self.folders.parts)
             found = digest_rows(parts, reader.key_names, reader.feature_names)
-            found.write(file)
+            self._refuse_repeats(found)
+            self.folders.keep_digests(found)
             self._drop_made()
             counted.rows = len(found)
         return found
+
+    def _refuse_repeats(self, digests: RowDigests) -> None:
+        """Raise a `DamagedError` where several rows have one key."""
+        if repeats := digests.count_repeats():
+            raise DamagedError(
+                f"{self.folders.parts}: {repeats:,} of {len(digests):,} rows repeat the key of "
+                "another row, and none did when the source was read: remove this folder, and the "
+                "same command then reads the source again"
+            )
+
+    def _kept_digests(self) -> RowDigests | None:
+        """The digests of tonight's rows; None where there are none, or they are damaged."""
+        try:
+            return RunFolders(self.store, self.run_id).digests
+        except FileNotFoundError:
+            return None
+        except UnreachableError:
+            raise
+        except UNREADABLE as error:
+            self.progress.say(
+                f"warning: {self.folders.keys / ROWS} is damaged ({error}): the rows are digested "
+                "again"
+            )
+            return None
 
     def _history(self, explain: ExplainTable, run_id: str) -> NightHistory:
         known = (run_id, explain.name)
@@ -347,6 +406,11 @@ class Night:
         is_decided = history.facts and not history.damage
         if is_decided and (history.method, history.previous) == (method.about.method, previous):
             return
+        if history.is_there and history.damage:
+            self.progress.say(
+                f"warning: {self.folders.keys} is damaged ({history.damage}): the rows to carry "
+                "are chosen again"
+            )
         history.write(method.about.method, before, statuses, self._facts_of(method, reason))
 
     def _carried_from(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dshap.core.places import Place, place_of
 from dshap.core.printing import label
+from dshap.core.seals import sealed_record, whole_record
 from dshap.cube import current_of
 from dshap.cube.folder import Folder
 from dshap.jobs.models import ModelFileTable
@@ -43,10 +43,17 @@ class LearnedAbout:
 
 def read_learned(room: Place, explain: str) -> LearnedAbout | None:
     """The method that an explanation has; None where none was learned, or its file is damaged."""
-    content = Folder(room).get(f"{explain}.json")
+    name = f"{explain}.json"
+    content = Folder(room).get(name)
     with contextlib.suppress(ValueError, TypeError):
-        return LearnedAbout(**json.loads(content or b""))
+        return LearnedAbout(**whole_record(name, content or b""))
     return None
+
+
+def keep_learned(room: Place, explain: str, about: LearnedAbout) -> None:
+    """Store which method an explanation has, with a seal."""
+    name = f"{explain}.json"
+    Folder(room).replace(name, sealed_record(name, asdict(about)))
 
 
 def nights_of(job: Job) -> dict[str, Any] | None:

@@ -319,7 +319,7 @@ class Pipeline:
         for run in unfinished_runs(self.store):
             night = self._night(run)
             if not night.is_read:
-                run.drop()
+                self._forget(run)
             elif night.has_cubes or night.is_of_job(self._job_digest):
                 self.progress.say(f"run {run.run_id} was not over: {self._goes_on}")
                 yield run
@@ -413,6 +413,8 @@ class Pipeline:
             run.drop_rows()
             nothing = JobResult(self.store, (), None, tuple(self.progress.stages), is_empty=True)
             return self._over(replace(facts, failure=error), nothing)
+        except DamagedError:  # what is damaged stays, for `dshap verify` to name it
+            raise
         except Exception:
             if self.part.learns and not any(
                 is_there(self.store / each.name / run.run_id) for each in self.job.explain

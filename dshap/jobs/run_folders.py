@@ -17,6 +17,7 @@ from functools import cached_property
 
 from dshap.core.disk import sync
 from dshap.core.places import Place, is_bucket
+from dshap.core.seals import ALTERED, digest_of_content, sealed_record, whole_record
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
 from dshap.tables.digests import RowDigests
@@ -25,6 +26,8 @@ from dshap.tables.snapshot import Snapshot
 ABOUT = "run.json"
 ROWS = "rows.parquet"
 """The file of the keys and digests of a run's rows."""
+ROWS_MARK = "rows.json"
+"""The file of the digest of `ROWS`, written before it; runs of earlier versions have none."""
 LOOK = "source.json"
 """The file of what a look at the source said, where its rows are read in place."""
 
@@ -86,8 +89,31 @@ class RunFolders:
 
     @cached_property
     def digests(self) -> RowDigests:
-        """The keys and digests of the rows that the run read, as they were when first asked for."""
-        return RowDigests.read(self.keys / ROWS)
+        """The keys and digests of the rows that the run read, as they were when first asked for.
+
+        Raises
+        ------
+        FileNotFoundError
+            They are not there.
+        ValueError
+            They are not what `keep_digests` stored.
+        """
+        content = Folder(self.keys).get(ROWS)
+        mark = Folder(self.keys).get(ROWS_MARK)
+        if content is None:
+            raise FileNotFoundError(str(self.keys / ROWS))
+        if mark is not None and whole_record(ROWS_MARK, mark)["digest"] != digest_of_content(
+            content
+        ):
+            raise ValueError(f"{ROWS}: {ALTERED}")
+        return RowDigests.from_parquet(content)
+
+    def keep_digests(self, digests: RowDigests) -> None:
+        """Store the keys and digests of the rows that the run read."""
+        content = digests.to_parquet()
+        mark = {"digest": digest_of_content(content)}
+        Folder(self.keys).replace(ROWS_MARK, sealed_record(ROWS_MARK, mark))
+        Folder(self.keys).replace(ROWS, content)
 
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""

@@ -126,6 +126,11 @@ class RunPart:
         return self.name in ("run", "learn")
 
     @property
+    def checks_rows(self) -> bool:
+        """Whether it compares all rows with their digests: a shard reads its share of them only."""
+        return self.shard is None
+
+    @property
     def explains(self) -> bool:
         return self.name in ("run", "shard")
 

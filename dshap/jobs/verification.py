@@ -1,7 +1,8 @@
 """Checking what a job's store holds beside its cubes: records, rows, keys and pointers of runs.
 
-Files are read by their heads: JSON, footers of Parquet, headers of arrays.  Each must be whole, and
-its ids, methods and numbers of rows must be those of its neighbours.
+All bytes of rows and keys are read and compared with their digests; what earlier versions wrote
+without digests is read by its footers and headers.  Each file must be whole, and its ids, methods
+and numbers of rows must be those of its neighbours.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from dshap.core.errors import DshapError
+from dshap.core.errors import DshapError, UnreachableError
 from dshap.core.places import Place
 from dshap.cube import (
     Damage,
@@ -28,11 +29,11 @@ from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_c
 from dshap.cube.folder import Folder
 from dshap.jobs.history import NightHistory
 from dshap.jobs.outlook import ROOM, read_learned
-from dshap.jobs.run_folders import ABOUT, ROWS, RunFolders, runs_in_store
+from dshap.jobs.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
 from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
 from dshap.tables.digests import UNREADABLE
-from dshap.tables.snapshot import SNAPSHOT, Snapshot
-from dshap.tables.stored_parts import columns_of_part, count_rows_of, parts_in
+from dshap.tables.snapshot import SNAPSHOT, Snapshot, faults_of_rows, has_snapshot
+from dshap.tables.stored_parts import columns_of_part, parts_in
 from dshap.tables.streams import digest_of_types
 
 Damages = dict[str, list[Damage]]
@@ -67,7 +68,8 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
     if not is_job_store(store):
         return
     explanations = _explanations(store)
-    for run in runs_in_store(store):
+    for known in runs_in_store(store):
+        run = RunFolders(store, known.run_id)  # which goes with the keys that it has read
         yield from _damage_of_run(run, explanations)
     for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"
@@ -92,8 +94,9 @@ def _lost_pointers(store: Place, explanations: Iterable[str]) -> Iterator[tuple[
 
 
 def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Damage]:
-    """Check that keys and method of the cube that is read are kept, and the rows it learned from."""
+    """Check that keys and method of the cube that is read are kept, and all rows to learn from."""
     room = store / ROOM
+    used = set[str]()
     for name in explanations:
         file = f"{ROOM}/{name}.json"
         if fault_of_current(store / name) or not Folder(store / name).has(CURRENT):
@@ -111,8 +114,11 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
             continue
         if not Folder(room).has_room(about.method):
             yield Damage(file, f"names the method {about.method}, which is not there", (file,))
-        rows = room / "rows" / about.run_id
-        yield from _damage_of_rows(rows, f"{ROOM}/rows/{about.run_id}")
+        used.add(about.run_id)
+    for run_id in sorted({*used, *Folder(room / "rows").list()}):
+        rows = room / "rows" / run_id
+        if run_id in used or has_snapshot(rows):
+            yield from _damage_of_rows(rows, f"{ROOM}/rows/{run_id}")
 
 
 def _damage_of_run(run: RunFolders, explanations: Iterable[str]) -> Iterator[Damage]:
@@ -120,10 +126,12 @@ def _damage_of_run(run: RunFolders, explanations: Iterable[str]) -> Iterator[Dam
     cubes = _cubes_of(run, explanations)
     yield from _damage_of_record(run, cubes)
     yield from _damage_of_about(run)
-    if run.has_rows and (run.is_over or Snapshot.read(run.parts)):
+    if run.has_rows and (run.is_over or has_snapshot(run.parts)):
         yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
     if run.has_keys and run.is_over:
         yield from _damage_of_keys(run, cubes)
+    elif run.has_keys:
+        yield from _damage_of_begun_keys(run)
 
 
 def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
@@ -161,9 +169,15 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
     """Check digests of rows, and what is kept of each explanation."""
     room = f"keys/{run.run_id}"
     try:
-        n_rows = count_rows_of(run.keys / ROWS)
+        n_rows = len(run.digests)
+    except UnreachableError:
+        raise
     except UNREADABLE as error:
         yield Damage(f"{room}/{ROWS}", f"cannot be read ({error})", (room,))
+        return
+    if repeats := run.digests.count_repeats():
+        what = f"repeats the key of another row in {repeats:,} of {n_rows:,} rows"
+        yield Damage(f"{room}/{ROWS}", what, (room,))
         return
     snapshot = Snapshot.read(run.parts)
     if snapshot is not None and snapshot.n_rows != n_rows:
@@ -177,6 +191,25 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
             faults = [*_unlike(cube, n_rows, history.method)]
         for fault in faults:
             yield Damage(f"{room}/{name}.json", fault, (room,))
+
+
+def _damage_of_begun_keys(run: RunFolders) -> Iterator[Damage]:
+    """Check the keys of a run that is not over, as far as they are written."""
+    room = f"keys/{run.run_id}"
+    folder = Folder(run.keys)
+    if folder.has(ROWS):
+        try:
+            len(run.digests)
+        except UnreachableError:
+            raise
+        except UNREADABLE as error:
+            yield Damage(f"{room}/{ROWS}", f"cannot be read ({error})", (room,))
+            return
+    for name in folder.list():
+        if name.endswith(".json") and name != ROWS_MARK:
+            history = NightHistory(run, name.removesuffix(".json"))
+            if history.damage:
+                yield Damage(f"{room}/{name}", f"is damaged ({history.damage})", (room,))
 
 
 def _cubes_of(run: RunFolders, explanations: Iterable[str]) -> Cubes:
@@ -210,10 +243,11 @@ def _unlike(cube: tuple[int | None, str | None], n_rows: int, method: str | None
 
 def _damage_of_rows(room: Place, name: str) -> Iterator[Damage]:
     """Check the parts in a room against their snapshot."""
+    faults = [*faults_of_rows(room)]
+    for file, fault in faults:
+        yield Damage(f"{name}/{file}", fault, (name,))
     snapshot = Snapshot.read(room)
-    if snapshot is None:
-        what = "is missing or damaged, or its rows are not those of the parts"
-        yield Damage(f"{name}/{SNAPSHOT}", what, (name,))
+    if faults or snapshot is None:
         return
     if digest_of_types(snapshot.schema) != snapshot.schema_digest:
         yield Damage(f"{name}/{SNAPSHOT}", "has other columns than it says", (name,))

@@ -14,7 +14,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
@@ -29,6 +28,7 @@ from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
 from dshap.sinks.records import CubeFacts, Shape
 from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
+from dshap.tables.checksums import parquet_writer
 
 IN_FRAME_BYTES = 2 << 30
 """The largest table, in bytes of its columns, that `to_frame` makes."""
@@ -285,7 +285,7 @@ def export_file(
 
 
 WRITERS = {
-    ".parquet": partial(pq.ParquetWriter, compression="zstd"),
+    ".parquet": partial(parquet_writer, compression="zstd"),
     ".csv": pyarrow.csv.CSVWriter,
 }
 """End of a file's name -> the writer of its batches."""

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, SinkError
@@ -24,6 +23,7 @@ from dshap.cube.folder import clear_private_folders, private_folder
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
 from dshap.sinks.shapes import batches_of, table_schema
+from dshap.tables.checksums import parquet_writer
 
 CURRENT = "current"
 """The link to the folder of the run that was loaded last."""
@@ -157,7 +157,7 @@ def _write_files(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory
     number = 0
     batch = next(batches, None)
     while batch is not None or number == 0:
-        with pq.ParquetWriter(folder / f"part-{number:05d}.parquet", schema) as writer:
+        with parquet_writer(folder / f"part-{number:05d}.parquet", schema) as writer:
             here = 0
             while batch is not None and here < FILE_LINES:
                 writer.write_table(pa.Table.from_batches([batch]))

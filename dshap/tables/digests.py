@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,13 +18,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dshap.core.buckets import upload, whole_object
-from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
+from dshap.tables.checksums import KEPT, open_parquet, unreadable, write_parquet
 from dshap.tables.columns import is_text, key_array, key_dtype, null_key_refusal
 from dshap.tables.stored_parts import opened_part
 
@@ -79,8 +77,14 @@ class RowDigests:
         is_gone = self.positions_in(others) < 0
         return pa.table({name: pa.array(_plain(keys[is_gone])) for name, keys in self.keys.items()})
 
-    def write(self, file: Place) -> None:
-        """Store keys and digests as one Parquet file, in one step that a power cut keeps."""
+    def count_repeats(self) -> int:
+        """The number of rows whose key is that of an earlier row."""
+        if not len(self):
+            return 0
+        return int(self.index.duplicated().sum())
+
+    def to_parquet(self) -> bytes:
+        """Keys and digests as the content of a Parquet file."""
         columns: dict[str, Any] = {
             name: pa.array(_plain(values)) for name, values in self.keys.items()
         }
@@ -88,19 +92,15 @@ class RowDigests:
         columns[DIGEST] = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(DIGEST_BYTES), len(self), [None, content]
         )
-        table = pa.table(columns)
-        if is_bucket(file):
-            written = io.BytesIO()
-            pq.write_table(table, written, compression="lz4", use_dictionary=False)
-            upload(file, written.getvalue())
-            return
-        with whole_file(file, synced=True) as private:
-            pq.write_table(table, private, compression="lz4", use_dictionary=False)
+        written = io.BytesIO()
+        write_parquet(pa.table(columns), written, **KEPT)
+        return written.getvalue()
 
     @classmethod
-    def read(cls, file: Place) -> RowDigests:
-        """The keys and digests that `write` stored."""
-        table = pq.read_table(_opened_whole(file)).combine_chunks()
+    def from_parquet(cls, content: bytes) -> RowDigests:
+        """The keys and digests in the content that `to_parquet` made."""
+        with open_parquet(pa.BufferReader(content)) as opened:
+            table = opened.read().combine_chunks()
         keys = _keys_of(table, [name for name in table.column_names if name != DIGEST])
         return cls(keys, _as_numbers(table[DIGEST].combine_chunks()))
 
@@ -119,25 +119,23 @@ def digest_rows(parts: Sequence[Place], key: Sequence[str], features: Sequence[s
     digests: list[NDArray[np.uint64]] = [np.zeros((0, 2), np.uint64)]
     wanted = list(dict.fromkeys([*key, *features]))
     for part in parts:
-        with pq.ParquetFile(opened_part(part), pre_buffer=False) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
-                for name, values in _keys_of(batch, key).items():
-                    keys[name].append(values)
-                digests.append(_digests_of(batch, features))
+        for batch in _batches_of(part, wanted):
+            for name, values in _keys_of(batch, key).items():
+                keys[name].append(values)
+            digests.append(_digests_of(batch, features))
     if len(digests) == 1:  # no row: then no key has a type
         return RowDigests({}, digests[0])
     joined = {name: np.concatenate(values) for name, values in keys.items()}
     return RowDigests(joined, np.concatenate(digests))
 
 
-def _opened_whole(file: Place) -> Any:
-    """A file as Arrow reads all of it; an object in one request."""
-    if not is_bucket(file):
-        return file
-    content = whole_object(file)
-    if content is None:
-        raise FileNotFoundError(str(file))
-    return pa.BufferReader(content)
+def _batches_of(part: Place, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, a batch at a time; an `InputError` where it cannot be read."""
+    try:
+        with open_parquet(opened_part(part), pre_buffer=False) as file:
+            yield from file.iter_batches(BATCH_ROWS, columns=names)
+    except UNREADABLE as error:
+        raise unreadable(part, error) from error
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

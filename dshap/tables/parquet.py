@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.places import is_in_bucket
 from dshap.tables.bucket_files import open_object
+from dshap.tables.checksums import open_parquet, unreadable
 from dshap.tables.columns import Layout, Names, Times, is_listed, layout_of, said_left_out
 from dshap.tables.files import (
     Partitions,
@@ -160,9 +161,9 @@ class ParquetFiles:
             ):
                 yield self._partitions.batch(index, batch, names)
         # reading a changed file fails like reading a damaged one
-        except (OSError, ValueError, pa.ArrowException):
+        except (OSError, ValueError, pa.ArrowException) as error:
             check_same_file(self._stamps[index], self._host)
-            raise
+            raise unreadable(self.paths[index], error) from error
         check_same_file(self._stamps[index], self._host)
 
     def _open(self, index: int) -> pq.ParquetFile:
@@ -289,11 +290,11 @@ def open_file(root: str, name: str, size: int | None = None) -> pq.ParquetFile:
     path = os.path.join(root, name)
     try:
         if not is_in_bucket(path):
-            return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
+            return open_parquet(path, buffer_size=STREAM_BYTES, pre_buffer=False)
         file = open_object(path, size)
-        opened = pq.ParquetFile(file, buffer_size=STREAM_BYTES, pre_buffer=False)
+        opened = open_parquet(file, buffer_size=STREAM_BYTES, pre_buffer=False)
         if has_small_chunks(opened.metadata):
-            return pq.ParquetFile(file, metadata=opened.metadata, pre_buffer=True)
+            return open_parquet(file, metadata=opened.metadata, pre_buffer=True)
         return opened
     except pa.ArrowInvalid as error:
         suffix = os.path.splitext(path)[1].lower()
@@ -301,6 +302,8 @@ def open_file(root: str, name: str, size: int | None = None) -> pq.ParquetFile:
             suffix, f"remove it or write it again ({str(error).splitlines()[0]})"
         )
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def has_small_chunks(metadata: Any) -> bool:

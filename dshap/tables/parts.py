@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.core.disk import whole_file
+from dshap.core.seals import digest_of_file
+from dshap.tables.checksums import KEPT, parquet_writer
 from dshap.tables.spool import ROW_GROUP_ROWS, SPOOL_ROWS
 
 GROUP_BYTES = 128 << 20
@@ -33,6 +35,8 @@ class PartWriter:
 
     def __init__(self, folder: Path, schema: pa.Schema, first: int = 0) -> None:
         self.n_rows = 0
+        self.digests: dict[str, str] = {}
+        """Name of a part -> the digest of its bytes, of the parts that are whole."""
         self._folder = folder
         self._schema = schema
         self._index = first
@@ -96,11 +100,16 @@ class PartWriter:
     def _begin_part(self) -> pq.ParquetWriter:
         path = self._folder / f"part-{self._index:06d}.parquet"
         private = self._open.enter_context(whole_file(path, synced=True))
-        self._part = pq.ParquetWriter(
-            private, self._schema, compression="lz4", use_dictionary=False
-        )
-        self._open.callback(self._part.close)
+        self._part = parquet_writer(private, self._schema, **KEPT)
+        self._open.callback(self._end_file, private, path.name)
         return self._part
+
+    def _end_file(self, private: Path, name: str) -> None:
+        """Write the footer of the part that is open, and take the digest of its bytes."""
+        assert self._part is not None
+        self._part.close()
+        with private.open("rb") as written:
+            self.digests[name] = digest_of_file(written)
 
     def _end_part(self) -> None:
         """Close, sync and name the part that is open."""

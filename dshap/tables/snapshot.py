@@ -1,9 +1,12 @@
-"""The record of what was read from a source: kept beside the parts, written after them."""
+"""The record of what was read from a source: kept beside the parts, written after them.
+
+It has the digest of each part, and a seal of its own: a part or a record that was altered is told.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,13 +14,15 @@ from typing import Any
 
 from dshap.core.buckets import copy_object, upload, whole_object
 from dshap.core.disk import whole_file
+from dshap.core.errors import DamagedError, UnreachableError
 from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.tables.stored_parts import count_rows_in, parts_in
+from dshap.core.seals import SEAL, seal_of, whole_record
+from dshap.tables.stored_parts import TRANSFERS, count_rows_in, digests_of, parts_in
 
 SNAPSHOT = "snapshot.json"
 """The name of the file, written once all parts of the folder are whole, and removed before them."""
-TRANSFERS = 4
-"""The number of parts that are put into a bucket, or copied there, at once."""
+OTHER_CONTENT = "is damaged (its content is not what was written)"
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,18 @@ class Snapshot:
     """The newest value of the column of freshness, its age and how that was judged."""
     detail: Mapping[str, Any] = field(default_factory=dict)
     """Further facts: the columns that were kept, the number of readers, sizes."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Name of a part -> the digest of its bytes; empty where an earlier version of dshap wrote it."""
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False)
+        content = asdict(self)
+        sealed = {**content, SEAL: seal_of(SNAPSHOT, content)}
+        return json.dumps(sealed, indent=2, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        return cls(**json.loads(text))
+        """The record in a text; a `ValueError` or `TypeError` where it is none, or was altered."""
+        return cls(**whole_record(SNAPSHOT, text.encode()))
 
     def write(self, folder: Path) -> None:
         """Put the record beside the parts: the last file of the folder."""
@@ -58,21 +68,84 @@ class Snapshot:
 
     @classmethod
     def read(cls, room: Place) -> Snapshot | None:
-        """The record in a room of parts; None where the parts are not whole.
+        """The record in a room of parts; None where it is missing or was altered.
 
-        The rows in the footers of the parts are counted too: a part that is lost is missed.
+        The parts are not looked at: see `faults_of_rows`.
         """
         try:
-            found = cls.from_json(_text_of(room / SNAPSHOT))
-            if found.n_rows == count_rows_in(room):
-                return found
-        except (OSError, ValueError, TypeError):  # those of Arrow are ValueErrors
+            return cls.from_json(_text_of(room / SNAPSHOT))
+        except (*NOT_THERE, ValueError, TypeError):
             return None
-        return None
+
+
+def has_snapshot(room: Place) -> bool:
+    """Whether a room has a record: its rows were read to the end, whatever happened to them since."""
+    try:
+        _text_of(room / SNAPSHOT)
+    except NOT_THERE:
+        return False
+    except ValueError:  # it is no text any more
+        return True
+    return True
+
+
+def faults_of_rows(room: Place) -> Iterator[tuple[str, str]]:
+    """(name of a file, its fault as a predicate) of the record in a room and of its parts.
+
+    All bytes of the parts are read, where the record has their digests.  Of parts that an earlier
+    version wrote the footers are read, and their rows counted.
+    """
+    try:
+        snapshot = Snapshot.from_json(_text_of(room / SNAPSHOT))
+    except NOT_THERE:
+        yield SNAPSHOT, "is missing"
+        return
+    except (ValueError, TypeError):
+        yield SNAPSHOT, OTHER_CONTENT
+        return
+    there = {part.name: part for part in parts_in(room)}
+    if not snapshot.parts:
+        yield from _faults_of_old(room, snapshot.n_rows)
+        return
+    for name in sorted(there.keys() ^ snapshot.parts.keys()):
+        if name in snapshot.parts:
+            yield name, "is missing"
+        else:
+            yield name, "was not written by the run"
+    chosen = [name for name in snapshot.parts if name in there]
+    digests = digests_of(there[name] for name in chosen)
+    for name, digest in zip(chosen, digests, strict=True):
+        if digest != snapshot.parts[name]:
+            yield name, OTHER_CONTENT
+
+
+def _faults_of_old(room: Place, n_rows: int) -> Iterator[tuple[str, str]]:
+    """The fault of parts without digests: their rows are not those that were read."""
+    try:
+        n_there = count_rows_in(room)
+    except UnreachableError:
+        raise
+    except (OSError, ValueError) as error:  # those of Arrow are ValueErrors
+        yield SNAPSHOT, f"has parts that cannot be read ({error})"
+        return
+    if n_there != n_rows:
+        yield SNAPSHOT, f"has {n_rows:,} rows, and its parts {n_there:,}"
+
+
+def refuse_damaged_rows(room: Place, remedy: str) -> None:
+    """Read all files in a room of parts, and raise a `DamagedError` if one was altered."""
+    for name, fault in faults_of_rows(room):
+        raise DamagedError(f"{room / name} {fault}: {remedy}")
 
 
 def _text_of(place: Place) -> str:
-    """The text of a file of a store; an `OSError` where there is none."""
+    """The text of a file of a store.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    """
     if not is_bucket(place):
         return place.read_text(encoding="utf-8")
     content = whole_object(place)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.core.types import RowReader
 from dshap.tables.arrays import ArraySource
+from dshap.tables.checksums import KEPT, write_parquet
 from dshap.tables.columns import Names, arrow_array, as_names, repeats, spooled_times
 from dshap.tables.parquet import ParquetSource
 
@@ -85,9 +85,7 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     table = _arrow_table(table_like, names)
     part = Path(directory) / f"part-{index:06d}.parquet"
     with whole_file(part) as private:
-        pq.write_table(
-            table, private, row_group_size=ROW_GROUP_ROWS, compression="lz4", use_dictionary=False
-        )
+        write_parquet(table, private, row_group_size=ROW_GROUP_ROWS, **KEPT)
     return part
 
 

@@ -180,6 +180,7 @@ def spool_stream(
         schema_digest=digest_of_types(types),
         freshness=freshness,
         detail={**stream.detail, "columns": columns.schema.names},
+        parts={name: digest for each in written for name, digest in each.digests.items()},
     )
     snapshot.write(folder)
     return snapshot
@@ -187,10 +188,11 @@ def spool_stream(
 
 @dataclass(frozen=True)
 class _Written:
-    """The rows of a piece that is written, and their newest time."""
+    """The rows of a piece that is written, their newest time, and the digests of its parts."""
 
     n_rows: int
     newest: datetime | None
+    digests: Mapping[str, str]
 
 
 def _write(
@@ -231,7 +233,7 @@ def _write_piece(
         except BaseException:
             stop.set()
             raise
-    return _Written(writer.n_rows, newest)
+    return _Written(writer.n_rows, newest, writer.digests)
 
 
 @contextmanager

@@ -1,22 +1,29 @@
-"""Parquet parts in a room of a store, on a disk or in a bucket: listed, and opened.
+"""Parquet parts in a room of a store, on a disk or in a bucket: listed, opened and digested.
 
 Parts are made on a disk; in a bucket each is an object, which is there once it is whole.
 """
 
 from __future__ import annotations
 
+import errno
 import re
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dshap.core.buckets import listed
 from dshap.core.places import Place, is_bucket
+from dshap.core.seals import digest_of_file
 from dshap.tables.bucket_files import open_object
+from dshap.tables.checksums import open_parquet
 
 PART = re.compile(r"part-[^/]*\.parquet")
 """The names of parts."""
+TRANSFERS = 4
+"""The number of parts that are read, put into a bucket, or copied there, at once."""
+FETCHED_BYTES = 8 << 20
+"""The bytes of an object that one request fetches where all of it is read."""
 
 
 def parts_in(room: Place) -> list[Place]:
@@ -26,16 +33,42 @@ def parts_in(room: Place) -> list[Place]:
     return [*sorted(room.glob("part-*.parquet"))]
 
 
-def opened_part(part: Place, size: int | None = None) -> Path | pa.NativeFile:
-    """A Parquet file as Arrow opens it; of an object whose bytes are known, `size` of them."""
+def opened_part(part: Place, size: int | None = None) -> pa.NativeFile:
+    """A part as a file of Arrow; of an object whose bytes are known, `size` of them.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    """
     if is_bucket(part):
         return open_object(str(part), size)
-    return part
+    return pa.OSFile(str(part))
+
+
+def digests_of(parts: Iterable[Place]) -> Iterator[str]:
+    """The digests of the bytes of parts, in their order; several are read at once.
+
+    The digest of a part that the disk cannot read is empty.
+    """
+    with ThreadPoolExecutor(TRANSFERS) as pool:
+        yield from pool.map(_digest_of, parts)
+
+
+def _digest_of(part: Place) -> str:
+    with opened_part(part) as opened:
+        try:
+            return digest_of_file(pa.BufferedInputStream(opened, FETCHED_BYTES))
+        except OSError as error:
+            if error.errno == errno.EIO:
+                return ""
+            raise
 
 
 def count_rows_of(part: Place) -> int:
     """The number of rows that the footer of a part states."""
-    return int(pq.read_metadata(opened_part(part)).num_rows)
+    with opened_part(part) as opened:
+        return int(open_parquet(opened).metadata.num_rows)
 
 
 def count_rows_in(room: Place) -> int:
@@ -44,9 +77,10 @@ def count_rows_in(room: Place) -> int:
         return sum(map(count_rows_of, parts_in(room)))
     sizes = {name: size for name, size in listed(room).items() if PART.fullmatch(name)}
     opened = (opened_part(room / name, size) for name, size in sizes.items())
-    return sum(int(pq.read_metadata(each).num_rows) for each in opened)
+    return sum(int(open_parquet(each).metadata.num_rows) for each in opened)
 
 
 def columns_of_part(part: Place) -> list[str]:
     """The names of the columns of a part."""
-    return list(pq.read_schema(opened_part(part)).names)
+    with opened_part(part) as opened:
+        return list(open_parquet(opened).schema_arrow.names)

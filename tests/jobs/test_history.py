@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 
 import numpy as np
 import pytest
 
 from dshap.core.blocks import Status
+from dshap.cube.array_files import load_array
 from dshap.jobs.history import NightHistory, counts_between
-from dshap.jobs.run_folders import ROWS, RunFolders
+from dshap.jobs.run_folders import ROWS, ROWS_MARK, RunFolders
 from dshap.jobs.run_record import KeyCounts
 from dshap.tables.digests import RowDigests
 
@@ -26,7 +29,7 @@ def rows_of(table):
 def night(store, run_id, table, before, method="m", failed=()):
     """Write the history of a night; gives it."""
     folders = RunFolders(store, run_id)
-    rows_of(table).write(folders.keys / ROWS)
+    folders.keep_digests(rows_of(table))
     history = NightHistory(folders, EXPLAIN)
     statuses = np.zeros(0, np.int8)
     if before is not None:
@@ -96,7 +99,7 @@ def test_a_history_of_another_key_is_not_known(tmp_path):
     first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
     folders = RunFolders(tmp_path, "20261102T000000Z")
     texts = RowDigests({"id": np.array(["1", "2"], np.dtypes.StringDType())}, first.rows.digests)
-    texts.write(folders.keys / ROWS)
+    folders.keep_digests(texts)
     history = NightHistory(folders, EXPLAIN)
     history.write("m", None, np.zeros(0, np.int8))
     assert not history.has_key_of(first) and history.has_key_of(history)
@@ -108,7 +111,7 @@ def test_a_history_of_another_key_is_not_known(tmp_path):
 def test_skipped_rows_are_carried(tmp_path):
     first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2, 3: 3}, None)
     folders = RunFolders(tmp_path, "20261102T000000Z")
-    rows_of({1: 1, 2: 2, 3: 3}).write(folders.keys / ROWS)
+    folders.keep_digests(rows_of({1: 1, 2: 2, 3: 3}))
     history = NightHistory(folders, EXPLAIN)
     history.write("m", first, np.array([Status.SKIPPED, Status.PENDING, Status.OK], np.int8))
     assert np.load(history.positions).tolist() == [0, -1, 2]
@@ -145,9 +148,49 @@ def test_a_history_that_cannot_be_read_is_known_no_more(tmp_path, name, content)
 
 def test_files_of_other_rows_are_damage(tmp_path):
     first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
-    rows_of({1: 1}).write(first.folders.keys / ROWS)
+    first.folders.keep_digests(rows_of({1: 1}))
     again = NightHistory(RunFolders(tmp_path, first.run_id), EXPLAIN)
     assert "different numbers of rows" in again.damage
+
+
+def test_every_flipped_bit_is_damage_or_changes_nothing(tmp_path):
+    """One bit of every fifth byte of each file that is kept of a night."""
+    night(tmp_path, "20261101T000000Z", {1: 1, 2: 2, 3: 3}, None)
+    before = NightHistory(RunFolders(tmp_path, "20261101T000000Z"), EXPLAIN)
+    whole = night(tmp_path, "20261102T000000Z", {2: 2, 3: 4, 4: 4}, before)
+    positions = load_array(whole.positions).tolist()
+    assert positions == [1, -1, -1]
+    rng = random.Random(0)
+    for name in (*FILES, ROWS_MARK, "reasons.json"):
+        file = whole.folders.keys / name
+        content = file.read_bytes()
+        n_damaged = 0
+        for at in range(0, len(content), 5):
+            flipped = bytearray(content)
+            flipped[at] ^= 1 << rng.randrange(8)
+            file.write_bytes(flipped)
+            found = NightHistory(RunFolders(tmp_path, whole.run_id), EXPLAIN)
+            if found.damage:
+                n_damaged += 1
+                continue
+            assert (found.rows.digests == whole.rows.digests).all()
+            assert load_array(found.positions).tolist() == positions
+            assert found.computed_by(0, 3).tolist() == whole.computed_by(0, 3).tolist()
+            assert (found.method, found.previous, found.n_carried) == ("m", before.run_id, 1)
+        file.write_bytes(content)
+        assert n_damaged >= 0.8 * len(range(0, len(content), 5)), name
+
+
+def test_a_history_of_an_earlier_version_is_known(tmp_path):
+    """It has no digests and no seal."""
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    (first.folders.keys / ROWS_MARK).unlink()
+    file = first.folders.keys / "reasons.json"
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps({name: said[name] for name in said.keys() - {"files", "seal"}}))
+    second = night(tmp_path, "20261102T000000Z", {1: 1, 2: 3}, NightHistory(first.folders, EXPLAIN))
+    assert second.n_carried == 1 and not second.damage
+    assert second.changed_since(first.run_id, "m").tolist() == [False, True]
 
 
 def test_every_file_is_on_disk_before_the_one_that_says_so(tmp_path, monkeypatch):
@@ -169,4 +212,4 @@ def test_every_file_is_on_disk_before_the_one_that_says_so(tmp_path, monkeypatch
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", renamed)
     night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
-    assert named[:3] == list(FILES)
+    assert named == [ROWS_MARK, *FILES, "reasons.json"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import random
+import shutil
 import signal
 import sys
 import time
@@ -11,12 +14,16 @@ import time
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 import xgboost
+from click.testing import CliRunner
 
 import dshap
-from dshap.core.errors import EmptyTableError, InputError, StoreMismatchError
+from dshap.cli import cli
+from dshap.core.errors import DamagedError, EmptyTableError, InputError, StoreMismatchError
 from dshap.cube import current_of, read_run
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, job_summary, parse_job, run_recorded
@@ -25,6 +32,7 @@ from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import exit_status, read_records
 from dshap.jobs.runner import JobRun
 from dshap.jobs.runs import closing_lines, runs_summary
+from dshap.jobs.verification import verify_job_store
 from dshap.models.adapters.model_files import sha256_of
 from dshap.tables.snapshot import Snapshot
 from tests.jobs.job_files import to_toml
@@ -208,6 +216,142 @@ def test_rows_to_learn_from_that_a_kill_left_in_part_are_kept_anew(shop, monkeyp
     shop.night()
     assert Snapshot.read(kept).n_rows == 150 and runs_in_store(store)[0].is_over
     shop.check()
+
+
+def flip(file, at, bit=2):
+    """Change one bit of a file, of which several rooms may have the name."""
+    content = bytearray(file.read_bytes())
+    content[at % len(content)] ^= 1 << bit
+    file.unlink()
+    file.write_bytes(content)
+
+
+def night_after(shop, files, at, bit=2):
+    """The same command after one bit was flipped: (the error or None, the lines that it said)."""
+    store = shop.folder / "store"
+    shutil.rmtree(store, ignore_errors=True)
+    shutil.copytree(shop.folder / "killed", store)
+    (file,) = store.glob(files)
+    flip(file, at, bit)
+    said = []
+    progress = SilentProgress()
+    progress.say = said.append
+    try:
+        run_recorded(shop.job(), progress, Command("job.toml"))
+    except DamagedError as error:
+        return str(error), said
+    return None, said
+
+
+@pytest.fixture
+def killed(shop, monkeypatch):
+    """A shop whose first night was killed once its rows are digested and its method is learned."""
+    shop.table = rows_of(64, seed=0)
+    shop.put()
+    killed_at(monkeypatch, "dshap.jobs.nights.plan_of", shop)
+    (shop.folder / "store").rename(shop.folder / "killed")
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("files", "repairs", "n_runs"),
+    [
+        ("parts/*/part-000000.parquet", "the same command then reads the source again", 1),
+        ("parts/*/snapshot.json", "the same command then reads the source again", 1),
+        ("prepared/rows/*/part-*.parquet", "then learns the method anew", 2),
+        ("prepared/rows/*/snapshot.json", "then learns the method anew", 2),
+    ],
+)
+def test_rows_that_were_altered_after_a_kill_are_refused(killed, files, repairs, n_runs):
+    """A run that is finished from its rows reads their digests; a repair removes these rows."""
+    store = killed.folder / "store"
+    error, _ = night_after(killed, files, 700)
+    (file,) = store.glob(files)
+    assert error.startswith(
+        f"{file} is damaged (its content is not what was written): dshap verify"
+    )
+    assert f"dshap verify {store} --repair removes" in error and repairs in error
+    checked = CliRunner().invoke(cli, ["verify", str(store)])
+    assert checked.exit_code == 7 and f"{file.relative_to(store)}: is damaged" in checked.stdout
+    assert CliRunner().invoke(cli, ["verify", str(store), "--repair"]).exit_code == 7
+    killed.night()
+    killed.check()
+    assert len(runs_in_store(store)) == n_runs  # the one that was killed is finished, or dropped
+    assert CliRunner().invoke(cli, ["verify", str(store)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ("keys/*/rows.parquet", "rows.parquet: its content is not what was written under this nam"),
+        ("keys/*/rows.json", "rows.json: its content is not what was written under this name"),
+        ("keys/*/reasons.json", "reasons.json: its content is not what was written under this nam"),
+        ("keys/*/reasons.positions.npy", "the rows to carry are chosen again"),
+    ],
+)
+def test_keys_that_were_altered_after_a_kill_are_made_again(killed, files, said):
+    """They follow from the rows, which have digests of their own: a line names the file."""
+    error, lines = night_after(killed, files, -9)
+    assert error is None and any("warning" in line and said in line for line in lines), lines
+    killed.check()
+    assert not any(verify_job_store(killed.folder / "store").values())
+
+
+def test_keys_are_counted_after_the_digests(killed, monkeypatch):
+    """Rows of an earlier version without digests, one of which has got the key of another."""
+    part = next((killed.folder / "killed").glob("parts/*/part-*.parquet"))
+    table = pq.read_table(part)
+    keys = table["id"].to_numpy().copy()
+    keys[0] = keys[1]
+    part.unlink()
+    pq.write_table(table.set_column(0, "id", pa.array(keys)), part)
+    snapshot = part.parent / "snapshot.json"
+    old = {**json.loads(snapshot.read_text()), "parts": {}}
+    del old["seal"]
+    snapshot.write_text(json.dumps(old))
+    error, lines = night_after(killed, "keys/*/rows.parquet", 200)
+    (run,) = runs_in_store(killed.folder / "store")
+    words = f"{run.parts}: 1 of 64 rows repeat the key of another row, and none did when the source"
+    assert error.startswith(words)
+    shutil.rmtree(run.parts)  # as it says
+    killed.night()
+    killed.check()
+    assert any(
+        "earlier version of dshap, without digests: only their number is" in x for x in lines
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_no_flipped_bit_changes_an_attribution(shop, monkeypatch, seed):
+    """26 bits of all files of rows and keys, the second night of which was killed."""
+    shop.table = rows_of(40, seed=0)
+    shop.put()
+    shop.night()
+    shop.table.loc[shop.table["id"] % 9 == 0, "d"] = -1.5
+    shop.table = shop.table[shop.table["id"] % 25 != 3]
+    shop.put()
+    killed_at(monkeypatch, "dshap.jobs.nights.plan_of", shop)
+    root = shop.folder / "killed"
+    (shop.folder / "store").rename(root)
+    files = [
+        file.relative_to(root)
+        for room in ("parts", "keys", "prepared/rows")
+        for file in sorted((root / room).rglob("*"))
+        if file.is_file()
+    ]
+    assert len(files) == 16
+    rng = random.Random(seed)
+    n_refused = 0
+    for number in range(26):
+        file = files[(number + 10 * seed) % len(files)]
+        error, said = night_after(shop, str(file), rng.randrange(10_000), rng.randrange(8))
+        if error is None:
+            shop.check()
+        else:
+            n_refused += 1
+            assert str(file) in error, (file, error, said)
+    assert n_refused >= 3
 
 
 @pytest.mark.slow

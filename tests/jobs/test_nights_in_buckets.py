@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import dshap
 from dshap.cli import cli
-from dshap.core.errors import InputError, StaleSourceError
+from dshap.core.errors import DamagedError, InputError, StaleSourceError
 from dshap.core.places import place_of
 from dshap.cube import Rooms, current_of, named_cubes
 from dshap.cube.folder import Folder
@@ -23,14 +23,22 @@ from dshap.jobs.verification import verify_job_store
 from tests.buckets import BUCKET
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_in_bucket
-from tests.jobs.test_nights import FEATURES, Shop, counts, deploy_another, model, rows_of
+from tests.jobs.test_nights import (
+    FEATURES,
+    Shop,
+    counts,
+    deploy_another,
+    killed_at,
+    model,
+    rows_of,
+)
 from tests.processes import forked
 
 __all__ = ["model"]
 TIMED = re.compile(r"runs/.*|.*snapshot\.json|.*/facts/.*")
 """The files that hold times or the path of the store."""
-AGE = re.compile(rb'"age": [0-9.]+')
-"""The age of a method, in seconds."""
+AGE = re.compile(rb'"age": [0-9.]+|"seal": "[0-9a-f]+"')
+"""The age of a method, in seconds, and the seal of a record, which counts it and the ids of runs."""
 
 
 class BucketShop(Shop):
@@ -187,13 +195,36 @@ def test_damage_beside_the_cubes_is_named_and_mended(shop, tmp_path):
     store.replace(f"keys/{run.run_id}/rows.parquet", b"nonsense")
     store.delete(f"parts/{run.run_id}/part-000000.parquet")
     places = [each.place for each in verify_job_store(shop.store)["runs"]]
-    assert places == [f"parts/{run.run_id}/snapshot.json", f"keys/{run.run_id}/rows.parquet"]
+    assert places == [
+        f"parts/{run.run_id}/part-000000.parquet",
+        f"keys/{run.run_id}/rows.parquet",
+    ]
     job = tmp_path / "job.toml"
     job.write_text(to_toml(shop.tables()))
     result = CliRunner().invoke(cli, ["verify", str(shop.store), "--repair", "--job", str(job)])
     assert result.exit_code == 0, result.output
     assert counts(shop.night()) == (0, 0, 150, 0)
     assert not any(verify_job_store(shop.store).values())
+
+
+def test_rows_that_were_altered_after_a_kill_are_refused(shop, monkeypatch):
+    killed_at(monkeypatch, "dshap.jobs.nights.plan_of", shop)
+    (run,) = runs_in_store(shop.store)
+    store = Folder(shop.store)
+    for room in ("parts", "prepared/rows"):
+        name = f"{room}/{run.run_id}/part-000000.parquet"
+        content = store.get(name)
+        flipped = bytearray(content)
+        flipped[len(content) // 2] ^= 1
+        store.replace(name, bytes(flipped))
+        with pytest.raises(
+            DamagedError, match=f"{name} is damaged .* dshap verify {shop.store} --re"
+        ):
+            shop.night()
+        assert [each.place for each in verify_job_store(shop.store)["runs"]] == [name]
+        store.replace(name, content)
+    shop.night()
+    shop.check()
 
 
 def test_a_first_night_that_is_refused_leaves_nothing(shop):

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xgboost
@@ -120,8 +121,26 @@ def test_ids_methods_and_rows_agree(shop):
 
     def rows_of_keys():
         pq.write_table(pq.read_table(keys / "rows.parquet").slice(1), keys / "rows.parquet")
+        (keys / "rows.json").unlink()
+
+    def a_key_twice():
+        table = pq.read_table(keys / "rows.parquet")
+        pq.write_table(pa.concat_tables([table[:1], table[:149]]), keys / "rows.parquet")
+        (keys / "rows.json").unlink()
+
+    def other_content():
+        table = pq.read_table(keys / "rows.parquet")
+        pq.write_table(table, keys / "rows.parquet", compression="zstd")
 
     def said(file, **changed):
+        def change():
+            content = {**json.loads(file.read_text()), **changed}
+            del content["seal"]  # as an earlier version wrote it
+            file.write_text(json.dumps(content))
+
+        return change
+
+    def plain(file, **changed):
         return lambda: file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
 
     def other_run():
@@ -134,20 +153,23 @@ def test_ids_methods_and_rows_agree(shop):
 
     changes = {
         rows_of_keys: f"keys/{run_id}/rows.parquet: has 149 rows, and 150 were read",
+        a_key_twice: f"keys/{run_id}/rows.parquet: repeats the key of another row in 1 of 150",
+        other_content: f"keys/{run_id}/rows.parquet: cannot be read (rows.parquet: its content is",
         said(keys / "reasons.json", method="x"): "reasons.json: has the method x, and its cube",
         said(keys / "reasons.json", carried=7): "reasons.json: counts 7 carried rows, and 149 are",
         said(keys / "reasons.json", runs=[run_id]): "reasons.json: names runs that it does not",
         lambda: np.save(keys / "reasons.positions.npy", np.zeros(3)): "has files beside it that",
-        said(
-            parts / "snapshot.json", n_rows=9
-        ): "snapshot.json: is missing or damaged, or its rows",
+        plain(keys / "reasons.json", method="x"): "reasons.json: is damaged (its content is not",
+        plain(parts / "snapshot.json", n_rows=9): "snapshot.json: is damaged (its content is not",
+        said(parts / "snapshot.json", n_rows=9, parts={}): "snapshot.json: has 9 rows, and its pa",
         said(parts / "snapshot.json", schema={}): "snapshot.json: has other columns than",
-        lambda: part.write_bytes(b"half"): "snapshot.json: is missing or damaged",
-        said(record / "run.json", run_id="x"): "run.json: is about the run x",
+        lambda: part.write_bytes(b"half"): f"{part.name}: is damaged (its content is not what was",
+        plain(record / "run.json", run_id="x"): "run.json: is about the run x",
         lambda: (record / "run.json").write_text("{"): "run.json: does not say what the run is",
         lambda: (record / "run_results.json").write_text("{}"): "run_results.json: is no record",
         other_run: "run_results.json: is the record of the run other",
         fewer_rows: "run_results.json: reasons has 9 rows, and its cube 150",
+        plain(store / "prepared" / "reasons.json", method="x"): "reasons.json: is missing or damag",
         said(store / "prepared" / "reasons.json", method="x"): "names the method x, which is not",
         lambda: shutil.rmtree(store / "prepared" / "rows" / prepared["run_id"]): (
             f"prepared/rows/{prepared['run_id']}/snapshot.json: is missing"

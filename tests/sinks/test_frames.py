@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 import dshap
 from dshap.core.errors import DoesNotFitError, InputError
-from dshap.sinks import Sink, frames
+from dshap.sinks import Sink
 from dshap.sinks.frames import CubeTable, export_file, to_frame
 from dshap.sinks.shapes import RUN_ID, batches_of
 from dshap.tables.databases import Database
@@ -134,7 +134,7 @@ def test_a_file_that_is_not_whole_has_no_name(store, tmp_path, monkeypatch):
     def broken(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(frames.pq.ParquetWriter, "write_batch", broken)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_batch", broken)
     with pytest.raises(OSError, match="disk full"):
         export_file(store, tmp_path / "x.parquet")
     assert [*tmp_path.iterdir()] == []

@@ -110,8 +110,7 @@ def test_rows_are_found_by_key(tmp_path, keys):
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=37)
     before = digest_rows([tmp_path / "early.parquet"], keys, ["x"])
     tonight = digest_rows([tmp_path / "late.parquet"], keys, ["x"])
-    before.write(tmp_path / "keys.parquet")
-    before = RowDigests.read(tmp_path / "keys.parquet")
+    before = RowDigests.from_parquet(before.to_parquet())
     positions = tonight.positions_in(before)
     where = {row: i for i, row in enumerate(chosen[:400].tolist())}
     expected = [where.get(row, -1) for row in chosen[100:][::-1].tolist()]

@@ -1,0 +1,79 @@
+"""Checksums of pages: an altered page is told by its file, wherever dshap reads one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dshap.core.errors import InputError, UnreachableError
+from dshap.sources import ParquetSource
+from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable, write_parquet
+from dshap.tables.digests import digest_rows
+from dshap.tables.spool import write_part
+
+VALUES = np.random.default_rng(0).normal(size=4_000)
+TABLE = pa.table({"id": np.arange(4_000), "x": VALUES})
+
+
+def flipped(path, at):
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 4
+    path.write_bytes(content)
+
+
+def place_of_value(path, row):
+    """The first byte of a value of column x, which is stored as it is."""
+    return path.read_bytes().index(VALUES[row].tobytes())
+
+
+@pytest.fixture
+def part(tmp_path):
+    """A part whose column x has the value of row 1,234 changed by one bit."""
+    path = write_part(tmp_path / "ä", 0, {"id": np.arange(4_000), "x": VALUES})
+    assert len(ParquetSource(path, features=["x"], key="id").read(0, 4_000).x) == 4_000
+    flipped(path, place_of_value(path, 1_234))
+    return path
+
+
+def test_a_flipped_bit_is_told_by_the_file(part):
+    words = r"ä/part-000000\.parquet cannot be read \(could not verify page .* --repair removes it"
+    with pytest.raises(InputError, match=words):
+        ParquetSource(part, features=["x"], key="id").read(0, 4_000)
+    with pytest.raises(InputError, match=words):
+        digest_rows([part], ["id"], ["x"])
+    assert len(digest_rows([part], ["id"], ["id"])) == 4_000  # no page of another column is read
+
+
+def test_each_writer_writes_checksums(tmp_path):
+    write_parquet(TABLE, tmp_path / "whole.parquet", **KEPT)
+    with parquet_writer(tmp_path / "groups.parquet", TABLE.schema, **KEPT) as writer:
+        writer.write_table(TABLE)
+    for path in sorted(tmp_path.glob("*.parquet")):
+        with open_parquet(path) as opened:
+            assert opened.read().equals(TABLE)
+        flipped(path, place_of_value(path, 3))
+        with open_parquet(path) as opened, pytest.raises(OSError, match="CRC checksum"):
+            opened.read()
+
+
+def test_files_of_users_without_checksums_are_read_as_ever(tmp_path):
+    pd.DataFrame({"x": VALUES}).to_parquet(tmp_path / "rows.parquet")
+    assert np.array_equal(ParquetSource(tmp_path / "rows.parquet").read(0, 4_000).x[:, 0], VALUES)
+
+
+def test_files_of_users_with_checksums_are_checked(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(TABLE, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    flipped(path, place_of_value(path, 0))
+    with pytest.raises(InputError, match=r"rows\.parquet cannot be read"):
+        ParquetSource(path).read(0, 10)
+
+
+def test_other_errors_stay_what_they_are():
+    for error in (UnreachableError("the store is away"), OSError(5, "Input/output error")):
+        assert unreadable("part", error) is error
+    assert isinstance(unreadable("part", OSError("Corrupt Lz4 compressed data.")), InputError)
