@@ -52,9 +52,10 @@ def _refuse_folder(folder: str) -> None:
         raise _delta_refusal(folder)
     if os.path.isdir(os.path.join(folder, HUDI_FOLDER)):
         raise _hudi_refusal(folder)
-    if os.path.isdir(os.path.join(folder, METADATA)):
-        if newest := newest_metadata(os.listdir(os.path.join(folder, METADATA))):
-            raise _iceberg_refusal(folder, os.path.join(folder, METADATA, newest))
+    metadata = os.path.join(folder, METADATA)
+    names = os.listdir(metadata) if os.path.isdir(metadata) else []
+    if newest := newest_metadata(names):
+        raise _iceberg_refusal(folder, os.path.join(metadata, newest))
 
 
 def refuse_tables_in_bucket(root: BucketPath, held: Mapping[str, int] | Sequence[str]) -> None:

@@ -50,6 +50,10 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "parquet": Kind(types=(str, Path), reader="dshap.tables.parquet:ParquetSource"),
+    "delta": Kind(
+        members=("table_uri", "get_add_actions"), reader="dshap.tables.delta:DeltaSource"
+    ),
+    "iceberg": Kind(reader="dshap.tables.iceberg:IcebergSource"),
     "synthetic": Kind(reader="dshap.tables.synthetic:SyntheticTable"),
     "texts": Kind(reader="dshap.tables.texts:TextFiles"),
     "list": Kind(conversion.open_list, (list, tuple)),
