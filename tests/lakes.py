@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 def rows(start: int, stop: int, shift: float = 0.0) -> pa.Table:
@@ -117,3 +118,88 @@ def by_id(table: Any) -> pd.DataFrame:
     """A table of any library as a frame of pandas, sorted by id."""
     frame = table if isinstance(table, pd.DataFrame) else pa.table(table).to_pandas()
     return frame.sort_values("id").reset_index(drop=True)
+
+
+def with_deletes(
+    path: str, deletes: dict[str, list[int]], kind: str = "positions", form: str = "PARQUET"
+) -> str:
+    """A new metadata file beside one of Iceberg, with a snapshot that deletes rows of data files.
+
+    pyiceberg writes no files of deletes: delete file, manifest and list are made by its own writers.
+    """
+    from pyiceberg import manifest as m
+    from pyiceberg.table import StaticTable
+    from pyiceberg.typedef import Record
+
+    table = StaticTable.from_metadata(path)
+    metadata, folder = table.metadata, Path(path).parent
+    parent = metadata.current_snapshot()
+    snapshot = parent.snapshot_id + 1
+    sequence = metadata.last_sequence_number + 1
+    file = folder.parent / "data" / f"deletes-{snapshot}.parquet"
+    pairs = sorted((name, pos) for name, positions in deletes.items() for pos in positions)
+    content = m.DataFileContent.POSITION_DELETES
+    held = pa.table(
+        {"file_path": [name for name, _ in pairs], "pos": pa.array([pos for _, pos in pairs])}
+    )
+    if kind == "equality":
+        content = m.DataFileContent.EQUALITY_DELETES
+        held = pa.table({"id": [pos for _, pos in pairs]})
+    pq.write_table(held, file)
+
+    class Deletes(m.ManifestWriterV2):
+        def content(self) -> m.ManifestContent:
+            return m.ManifestContent.DELETES
+
+        @property
+        def _meta(self) -> dict[str, str]:
+            return {**super()._meta, "content": "deletes"}
+
+    spec = metadata.spec()
+    output = table.io.new_output(f"file://{folder}/deletes-{snapshot}.avro")
+    with Deletes(spec, metadata.schema(), output, snapshot, "null") as writer:
+        data_file = m.DataFile.from_args(
+            content=content,
+            file_path=f"file://{file}",
+            file_format=m.FileFormat[form],
+            partition=Record(),
+            record_count=len(pairs),
+            file_size_in_bytes=file.stat().st_size,
+            equality_ids=[1] if kind == "equality" else None,
+        )
+        writer.add_entry(
+            m.ManifestEntry.from_args(
+                status=m.ManifestEntryStatus.ADDED, snapshot_id=snapshot, data_file=data_file
+            )
+        )
+    added = writer.to_manifest_file()
+    listed = table.io.new_output(f"file://{folder}/snap-{snapshot}.avro")
+    with m.write_manifest_list(2, listed, snapshot, parent.snapshot_id, sequence, "null") as whole:
+        whole.add_manifests([*parent.manifests(table.io), added])
+    content_of = json.loads(Path(path).read_text())
+    content_of["snapshots"].append(
+        {
+            "snapshot-id": snapshot,
+            "parent-snapshot-id": parent.snapshot_id,
+            "sequence-number": sequence,
+            "timestamp-ms": metadata.last_updated_ms + 1,
+            "manifest-list": f"file://{folder}/snap-{snapshot}.avro",
+            "summary": {"operation": "delete"},
+            "schema-id": metadata.current_schema_id,
+        }
+    )
+    content_of["current-snapshot-id"] = snapshot
+    content_of["last-sequence-number"] = sequence
+    content_of["last-updated-ms"] = metadata.last_updated_ms + 1
+    content_of["refs"]["main"]["snapshot-id"] = snapshot
+    new = folder / f"00099-{uuid.uuid4()}.metadata.json"
+    new.write_text(json.dumps(content_of))
+    return str(new)
+
+
+def data_files(path: str) -> list[str]:
+    """The locations of the data files of a metadata file's current snapshot, by their paths."""
+    from pyiceberg.table import StaticTable
+
+    tasks = StaticTable.from_metadata(path).scan().plan_files()
+    return sorted(task.file.file_path for task in tasks)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.places import is_bucket, is_in_bucket
+from dshap.core.printing import shortened
 from dshap.core.rules import as_place
 from dshap.tables.bucket_files import open_object
 from dshap.tables.columns import Names, Times
@@ -143,6 +144,7 @@ def _table_of_metadata(path: str | Path) -> Any:
     if not text.endswith(METADATA_END):
         raise InputError(f"{text} is no metadata file of an Iceberg table: {_advice(text)}")
     try:
+        from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable
     except ImportError:
         raise InputError(
@@ -153,10 +155,10 @@ def _table_of_metadata(path: str | Path) -> Any:
         raise InputError(f"there is no file {text}: {_advice(os.path.dirname(text))}")
     try:
         return StaticTable.from_metadata(text)
-    except (OSError, ValueError) as error:  # those of pydantic are ValueErrors
+    except (OSError, ValueError, ValidationError) as error:
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"{text} cannot be read as the metadata of an Iceberg table: "
-            f"{str(error).splitlines()[0]}"
+            f"{text} cannot be read as the metadata of an Iceberg table: {shortened(reason, 160)}"
         ) from None
 
 
