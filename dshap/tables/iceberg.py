@@ -188,9 +188,7 @@ def _data_files(
     files = []
     for task in tasks:
         path = str(task.file.file_path)
-        deleted = [
-            positions[each.file_path].get(path, NO_POSITIONS) for each in task.delete_files
-        ]
+        deleted = [positions[each.file_path].get(path, NO_POSITIONS) for each in task.delete_files]
         constants = {**defaults, **_partition_values(table.metadata, columns, task.file)}
         files.append(
             DataFile(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from dshap.core.duck_typing import SCANNED
 from dshap.core.types import RowReader
 from dshap.tables import conversion
 from dshap.tables.conversion import Asked
@@ -50,9 +51,7 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "parquet": Kind(types=(str, Path), reader="dshap.tables.parquet:ParquetSource"),
-    "delta": Kind(
-        members=("table_uri", "get_add_actions"), reader="dshap.tables.delta:DeltaSource"
-    ),
+    "delta": Kind(members=SCANNED["delta"], reader="dshap.tables.delta:DeltaSource"),
     "iceberg": Kind(reader="dshap.tables.iceberg:IcebergSource"),
     "synthetic": Kind(reader="dshap.tables.synthetic:SyntheticTable"),
     "texts": Kind(reader="dshap.tables.texts:TextFiles"),
@@ -65,6 +64,8 @@ KINDS: Mapping[str, Kind] = {
     "xarray array": Kind(conversion.open_data_array, members=("dims", "coords")),
     "dask array": Kind(conversion.open_dask_array, members=("__dask_graph__", "rechunk")),
     "dask frame": Kind(conversion.open_dask_frame, members=("__dask_graph__", "columns")),
+    "arrow dataset": Kind(conversion.open_arrow_dataset, members=SCANNED["arrow dataset"]),
+    "polars query": Kind(conversion.open_polars_query, members=SCANNED["polars query"]),
     "arrow stream": Kind(conversion.open_arrow, members=("__arrow_c_stream__",)),
     "arrow array": Kind(conversion.open_arrow, members=("__arrow_c_array__",)),
 }

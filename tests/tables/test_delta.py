@@ -260,7 +260,10 @@ def test_explain_takes_a_source_and_an_opened_table(table):
         order = np.argsort(cube.id.values)
         np.testing.assert_array_equal(cube.attribution.values[order], wanted)
     shifted = dshap.explain(value, old, key="id")
-    assert np.abs(np.sort(shifted.prediction.values) - np.sort(cubes["table"].prediction.values)).max() > 0.1
+    assert (
+        np.abs(np.sort(shifted.prediction.values) - np.sort(cubes["table"].prediction.values)).max()
+        > 0.1
+    )
 
 
 def test_data_and_backgrounds_may_be_a_table(table):

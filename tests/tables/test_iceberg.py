@@ -133,7 +133,9 @@ def test_partitions_and_columns_of_every_kind(tmp_path):
     made.append(table)
     path = metadata_file(made)
     check_as_pyiceberg(path)
-    source = IcebergSource(path, features=["price", "flag", "small"], key=["id", "at"], missing="pass")
+    source = IcebergSource(
+        path, features=["price", "flag", "small"], key=["id", "at"], missing="pass"
+    )
     block = source.read(0, n, keys=True)
     order = np.argsort([int(key.split()[1]) for key in block.keys["id"]])
     wanted = table.select(["price", "flag", "small"]).to_pandas().astype(float)
