@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.places import is_in_bucket
-from dshap.core.rules import as_place
+from dshap.core.rules import as_place, checked
 from dshap.tables.columns import Names, Times
 from dshap.tables.lake_files import NO_POSITIONS, DataFile, LakeFiles, LakeSource, TableVersion
 
@@ -99,6 +99,8 @@ def read_delta_log(path: Any, version: int | None) -> TableVersion:
     InputError
         There is no such table or version, or it has a feature that this reader lacks.
     """
+    if version is not None:
+        (version,) = checked(version=version)
     if isinstance(path, str | Path):
         table = _opened_table(str(as_place("path", path, "table")), version)
     elif version is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError
 from dshap.core.places import is_bucket, is_in_bucket
 from dshap.core.printing import shortened
-from dshap.core.rules import as_place
+from dshap.core.rules import as_place, checked
 from dshap.tables.bucket_files import open_object
 from dshap.tables.columns import Names, Times
 from dshap.tables.lake_files import NO_POSITIONS, DataFile, LakeFiles, LakeSource, TableVersion
@@ -109,6 +109,8 @@ def read_snapshot(path: str | Path, snapshot: int | None) -> TableVersion:
     InputError
         There is no such file or snapshot, or the table has what this reader lacks.
     """
+    if snapshot is not None:
+        (snapshot,) = checked(snapshot=snapshot)
     table = _table_of_metadata(path)
     metadata = table.metadata
     place = _plain_address(table.metadata_location)

@@ -111,6 +111,16 @@ class LakeFiles(ParquetFiles):
         return self.table.describe()
 
     @property
+    def named(self) -> str:
+        """The kind, the place and the version of the table, for records."""
+        return f"{self.kind} {self.place}"
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """Further facts for records: the id of the table and the version."""
+        return {**super().detail, "id": self.table.table_id, self.table.noun: self.number}
+
+    @property
     def number(self) -> int | None:
         """The version or snapshot that is read."""
         return self.table.number

@@ -61,6 +61,7 @@ class ParquetFiles:
     """The kind of table, as a job file has it."""
 
     def __init__(self, path: Paths) -> None:
+        self.given = str(path)
         self._stamp_files(*find_files(path))
         with open_file(self._root, self._names[0], self._stamps[0].size) as first:
             inside = first.schema_arrow
@@ -86,6 +87,16 @@ class ParquetFiles:
     def paths(self) -> tuple[str, ...]:
         """The paths of the files, in row order."""
         return tuple(os.path.join(self._root, name) for name in self._names)
+
+    @property
+    def named(self) -> str:
+        """The kind and the place of the table as it was given, for records."""
+        return f"{self.kind} {self.given}"
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """Further facts for records."""
+        return {"files": len(self.paths)}
 
     @property
     def place(self) -> str:

@@ -35,6 +35,10 @@ class Kind(NamedTuple):
     suffixes: tuple[str, ...] = ()
     reader: str = ""
     """"package.module:name" of the reader's class; empty for rows that no job file can name."""
+    files: str = ""
+    """The place of the class of its files, which know the columns before these have roles."""
+    version: str = ""
+    """The option that names a version of the table; empty where it has none."""
 
     def knows(self, rows: Any) -> bool:
         has_members = bool(self.members) and all(hasattr(rows, name) for name in self.members)
@@ -50,9 +54,22 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    "parquet": Kind(types=(str, Path), reader="dshap.tables.parquet:ParquetSource"),
-    "delta": Kind(members=SCANNED["delta"], reader="dshap.tables.delta:DeltaSource"),
-    "iceberg": Kind(reader="dshap.tables.iceberg:IcebergSource"),
+    "parquet": Kind(
+        types=(str, Path),
+        reader="dshap.tables.parquet:ParquetSource",
+        files="dshap.tables.parquet:ParquetFiles",
+    ),
+    "delta": Kind(
+        members=SCANNED["delta"],
+        reader="dshap.tables.delta:DeltaSource",
+        files="dshap.tables.delta:DeltaFiles",
+        version="version",
+    ),
+    "iceberg": Kind(
+        reader="dshap.tables.iceberg:IcebergSource",
+        files="dshap.tables.iceberg:IcebergFiles",
+        version="snapshot",
+    ),
     "synthetic": Kind(reader="dshap.tables.synthetic:SyntheticTable"),
     "texts": Kind(reader="dshap.tables.texts:TextFiles"),
     "list": Kind(conversion.open_list, (list, tuple)),
@@ -72,6 +89,9 @@ KINDS: Mapping[str, Kind] = {
 """Name -> kind of tables; the first kind that knows the rows opens them."""
 READERS: Mapping[str, str] = {name: kind.reader for name, kind in KINDS.items() if kind.reader}
 """Kind that a job file can name -> the place of its reader's class."""
+
+IN_FILES = tuple(name for name, kind in KINDS.items() if kind.files)
+"""Kinds of tables that are Parquet files, read where they lie or copied for a night."""
 
 
 def reader_class(place: str) -> Any:

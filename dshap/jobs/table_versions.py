@@ -1,0 +1,65 @@
+"""The version of a lakehouse table that a job reads: the same in a run, its parts and its repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dshap.core.places import Place
+from dshap.core.types import RowReader
+from dshap.cube import read_job
+from dshap.jobs.schema import Job
+from dshap.tables.lake_files import LakeFiles
+from dshap.tables.parquet import ParquetFiles
+from dshap.tables.sources import KINDS, Kind, reader_class
+
+
+def files_of(source: Any) -> ParquetFiles | None:
+    """The files of a table [source]; None for a kind that is not in Parquet files."""
+    kind = KINDS.get(source.kind, Kind())
+    if not kind.files:
+        return None
+    given = dict(source)
+    versions = {kind.version: given[kind.version]} if kind.version else {}
+    files: ParquetFiles = reader_class(kind.files)(given["path"], **versions)
+    return files
+
+
+def version_of(table: RowReader | ParquetFiles) -> dict[str, Any]:
+    """The version of a lakehouse table as a store keeps it; empty for other tables."""
+    match table:
+        case LakeFiles():
+            return {"id": table.table.table_id, table.table.noun: table.number}
+    return {}
+
+
+def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> Job:
+    """The job with the version of its table that its store was begun with, or else the newest.
+
+    A version in the job file stays.  So all tasks of a run, its shards, and a run that goes on after
+    a kill read the same rows, whatever is written to the table meanwhile.
+
+    Parameters
+    ----------
+    job : Job
+        A job whose rows are read where they lie.
+    store : Place
+        Its store, which need not exist.
+    say : function
+        Takes the line about a table that is at another version by now.
+    """
+    source = job.source
+    key = KINDS.get(source.kind, Kind()).version
+    if not key or dict(source)[key] is not None:
+        return job
+    files = files_of(source)
+    newest = version_of(files) if files is not None else {}
+    begun = (read_job(store) or {}).get("table", {})
+    number = newest[key]
+    if begun.get("id") == newest["id"] and begun[key] != number:
+        say(
+            f"{source.path} is at {key} {number}: {store} was begun with {key} {begun[key]} and "
+            "reads that one; for the newer rows give another [job] store"
+        )
+        number = begun[key]
+    return job.model_copy(update={"source": source.model_copy(update={key: number})})
