@@ -151,10 +151,6 @@ def with_deletes(
         def content(self) -> m.ManifestContent:
             return m.ManifestContent.DELETES
 
-        @property
-        def _meta(self) -> dict[str, str]:
-            return {**super()._meta, "content": "deletes"}
-
     spec = metadata.spec()
     output = table.io.new_output(f"file://{folder}/deletes-{snapshot}.avro")
     with Deletes(spec, metadata.schema(), output, snapshot, "null") as writer:

@@ -8,15 +8,16 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 # Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
-# Nodes were raised by a sixtieth when dense statements were unfolded.
+# Nodes were raised by a sixtieth when dense statements were unfolded, and by a sixtieth, with eight classes, for the
+# tables of lakehouses.
 BOUNDS = {
-    "syntax nodes": 330_000,
+    "syntax nodes": 335_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 630,
+    "classes": 638,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

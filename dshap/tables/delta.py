@@ -101,15 +101,16 @@ def read_delta_log(path: Any, version: int | None) -> TableVersion:
     """
     if version is not None:
         (version,) = checked(version=version)
-    if isinstance(path, str | Path):
-        table = _opened_table(str(as_place("path", path, "table")), version)
-    elif version is None:
-        table = path
-    else:
-        raise InputError(
-            f"version = {version} was given with a DeltaTable, which has one: leave it out, or give "
-            "the path of the table"
-        )
+    match path:
+        case str() | Path():
+            table = _opened_table(str(as_place("path", path, "table")), version)
+        case _ if version is None:
+            table = path
+        case _:
+            raise InputError(
+                f"version = {version} was given with a DeltaTable, which has one: leave it out, or "
+                "give the path of the table"
+            )
     place = _place_of(table.table_uri)
     schema = _checked_schema(table, place)
     vectors = _deleted_rows(table)

@@ -23,6 +23,8 @@ from dshap.tables.lake_files import NO_POSITIONS, DataFile, LakeFiles, LakeSourc
 from dshap.tables.lakehouse_folders import METADATA, METADATA_END, newest_metadata
 
 PARQUET = "PARQUET"
+IDENTITY = "identity"
+"""The transform of a partition whose value is that of the column."""
 PUFFIN = "PUFFIN"
 """The format of the files that hold deletion vectors."""
 HADOOP_SCHEMES = ("s3a://", "s3n://")
@@ -244,8 +246,6 @@ def _positions_in(path: str) -> dict[str, NDArray[np.int64]]:
 
 def _partition_values(metadata: Any, columns: Any, file: Any) -> dict[str, Any]:
     """Column -> its value in a file of one partition, which the file may lack (as Hive's do)."""
-    from pyiceberg.transforms import IdentityTransform
-
     spec = metadata.specs().get(file.spec_id)
     if spec is None:
         return {}
@@ -253,7 +253,7 @@ def _partition_values(metadata: Any, columns: Any, file: Any) -> dict[str, Any]:
     return {
         names[part.source_id].name: _value_of(names[part.source_id].field_type, file.partition[at])
         for at, part in enumerate(spec.fields)
-        if isinstance(part.transform, IdentityTransform) and part.source_id in names
+        if str(part.transform) == IDENTITY and part.source_id in names
     }
 
 

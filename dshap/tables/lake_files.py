@@ -92,12 +92,11 @@ class LakeFiles(ParquetFiles):
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table
+        found: tuple[str, tuple[str, ...]] = (table.place, ())
         if table.files:
-            root, names = below_common_folder([each.path for each in table.files])
-        else:
-            root, names = table.place, ()
+            found = below_common_folder([each.path for each in table.files])
         try:
-            self._stamp_files(root, names)
+            self._stamp_files(*found)
         except FileNotFoundError as error:
             raise InputError(
                 f"{self.kind} {table.describe()} lacks its data file {error.filename or error}: "

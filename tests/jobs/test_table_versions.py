@@ -47,9 +47,7 @@ class Lake:
     def write(self, frame: pd.DataFrame, mode: str = "overwrite") -> None:
         rows = pa.Table.from_pandas(frame, preserve_index=False)
         if self.kind == "delta":
-            deltalake.write_deltalake(
-                self.folder / "lake", rows, mode=mode, schema_mode="merge"
-            )
+            deltalake.write_deltalake(self.folder / "lake", rows, mode=mode, schema_mode="merge")
             return
         if self.table is None:
             self.table = iceberg(self.folder, rows.schema)
