@@ -71,7 +71,7 @@ from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
-from dshap.jobs.table_versions import at_version_of_store, version_of
+from dshap.jobs.table_versions import at_version_of_store
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
@@ -91,6 +91,7 @@ from dshap.tables import (
     open_source,
     take_census,
 )
+from dshap.tables.lake_files import version_of
 
 SMALL_TABLE_VALUES = 32_000_000
 """The largest table, as rows times columns, whose census is taken in this process.  It takes a

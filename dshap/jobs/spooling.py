@@ -48,7 +48,8 @@ def spool_job(
 ) -> Snapshot:
     """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
 
-    Parquet files and the tables of lakehouses are copied too: a job whose nights build on each other needs rows that stay.
+    Parquet files and the tables of lakehouses are copied too: a job whose nights build on each
+    other needs rows that stay.
 
     Parameters
     ----------

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dshap.core.places import Place
-from dshap.core.types import RowReader
 from dshap.cube import read_job
 from dshap.jobs.schema import Job
-from dshap.tables.lake_files import LakeFiles
+from dshap.tables.lake_files import LakeFiles, version_to_read
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.sources import KINDS, Kind, reader_class
 
@@ -23,14 +22,6 @@ def files_of(source: Any) -> ParquetFiles | None:
     versions = {kind.version: given[kind.version]} if kind.version else {}
     files: ParquetFiles = reader_class(kind.files)(given["path"], **versions)
     return files
-
-
-def version_of(table: RowReader | ParquetFiles) -> dict[str, Any]:
-    """The version of a lakehouse table as a store keeps it; empty for other tables."""
-    match table:
-        case LakeFiles():
-            return {"id": table.table.table_id, table.table.noun: table.number}
-    return {}
 
 
 def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> Job:
@@ -53,13 +44,7 @@ def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> J
     if not key or dict(source)[key] is not None:
         return job
     files = files_of(source)
-    newest = version_of(files) if files is not None else {}
+    assert isinstance(files, LakeFiles)  # only their kinds have versions
     begun = (read_job(store) or {}).get("table", {})
-    number = newest[key]
-    if begun.get("id") == newest["id"] and begun[key] != number:
-        say(
-            f"{source.path} is at {key} {number}: {store} was begun with {key} {begun[key]} and "
-            "reads that one; for the newer rows give another [job] store"
-        )
-        number = begun[key]
+    number = version_to_read(files, begun, store, say)
     return job.model_copy(update={"source": source.model_copy(update={key: number})})

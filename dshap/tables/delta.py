@@ -22,75 +22,6 @@ FEATURES = ("deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCh
 COLUMN_MAPPING = "delta.columnMapping.mode"
 
 
-class DeltaFiles(LakeFiles):
-    """The rows of one version of a Delta table as Arrow batches."""
-
-    kind = "delta"
-    lacking = "VACUUM has removed it; give a newer version"
-
-    def __init__(self, path: Any, version: int | None = None) -> None:
-        super().__init__(read_delta_log(path, version))
-
-
-class DeltaSource(DeltaFiles, LakeSource):
-    """A version of a Delta Lake table.
-
-    Opening reads the log of the table and the footers of the files that belong to the version; the
-    rows are read where they lie, and only those that the version has.  Rows are in the order in
-    which their files were written.
-
-    Parameters
-    ----------
-    path : str, Path or deltalake.DeltaTable
-        The folder that holds ``_delta_log``, or its address in a bucket.  An opened table is read
-        at its version.
-    version : int, optional
-        The version to read, such as 7; by default the newest one when the source is opened.
-        Writes that follow do not change what is read.
-    features, target, key, missing, categories, times : as in `ParquetSource`
-
-    Raises
-    ------
-    InputError
-        There is no such table or version, the table has a feature that this reader lacks (such as
-        column mapping), VACUUM has removed files of the version, or columns do not fit their role.
-
-    Examples
-    --------
-    >>> import deltalake, pandas
-    >>> deltalake.write_deltalake("sales", pandas.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}))
-    >>> deltalake.write_deltalake("sales", pandas.DataFrame({"id": [3], "x": [2.5]}), mode="append")
-    >>> source = dshap.sources.DeltaSource("sales", features=["x"], key="id")
-    >>> source.n_rows, source.number
-    (3, 1)
-    >>> dshap.sources.DeltaSource("sales", version=0, features=["x"]).n_rows
-    2
-    """
-
-    def __init__(
-        self,
-        path: Any,
-        version: int | None = None,
-        *,
-        features: Names = None,
-        target: Names = None,
-        key: Names = (),
-        missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
-        times: Times = None,
-    ) -> None:
-        LakeSource.__init__(
-            self,
-            read_delta_log(path, version),
-            features=features,
-            target=target,
-            key=key,
-            missing=missing,
-            categories=categories,
-            times=times,
-        )
-
-
 def read_delta_log(path: Any, version: int | None) -> TableVersion:
     """Read which files make a version of a Delta table, and which of their rows are deleted.
 
@@ -202,3 +133,74 @@ def _address(uri: str) -> str:
             "a bucket (s3://, gs://, az://)"
         )
     return uri
+
+
+class DeltaFiles(LakeFiles):
+    """The rows of one version of a Delta table as Arrow batches."""
+
+    kind = "delta"
+    read_version = staticmethod(read_delta_log)
+    lacking = "VACUUM has removed it; give a newer version"
+
+    def __init__(self, path: Any, version: int | None = None) -> None:
+        super().__init__(path, version)
+
+
+class DeltaSource(DeltaFiles, LakeSource):
+    """A version of a Delta Lake table.
+
+    Opening reads the log of the table and the footers of the files that belong to the version; the
+    rows are read where they lie, and only those that the version has.  Rows are in the order in
+    which their files were written.
+
+    Parameters
+    ----------
+    path : str, Path or deltalake.DeltaTable
+        The folder that holds ``_delta_log``, or its address in a bucket.  An opened table is read
+        at its version.
+    version : int, optional
+        The version to read, such as 7; by default the newest one when the source is opened.
+        Writes that follow do not change what is read.
+    features, target, key, missing, categories, times : as in `ParquetSource`
+
+    Raises
+    ------
+    InputError
+        There is no such table or version, the table has a feature that this reader lacks (such as
+        column mapping), VACUUM has removed files of the version, or columns do not fit their role.
+
+    Examples
+    --------
+    >>> import deltalake, pandas
+    >>> deltalake.write_deltalake("sales", pandas.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}))
+    >>> deltalake.write_deltalake("sales", pandas.DataFrame({"id": [3], "x": [2.5]}), mode="append")
+    >>> source = dshap.sources.DeltaSource("sales", features=["x"], key="id")
+    >>> source.n_rows, source.number
+    (3, 1)
+    >>> dshap.sources.DeltaSource("sales", version=0, features=["x"]).n_rows
+    2
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        version: int | None = None,
+        *,
+        features: Names = None,
+        target: Names = None,
+        key: Names = (),
+        missing: str = "refuse",
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        times: Times = None,
+    ) -> None:
+        LakeSource.__init__(
+            self,
+            path,
+            version,
+            features=features,
+            target=target,
+            key=key,
+            missing=missing,
+            categories=categories,
+            times=times,
+        )

@@ -31,78 +31,6 @@ HADOOP_SCHEMES = ("s3a://", "s3n://")
 """Schemes of Hadoop for addresses of S3."""
 
 
-class IcebergFiles(LakeFiles):
-    """The rows of one snapshot of an Iceberg table as Arrow batches."""
-
-    kind = "iceberg"
-    lacking = "the snapshot has expired, or the table was moved; give a newer metadata file"
-
-    def __init__(self, path: str | Path, snapshot: int | None = None) -> None:
-        super().__init__(read_snapshot(path, snapshot))
-
-
-class IcebergSource(IcebergFiles, LakeSource):
-    """A snapshot of an Apache Iceberg table, by its metadata file, without a catalog.
-
-    Opening reads the metadata and the manifests of the snapshot, its positional deletes, and the
-    footers of its data files; the rows are read where they lie.  Columns are found by their field
-    ids, so that renamed columns have their new names and added ones are missing in older rows.
-    Rows are in the order of the paths of their files.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file ``metadata/*.metadata.json`` of the table, or its address in a bucket.  A catalog
-        names the newest one: ``table.metadata_location`` of pyiceberg.
-    snapshot : int, optional
-        The id of a snapshot that the file lists; by default its current one.
-    features, target, key, missing, categories, times : as in `ParquetSource`
-
-    Raises
-    ------
-    InputError
-        There is no such file or snapshot, the table has equality deletes, deletion vectors, or
-        files that are not Parquet, a data file is gone, or columns do not fit their role.
-
-    Examples
-    --------
-    >>> from pyiceberg.catalog.memory import InMemoryCatalog
-    >>> import os, pyarrow
-    >>> rows = pyarrow.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]})
-    >>> catalog = InMemoryCatalog("memory", warehouse=f"file://{os.getcwd()}/warehouse")
-    >>> catalog.create_namespace("shop")
-    >>> table = catalog.create_table("shop.sales", rows.schema)
-    >>> table.append(rows)
-    >>> path = table.metadata_location.removeprefix("file://")
-    >>> source = dshap.sources.IcebergSource(path, features=["x"], key="id")
-    >>> source.n_rows, source.number == table.current_snapshot().snapshot_id
-    (3, True)
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        snapshot: int | None = None,
-        *,
-        features: Names = None,
-        target: Names = None,
-        key: Names = (),
-        missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
-        times: Times = None,
-    ) -> None:
-        LakeSource.__init__(
-            self,
-            read_snapshot(path, snapshot),
-            features=features,
-            target=target,
-            key=key,
-            missing=missing,
-            categories=categories,
-            times=times,
-        )
-
-
 def read_snapshot(path: str | Path, snapshot: int | None) -> TableVersion:
     """Read which files make a snapshot of an Iceberg table, and which of their rows are deleted.
 
@@ -304,3 +232,77 @@ def _plain_address(location: str) -> str:
             "in a bucket (s3://, gs://, az://)"
         )
     return location
+
+
+class IcebergFiles(LakeFiles):
+    """The rows of one snapshot of an Iceberg table as Arrow batches."""
+
+    kind = "iceberg"
+    read_version = staticmethod(read_snapshot)
+    lacking = "the snapshot has expired, or the table was moved; give a newer metadata file"
+
+    def __init__(self, path: str | Path, snapshot: int | None = None) -> None:
+        super().__init__(path, snapshot)
+
+
+class IcebergSource(IcebergFiles, LakeSource):
+    """A snapshot of an Apache Iceberg table, by its metadata file, without a catalog.
+
+    Opening reads the metadata and the manifests of the snapshot, its positional deletes, and the
+    footers of its data files; the rows are read where they lie.  Columns are found by their field
+    ids, so that renamed columns have their new names and added ones are missing in older rows.
+    Rows are in the order of the paths of their files.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file ``metadata/*.metadata.json`` of the table, or its address in a bucket.  A catalog
+        names the newest one: ``table.metadata_location`` of pyiceberg.
+    snapshot : int, optional
+        The id of a snapshot that the file lists; by default its current one.
+    features, target, key, missing, categories, times : as in `ParquetSource`
+
+    Raises
+    ------
+    InputError
+        There is no such file or snapshot, the table has equality deletes, deletion vectors, or
+        files that are not Parquet, a data file is gone, or columns do not fit their role.
+
+    Examples
+    --------
+    >>> from pyiceberg.catalog.memory import InMemoryCatalog
+    >>> import os, pyarrow
+    >>> rows = pyarrow.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]})
+    >>> catalog = InMemoryCatalog("memory", warehouse=f"file://{os.getcwd()}/warehouse")
+    >>> catalog.create_namespace("shop")
+    >>> table = catalog.create_table("shop.sales", rows.schema)
+    >>> table.append(rows)
+    >>> path = table.metadata_location.removeprefix("file://")
+    >>> source = dshap.sources.IcebergSource(path, features=["x"], key="id")
+    >>> source.n_rows, source.number == table.current_snapshot().snapshot_id
+    (3, True)
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        snapshot: int | None = None,
+        *,
+        features: Names = None,
+        target: Names = None,
+        key: Names = (),
+        missing: str = "refuse",
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        times: Times = None,
+    ) -> None:
+        LakeSource.__init__(
+            self,
+            path,
+            snapshot,
+            features=features,
+            target=target,
+            key=key,
+            missing=missing,
+            categories=categories,
+            times=times,
+        )

@@ -6,15 +6,16 @@ version in a log.  The log is read once, where the table is opened; tasks get th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dshap.core.duck_typing import is_scanned
 from dshap.core.errors import InputError
 from dshap.tables.files import below_common_folder, table_stamp
 from dshap.tables.parquet import Footer, ParquetFiles, ParquetSource, open_file, stored_nulls
@@ -89,9 +90,13 @@ class LakeFiles(ParquetFiles):
 
     lacking: ClassVar[str]
     """The reason why a data file of an old version may be gone, and the remedy."""
+    read_version: ClassVar[Callable[[Any, int | None], TableVersion]]
+    """The function that reads the log of a table at a version, or at the newest one."""
 
-    def __init__(self, table: TableVersion) -> None:
+    def __init__(self, path: Any, number: int | None = None) -> None:
+        table = type(self).read_version(path, number)
         self.table = table
+        self.is_newest = number is None and not is_scanned(path)
         found: tuple[str, tuple[str, ...]] = (table.place, ())
         if table.files:
             found = below_common_folder([each.path for each in table.files])
@@ -184,9 +189,23 @@ def _cast(column: pa.Array, kind: pa.DataType, name: str, file: str) -> pa.Array
 class LakeSource(LakeFiles, ParquetSource):
     """A version of a lakehouse table as a source, by the roles and messages of `ParquetSource`."""
 
-    def __init__(self, table: TableVersion, **roles: Any) -> None:
-        LakeFiles.__init__(self, table)
+    def __init__(self, path: Any, number: int | None = None, **roles: Any) -> None:
+        LakeFiles.__init__(self, path, number)
         self._take_roles(**roles)
+
+    def at(self, number: int) -> Self:
+        """Another version of the table, with the same roles of the columns."""
+        targets = self.target_names
+        return type(self)(
+            self.table.place,
+            number,
+            features=self.feature_names,
+            target=targets[0] if self._layout.is_single_target else targets or None,
+            key=self.key_names,
+            missing=self.missing,
+            categories=self.categories,
+            times=self.times,
+        )
 
     @cached_property
     def _identity(self) -> Mapping[str, Any]:
@@ -219,3 +238,49 @@ class LakeSource(LakeFiles, ParquetSource):
             for name in self._layout.features
         }
         return Footer(n_rows, dtypes, nulls)
+
+
+def version_of(table: Any) -> dict[str, Any]:
+    """The version that a reader or files of a lakehouse read, for a store; empty for other tables."""
+    match table:
+        case LakeFiles():
+            return {"id": table.table.table_id, table.table.noun: table.number}
+    return {}
+
+
+def version_to_read(
+    table: LakeFiles, begun: Mapping[str, Any], store: Any, say: Callable[[str], None]
+) -> int | None:
+    """The version that a store was begun with, or else the one that was opened.
+
+    Parameters
+    ----------
+    table : LakeFiles
+        The newest version.
+    begun : mapping
+        The `version_of` the table in the store; empty where it has none.
+    store : place of the store
+    say : function
+        Takes the line about a table that is at another version by now.
+    """
+    noun = table.table.noun
+    if begun.get("id") != table.table.table_id or begun[noun] == table.number:
+        return table.number
+    say(
+        f"{table.table.place} is at {noun} {table.number}: {store} was begun with {noun} "
+        f"{begun[noun]} and reads that one; for the newer rows give another store"
+    )
+    number: int = begun[noun]
+    return number
+
+
+def at_version_of_cube(
+    rows: Any, begun: Mapping[str, Any], cube: Any, say: Callable[[str], None]
+) -> Any:
+    """The rows, at the version that a cube was begun with if they were opened at the newest one."""
+    match rows:
+        case LakeSource(is_newest=True):
+            number = version_to_read(rows, begun, cube, say)
+            if number is not None and number != rows.number:
+                return rows.at(number)
+    return rows

@@ -122,7 +122,7 @@ def test_the_same_command_reads_the_version_of_its_store(delta):
     ended, lines = delta.run()
     assert [line for line in lines if "is at version 2" in line] == [
         f"{delta.folder}/lake is at version 2: {delta.folder}/store was begun with version 1 and "
-        "reads that one; for the newer rows give another [job] store"
+        "reads that one; for the newer rows give another store"
     ]
     assert all(each.was_complete for each in ended.result.explanations)
     np.testing.assert_array_equal(delta.cube["attribution"].values, before)
@@ -149,7 +149,7 @@ def test_a_version_in_the_job_file(delta):
 
 def test_nights_carry_unchanged_rows_of_a_newer_version(lake):
     digest = ("incremental", {"strategy": "digest"})
-    first, _ = lake.run(digest)
+    lake.run(digest)
     tonight = small_table()
     tonight.loc[:4, "hum"] += 1.0
     tonight = pd.concat([tonight[:290], small_table()[:6].assign(id=range(6))])

@@ -196,7 +196,7 @@ def test_what_is_no_metadata_of_a_table(tmp_path):
     with pytest.raises(InputError, match="cannot be read as the metadata of an Iceberg table"):
         IcebergSource(broken, features=["x"])
     shutil.rmtree(folder / "data")
-    with pytest.raises(InputError, match="lacks its data file .*: the snapshot has expired"):
+    with pytest.raises(InputError, match=r"lacks its data file .*: the snapshot has expired"):
         IcebergSource(path, features=["x"])
 
 
