@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
 import uuid
 from pathlib import Path
@@ -95,7 +96,11 @@ def iceberg(folder: Path, schema: pa.Schema, **options: Any) -> Any:
     """A new, empty Iceberg table below a folder; its metadata file is `metadata_location`."""
     from pyiceberg.catalog.memory import InMemoryCatalog
 
-    catalog = InMemoryCatalog(uuid.uuid4().hex, warehouse=f"file://{folder}")
+    catalog = InMemoryCatalog(
+        uuid.uuid4().hex,
+        **{"s3.endpoint": os.environ.get("AWS_ENDPOINT_URL", "")},
+        warehouse=str(folder) if "://" in str(folder) else f"file://{folder}",
+    )
     catalog.create_namespace("house")
     properties = {"format-version": "2", **options.pop("properties", {})}
     return catalog.create_table("house.table", schema, properties=properties, **options)

@@ -27,6 +27,11 @@ IDENTITY = "identity"
 """The transform of a partition whose value is that of the column."""
 PUFFIN = "PUFFIN"
 """The format of the files that hold deletion vectors."""
+S3_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "s3.endpoint": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    "s3.region": ("AWS_DEFAULT_REGION", "AWS_REGION"),
+}
+"""Property of pyiceberg -> variables of the environment, of which a later one counts."""
 HADOOP_SCHEMES = ("s3a://", "s3n://")
 """Schemes of Hadoop for addresses of S3."""
 
@@ -86,12 +91,22 @@ def _table_of_metadata(path: str | Path) -> Any:
     if not is_bucket(place) and not os.path.isfile(text):
         raise InputError(f"there is no file {text}: {_advice(os.path.dirname(text))}")
     try:
-        return StaticTable.from_metadata(text)
+        return StaticTable.from_metadata(text, _settings())
     except (OSError, ValueError, ValidationError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
             f"{text} cannot be read as the metadata of an Iceberg table: {shortened(reason, 160)}"
         ) from None
+
+
+def _settings() -> dict[str, str]:
+    """The settings of S3 in the environment that pyiceberg does not read for itself."""
+    return {
+        name: os.environ[variable]
+        for name, variables in S3_SETTINGS.items()
+        for variable in variables
+        if variable in os.environ
+    }
 
 
 def _advice(folder: str) -> str:
