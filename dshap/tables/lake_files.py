@@ -90,7 +90,7 @@ class LakeFiles(ParquetFiles):
 
     lacking: ClassVar[str]
     """The reason why a data file of an old version may be gone, and the remedy."""
-    read_version: ClassVar[Callable[[Any, int | None], TableVersion]]
+    read_version: ClassVar[staticmethod[[Any, int | None], TableVersion]]
     """The function that reads the log of a table at a version, or at the newest one."""
 
     def __init__(self, path: Any, number: int | None = None) -> None:
