@@ -16,7 +16,7 @@ from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobs.table_versions import files_of
 from dshap.tables.columns import as_names
 from dshap.tables.snapshot import Snapshot
-from dshap.tables.sources import KINDS, Kind
+from dshap.tables.sources import version_key
 from dshap.tables.spooler import (
     SpoolRules,
     look_at_files,
@@ -119,7 +119,7 @@ def promises_something(job: Job) -> bool:
     match job.source:
         case HeldTable(promises=True):
             return True
-    return bool(KINDS.get(job.source.kind, Kind()).version)
+    return bool(version_key(job.source.kind))
 
 
 def _rules(job: Job, previous: Mapping[str, str] | None) -> SpoolRules:

@@ -10,7 +10,7 @@ from dshap.cube import read_job
 from dshap.jobs.schema import Job
 from dshap.tables.lake_files import LakeFiles, version_to_read
 from dshap.tables.parquet import ParquetFiles
-from dshap.tables.sources import KINDS, Kind, reader_class
+from dshap.tables.sources import KINDS, Kind, reader_class, version_key
 
 
 def files_of(source: Any) -> ParquetFiles | None:
@@ -40,7 +40,7 @@ def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> J
         Takes the line about a table that is at another version by now.
     """
     source = job.source
-    key = KINDS.get(source.kind, Kind()).version
+    key = version_key(source.kind)
     if not key or dict(source)[key] is not None:
         return job
     files = files_of(source)

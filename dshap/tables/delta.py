@@ -12,10 +12,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.places import is_in_bucket
 from dshap.core.rules import as_place, checked
 from dshap.tables.columns import Names, Times
-from dshap.tables.lake_files import NO_POSITIONS, DataFile, LakeFiles, LakeSource, TableVersion
+from dshap.tables.lake_files import (
+    NO_POSITIONS,
+    DataFile,
+    LakeFiles,
+    LakeSource,
+    TableVersion,
+    address_of,
+)
 
 FEATURES = ("deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck")
 """Features of a table's protocol that a reader must have, and that this one has."""
@@ -70,20 +76,22 @@ def _opened_table(path: str, version: int | None) -> Any:
     try:
         return deltalake.DeltaTable(path, version=version)
     except (DeltaError, TableNotFoundError) as error:
-        said = _line_of(error)
+        said = str(error).splitlines()[0].removeprefix("Kernel error: ")
+        is_there = type(error) is not TableNotFoundError
     if version is not None:
         newest = _opened_table(path, None).version()
         raise InputError(
             f"Delta table {path} has no version {version} to read ({said}): give a version that "
             f"its log has kept, up to {newest}"
         )
+    if is_there:
+        raise InputError(
+            f"Delta table {path} cannot be read ({said}): install a newer deltalake, or write it as "
+            "a table without this feature"
+        )
     raise InputError(
-        f"{path} cannot be read as a Delta table ({said}): give the folder that holds _delta_log"
+        f"there is no Delta table at {path} ({said}): give the folder that holds _delta_log"
     )
-
-
-def _line_of(error: Exception) -> str:
-    return str(error).splitlines()[0].removeprefix("Kernel error: ")
 
 
 def _checked_schema(table: Any, place: str) -> pa.Schema:
@@ -122,17 +130,10 @@ def _file_of(place: str, path: str) -> str:
 
 
 def _address(uri: str) -> str:
-    """The path that a URI names, or the address in a bucket."""
-    if uri.startswith("file://"):
-        return unquote(uri.removeprefix("file://"))
-    if is_in_bucket(uri):
-        return uri
-    if "://" in uri:
-        raise InputError(
-            f"{uri} lies in a file system that dshap does not read: give a table on a disk or in "
-            "a bucket (s3://, gs://, az://)"
-        )
-    return uri
+    """The path that a URI names, %-escaped if it is one of a file, or the address in a bucket."""
+    if uri.startswith("file:"):
+        return address_of(unquote(uri))
+    return address_of(uri)
 
 
 class DeltaFiles(LakeFiles):

@@ -19,7 +19,14 @@ from dshap.core.printing import shortened
 from dshap.core.rules import as_place, checked
 from dshap.tables.bucket_files import open_object
 from dshap.tables.columns import Names, Times
-from dshap.tables.lake_files import NO_POSITIONS, DataFile, LakeFiles, LakeSource, TableVersion
+from dshap.tables.lake_files import (
+    NO_POSITIONS,
+    DataFile,
+    LakeFiles,
+    LakeSource,
+    TableVersion,
+    address_of,
+)
 from dshap.tables.lakehouse_folders import METADATA, METADATA_END, newest_metadata
 
 PARQUET = "PARQUET"
@@ -32,8 +39,6 @@ S3_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "s3.region": ("AWS_DEFAULT_REGION", "AWS_REGION"),
 }
 """Property of pyiceberg -> variables of the environment, of which a later one counts."""
-HADOOP_SCHEMES = ("s3a://", "s3n://")
-"""Schemes of Hadoop for addresses of S3."""
 
 
 def read_snapshot(path: str | Path, snapshot: int | None) -> TableVersion:
@@ -48,7 +53,7 @@ def read_snapshot(path: str | Path, snapshot: int | None) -> TableVersion:
         (snapshot,) = checked(snapshot=snapshot)
     table = _table_of_metadata(path)
     metadata = table.metadata
-    place = _plain_address(table.metadata_location)
+    place = address_of(table.metadata_location)
     known = [each.snapshot_id for each in metadata.snapshots]
     if snapshot is None:
         number = metadata.current_snapshot_id
@@ -59,6 +64,8 @@ def read_snapshot(path: str | Path, snapshot: int | None) -> TableVersion:
             f"Iceberg table {place} has no snapshot {snapshot}: give one of "
             f"{', '.join(map(str, known[-8:])) or 'none, as it is empty'}, or leave it out"
         )
+    if number == metadata.current_snapshot_id:
+        snapshot = None  # with the columns of now, which may have changed after the snapshot
     scan = table.scan(snapshot_id=snapshot)
     columns = scan.projection()
     files = _data_files(table, place, number, scan, columns)
@@ -126,7 +133,7 @@ def _data_files(
     _refuse_lacking(table, place, number)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     deletes = {each.file_path: each for task in tasks for each in task.delete_files}
-    positions = {path: _positions_in(_plain_address(path)) for path in deletes}
+    positions = {path: _positions_in(address_of(path)) for path in deletes}
     defaults = {
         column.name: column.initial_default
         for column in columns.fields
@@ -139,7 +146,7 @@ def _data_files(
         constants = {**defaults, **_partition_values(table.metadata, columns, task.file)}
         files.append(
             DataFile(
-                _plain_address(path), constants, np.unique(np.concatenate([NO_POSITIONS, *deleted]))
+                address_of(path), constants, np.unique(np.concatenate([NO_POSITIONS, *deleted]))
             )
         )
     return tuple(files)
@@ -232,21 +239,6 @@ def _ids_by_name(metadata: Any) -> dict[str, int]:
         for name in field.names
         if field.field_id is not None
     }
-
-
-def _plain_address(location: str) -> str:
-    """The path or address that a location in the metadata names."""
-    for scheme in HADOOP_SCHEMES:
-        if location.startswith(scheme):
-            return f"s3://{location.removeprefix(scheme)}"
-    if location.startswith("file:"):
-        return "/" + location.removeprefix("file:").lstrip("/")
-    if "://" in location and not is_in_bucket(location):
-        raise InputError(
-            f"{location} lies in a file system that dshap does not read: give a table on a disk or "
-            "in a bucket (s3://, gs://, az://)"
-        )
-    return location
 
 
 class IcebergFiles(LakeFiles):

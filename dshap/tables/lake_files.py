@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,12 +16,15 @@ from numpy.typing import NDArray
 
 from dshap.core.duck_typing import is_scanned
 from dshap.core.errors import InputError
+from dshap.core.places import is_in_bucket
 from dshap.tables.files import below_common_folder, table_stamp
 from dshap.tables.parquet import Footer, ParquetFiles, ParquetSource, open_file, stored_nulls
 
 FIELD_ID = b"PARQUET:field_id"
 """The metadata of an Arrow field with the number that Iceberg gives a column."""
 NO_POSITIONS = np.empty(0, np.int64)
+HADOOP_SCHEMES = ("s3a://", "s3n://")
+"""Schemes of Hadoop for addresses of S3."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,21 @@ class TableVersion:
         if self.number is None:
             return f"{self.place} without a {self.noun}"
         return f"{self.place} {self.noun} {self.number}"
+
+
+def address_of(location: str) -> str:
+    """The path or address that a location in a log names."""
+    for scheme in HADOOP_SCHEMES:
+        if location.startswith(scheme):
+            return f"s3://{location.removeprefix(scheme)}"
+    if location.startswith("file:"):
+        return "/" + location.removeprefix("file:").lstrip("/")
+    if "://" in location and not is_in_bucket(location):
+        raise InputError(
+            f"{location} lies in a file system that dshap does not read: give a table on a disk or "
+            "in a bucket (s3://, gs://, az://)"
+        )
+    return location
 
 
 class LakeFiles(ParquetFiles):
@@ -207,14 +224,10 @@ class LakeSource(LakeFiles, ParquetSource):
             times=self.times,
         )
 
-    @cached_property
-    def _identity(self) -> Mapping[str, Any]:
-        return {"id": self.table.table_id, self.table.noun: self.table.number}
-
     @property
     def stamp(self) -> Mapping[str, Any] | None:
         """The stamp of roles, version and files; see `table_stamp`."""
-        roles = {**self._layout.to_dict(), "table": self._identity}
+        roles = {**self._layout.to_dict(), "table": version_of(self)}
         return table_stamp(self._stamps, self._opened_ns, roles)
 
     def _footer(self, index: int) -> Footer:

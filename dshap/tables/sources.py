@@ -94,6 +94,11 @@ IN_FILES = tuple(name for name, kind in KINDS.items() if kind.files)
 """Kinds of tables that are Parquet files, read where they lie or copied for a night."""
 
 
+def version_key(kind: str) -> str:
+    """The option that names a version of a table of this kind; empty where it has none."""
+    return KINDS.get(kind, Kind()).version
+
+
 def reader_class(place: str) -> Any:
     """The class at "package.module:name"."""
     module, _, name = place.partition(":")

@@ -77,6 +77,17 @@ def test_columns_that_were_renamed_added_dropped_and_widened(tmp_path):
     assert source.read(0, 3).is_ok.sum() == 1
 
 
+def test_columns_that_changed_after_the_snapshot(tmp_path):
+    """A run that names the current snapshot has the columns of now, as one that names none."""
+    table = iceberg(tmp_path, rows(0, 1).schema)
+    table.append(rows(0, 3))
+    with table.update_schema() as change:
+        change.rename_column("x", "größe")
+    number = table.current_snapshot().snapshot_id
+    for snapshot in (None, number):
+        assert "größe" in IcebergFiles(metadata_file(table), snapshot).schema.names
+
+
 def test_positional_deletes(tmp_path):
     path = write_iceberg(tmp_path, 40)
     (file,) = data_files(path)
