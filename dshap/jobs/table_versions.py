@@ -43,8 +43,9 @@ def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> J
     key = version_key(source.kind)
     if not key or dict(source)[key] is not None:
         return job
-    files = files_of(source)
-    assert isinstance(files, LakeFiles)  # only their kinds have versions
     begun = (read_job(store) or {}).get("table", {})
-    number = version_to_read(files, begun, store, say)
-    return job.model_copy(update={"source": source.model_copy(update={key: number})})
+    match files_of(source):
+        case LakeFiles() as files:
+            number = version_to_read(files, begun, store, say)
+            job = job.model_copy(update={"source": source.model_copy(update={key: number})})
+    return job
