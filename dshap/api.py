@@ -85,8 +85,9 @@ def explain(
         ensemble of XGBoost, LightGBM or scikit-learn, short for `dshap.values.Trees(ensemble)`
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy
         array, pandas DataFrame, pyarrow table or record batch, polars frame, DuckDB relation
-        (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray, or a
-        source of `dshap.sources`.  Columns are matched by name wherever the value function knows
+        (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray,
+        `deltalake.DeltaTable`, `pyarrow.dataset.Dataset`, `polars.LazyFrame`, or a source of
+        `dshap.sources`.  Columns are matched by name wherever the value function knows
         names.  For `Tokens`, texts of any lengths: lists, an array padded at the end, or a table or
         path with a column of texts.
     design : "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of

@@ -41,6 +41,8 @@ OWNERS = {
     "obstore": {"core", "cube"},
     "pyarrow": {"tables", "sinks"},
     "adbc_driver_manager": {"tables"},
+    "deltalake": {"tables"},
+    "pyiceberg": {"tables"},
 }
 """Package -> the only folders that may import it."""
 HEAVY = (*OWNERS, "pandas")

@@ -8,15 +8,17 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 # Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
-# Nodes were raised by a sixtieth when dense statements were unfolded, and by 3,000 for scales, classes and model files.
+# Nodes were raised by a sixtieth when dense statements were unfolded.
+# Nodes and classes were raised by a fortieth for scales and classes of models, lakehouses, checksums, errors of draws and
+# rows unlike those of a pilot.
 BOUNDS = {
-    "syntax nodes": 333_000,
+    "syntax nodes": 338_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 631,
+    "classes": 640,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -103,7 +103,6 @@ ELSEWHERE = {
     "sinks/ledger.py": "sinks/test_loading.py",
     "sinks/records.py": "sinks/test_loading.py",
     "sources.py": "test_tables.py",
-    "tables/conversion.py": "tables/test_opener.py",
     "tables/columns.py": "tables/test_parquet.py",
     "tables/reader.py": "tables/test_parquet.py",
     "tables/site.py": "run/test_session.py",

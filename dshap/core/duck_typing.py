@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+SCANNED: Mapping[str, tuple[str, ...]] = {
+    "delta": ("table_uri", "get_add_actions"),
+    "arrow dataset": ("scanner", "get_fragments"),
+    "polars query": ("collect_schema", "sink_parquet"),
+}
+"""Kind of tables that lie elsewhere and are read where they are asked for -> members of all of it:
+`deltalake.DeltaTable`, `pyarrow.dataset.Dataset`, `polars.LazyFrame`."""
+
+
+def is_scanned(given: Any) -> bool:
+    """Whether this is an object of another library that reads a table when it is asked to."""
+    return any(all(has_member(given, name) for name in known) for known in SCANNED.values())
 
 
 def is_lazy(given: Any) -> bool:
@@ -21,8 +35,11 @@ def is_frame(given: Any) -> bool:
 
 
 def has_columns(given: Any) -> bool:
-    """Whether this has a `columns` attribute: a table whose columns have names."""
-    return hasattr(given, "columns")
+    """Whether this has a `columns` attribute: a table in memory whose columns have names.
+
+    A query of polars has one too, which it warns of: it may take a pass over its files.
+    """
+    return not is_scanned(given) and hasattr(given, "columns")
 
 
 def column_names(given: Any) -> tuple[str, ...] | None:

@@ -442,10 +442,12 @@ RULES: Mapping[str, Rule] = {
     "ridge": Number(0.0),
     "sample_size": Whole(1),
     "seed": Whole(0),
+    "snapshot": Whole(0),
     "standardize": Flag(),
     "tol": Number(0.0),
     "tolerance": Number(0.0, open_low=True, hint=" (1e-6 is a good start)"),
     "variation": Number(0.0),
+    "version": Whole(0),
     "with_interventional": Flag(),
 }
 """Option -> its rule, the same wherever the option is taken."""

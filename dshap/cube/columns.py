@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from dshap.core.duck_typing import has_member, shape_of
+from dshap.core.duck_typing import has_columns, has_member, shape_of
 from dshap.core.errors import InputError, shown
 from dshap.core.places import Place
 from dshap.cube.blocks import CubeArrays
@@ -72,7 +72,7 @@ def with_columns(
 
 def category_orders(rows: Any) -> dict[str, list[str]]:
     """Column -> its categories in their order, of a data frame with ordered categories."""
-    if not has_member(rows, "columns") or has_member(rows, "column_names"):
+    if not has_columns(rows) or has_member(rows, "column_names"):
         return {}
     return _orders({str(name): rows[name] for name in rows.columns})
 
@@ -159,7 +159,7 @@ def _given(cube: Any, rows: Any) -> Columns:
         names = [str(name) for name in rows.column_names]
         # numpy's own arrays of Arrow's dictionaries have other texts where one is missing
         values = [rows[name].to_pandas() for name in names]
-    elif has_member(rows, "columns"):
+    elif has_columns(rows):
         names = [str(name) for name in rows.columns]
         values = [rows[name] for name in rows.columns]
     else:

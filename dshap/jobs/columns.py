@@ -14,6 +14,7 @@ from dshap.models.adapters.model_files import feature_names_of
 from dshap.predictors.times import DATE, time_kind
 from dshap.predictors.tree_kinds import is_ensemble
 from dshap.tables.columns import as_names
+from dshap.tables.sources import version_key
 
 QUERY_CHARACTERS = 120
 """The most characters of a query that a message shows."""
@@ -113,6 +114,8 @@ def _times_in_words(job: Job, error: InputError) -> str:
             remedy = f"as in {seconds} in [source] query"
         case SqlTable():
             remedy = f"as in {seconds} in a [source] query in the place of table"
+        case source if version_key(source.kind):
+            remedy = "in a column of the table"
         case source:
             rows = f"read_{source.kind}('{source.path}')"
             remedy = (

@@ -80,6 +80,7 @@ from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import SINK, StageRecorder
+from dshap.jobs.table_versions import at_version_of_store
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
 from dshap.tables.snapshot import Snapshot
@@ -500,14 +501,15 @@ class Pipeline:
         """Read, compare and explain."""
         if self.reads_once:
             return self._night(run).carry_out()
+        job = at_version_of_store(self.job, self.store, self.progress.say)
         if self.part.learns:
             as_of = self.command.as_of or datetime.now(UTC).date()
             before = source_types_before(self.store)
-            seen = look_at_source(self.job, as_of, before, self.progress.say)
+            seen = look_at_source(job, as_of, before, self.progress.say)
         else:
             seen = run.look
         trusts = not self.command.reread
-        result = explain_all(self.job, self.store, self.session, self.progress, trusts, self.part)
+        result = explain_all(job, self.store, self.session, self.progress, trusts, self.part)
         return NightResult(run.run_id, result, seen)
 
     def _explanations(self, run: RunFolders, done: NightResult) -> tuple[ExplanationFacts, ...]:

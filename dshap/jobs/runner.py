@@ -71,6 +71,7 @@ from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
+from dshap.jobs.table_versions import at_version_of_store
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
@@ -90,6 +91,7 @@ from dshap.tables import (
     open_source,
     take_census,
 )
+from dshap.tables.lake_files import version_of
 
 SMALL_TABLE_VALUES = 32_000_000
 """The largest table, as rows times columns, whose census is taken in this process.  It takes a
@@ -305,7 +307,7 @@ def plan_rows(job: Job) -> JobPlan:
     """Plan a job; errors about columns are in the words of the table."""
     refuse_place(place_of(job.job.store))
     try:
-        table = JobRows(job)
+        table = JobRows(at_version_of_store(job, place_of(job.job.store), lambda _: None))
     except EmptyTableError:
         if not job.is_given:
             raise
@@ -390,7 +392,8 @@ def run_job(
     store = place_of(job.job.store)
     refuse_place(store)
     with in_words_of(job), locked(job, store, progress, wait_s) as (session, recorder):
-        return explain_all(job, store, session, recorder, trusts_files)
+        pinned = at_version_of_store(job, store, recorder.say)
+        return explain_all(pinned, store, session, recorder, trusts_files)
 
 
 @contextlib.contextmanager
@@ -525,7 +528,7 @@ class JobRun:
         ]
         if self.part.learns:
             self.check_sinks(prepared)
-            create_store(self.store, job_description(self.job, fingerprint))
+            create_store(self.store, self._description(fingerprint))
             self.say_damaged(self.table.keep())
         results = tuple(self.explained(explain, explanation) for explain, explanation in prepared)
         if self.part.finishes and all(is_finished(result.path) for result in results):
@@ -536,6 +539,13 @@ class JobRun:
             report = None
         stages = tuple(self.progress.stages)
         return JobResult(self.store, results, report, stages, part=self.part)
+
+    def _description(self, fingerprint: dict[str, Any]) -> dict[str, Any]:
+        """The description of the store, with the version of the table that it explains."""
+        described = job_description(self.job, fingerprint)
+        if version := version_of(self.reader):
+            return {**described, "table": version}
+        return described
 
     @property
     def _comparing(self) -> Session:
@@ -608,7 +618,7 @@ class JobRun:
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
         with self.progress.stage("fit", self.reader.n_rows):
             (fitted,) = fit_models(self.session, model, self.reader)
-        create_store(self.store, job_description(self.job, fingerprint))
+        create_store(self.store, self._description(fingerprint))
         states.put(name, fitted.to_record())
         return fitted
 

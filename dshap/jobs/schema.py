@@ -58,7 +58,7 @@ from dshap.jobs.sinking import SinkTable, check_sink_names, check_sinks
 from dshap.jobs.spooled import CsvTable, HeldTable, SqlTable
 from dshap.jobs.texts import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.sinks import CubeFacts
-from dshap.tables.sources import READERS
+from dshap.tables.sources import IN_FILES, READERS
 
 
 class JobSection(Table):
@@ -82,12 +82,12 @@ SOURCES = Kinds(
     KindTable,
     SOURCE_PARTS,
     particular={"synthetic": SYNTHETIC_PARTS, "texts": TEXT_FILES_PARTS},
-    bases={"parquet": HeldTable},
-    not_built=("delta", "zarr"),
+    bases=dict.fromkeys(IN_FILES, HeldTable),
+    not_built=("zarr",),
 )
 
 
-READ_ONCE = ("parquet", "sql", "csv")
+READ_ONCE = (*IN_FILES, "sql", "csv")
 """Kinds of tables whose rows a job with [incremental] reads once and keeps."""
 
 

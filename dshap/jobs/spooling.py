@@ -11,16 +11,18 @@ from typing import Any
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.jobs.columns import feature_columns
-from dshap.jobs.schema import SOURCES, Job
+from dshap.jobs.schema import READ_ONCE, SOURCES, Job
 from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
+from dshap.jobs.table_versions import files_of
 from dshap.tables.columns import as_names
 from dshap.tables.snapshot import Snapshot
+from dshap.tables.sources import version_key
 from dshap.tables.spooler import (
     SpoolRules,
-    look_at_parquet,
+    look_at_files,
     spool_csv,
     spool_database,
-    spool_parquet,
+    spool_files,
 )
 
 _ROLES = ("key", "target", "features", "missing")
@@ -46,7 +48,8 @@ def spool_job(
 ) -> Snapshot:
     """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
 
-    Parquet files are copied too: a job whose nights build on each other needs rows that stay.
+    Parquet files and the tables of lakehouses are copied too: a job whose nights build on each
+    other needs rows that stay.
 
     Parameters
     ----------
@@ -69,17 +72,18 @@ def spool_job(
     """
     source = job.source
     rules = _rules(job, previous)
+    files = files_of(source)
+    if files is not None:
+        return spool_files(files, folder, as_of, rules, say)
     match source:
         case SqlTable():
             return spool_database(source.database(), source.rows(), folder, as_of, rules, say)
         case CsvTable():
             return spool_csv(source.files(), folder, as_of, rules, say)
-    if source.kind != "parquet":
-        raise InputError(
-            f'[source] kind = "{source.kind}": runs that are kept one by one read a database, CSV '
-            "files or Parquet: name one of these, or leave [incremental] out"
-        )
-    return spool_parquet(source.path, folder, as_of, rules, say)
+    raise InputError(
+        f'[source] kind = "{source.kind}": runs that are kept one by one read a database or files: '
+        f"name one of {', '.join(READ_ONCE)}, or leave [incremental] out"
+    )
 
 
 def look_at_source(
@@ -87,7 +91,8 @@ def look_at_source(
 ) -> Snapshot | None:
     """Hold a table that is read where it lies to its freshness and contract.
 
-    Gives None where [source] has neither.
+    Gives None where [source] has neither, unless the table has versions: the record names the one
+    that was read.
 
     Parameters
     ----------
@@ -101,10 +106,20 @@ def look_at_source(
     StaleSourceError
         A source that is older than its freshness allows.
     """
+    files = None
+    if promises_something(job):
+        files = files_of(job.source)
+    if files is None:
+        return None
+    return look_at_files(files, as_of, _rules(job, previous), say)
+
+
+def promises_something(job: Job) -> bool:
+    """Whether the table has limits of its age, a contract, or versions."""
     match job.source:
-        case HeldTable(promises=True) as source:
-            return look_at_parquet(dict(source)["path"], as_of, _rules(job, previous), say)
-    return None
+        case HeldTable(promises=True):
+            return True
+    return bool(version_key(job.source.kind))
 
 
 def _rules(job: Job, previous: Mapping[str, str] | None) -> SpoolRules:

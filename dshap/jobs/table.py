@@ -28,6 +28,7 @@ from dshap.engine import Executor, LoopExecutor, learn_from
 from dshap.jobs.arguments import Context
 from dshap.jobs.columns import feature_columns, takes_times
 from dshap.jobs.schema import Job
+from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
@@ -36,7 +37,7 @@ from dshap.tables import Census, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.categories import found_categories
 from dshap.tables.files import TICK_NS
-from dshap.tables.parquet import ParquetFiles, ParquetSource
+from dshap.tables.parquet import ParquetSource
 from dshap.tables.reader import CodedReader, categories_of
 from dshap.values.background import Background
 
@@ -254,8 +255,8 @@ def open_table(job: Job) -> RowReader:
         source = _with(source, features=features)
     if takes_times(job):
         roles["times"] = features
-    if features is not None and job.is_given and issubclass(source.making, ParquetFiles):
-        roles["categories"] = dict.fromkeys(ParquetFiles(source.path).listed(features), ())
+    if features is not None and job.is_given and (files := files_of(source)) is not None:
+        roles["categories"] = dict.fromkeys(files.listed(features), ())
     reader: RowReader = source.made(roles)
     return reader
 

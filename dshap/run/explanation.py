@@ -66,6 +66,7 @@ from dshap.run.learning import Run, facts_of, learned, opened_attributor, with_l
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
 from dshap.tables import Census, Inputs
+from dshap.tables.lake_files import at_version_of_cube
 
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 SHOWN_RUNS = 6
@@ -116,6 +117,8 @@ class Explanation:
         """
         asked = design_of(value, design)
         check_kinds(value, asked)
+        begun = (read_run(path) or {}).get("table", {})
+        rows = at_version_of_cube(rows, begun, path, session.progress.say)
         inputs = Inputs.open(
             value,
             rows,

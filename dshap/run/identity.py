@@ -31,6 +31,7 @@ from dshap.run.carrying import Carried
 from dshap.run.determinism import PROBE_ROWS
 from dshap.run.prepared import DataSummary, Prepared
 from dshap.tables import Inputs
+from dshap.tables.lake_files import version_of
 
 NUMERICS_VERSION = 19
 """The version of the numerics: raised when the same options give other numbers.  A store of another
@@ -260,7 +261,9 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
     names = value.model.output_names
-    about = {"version": __version__, "processor": platform.machine()}
+    about: dict[str, Any] = {"version": __version__, "processor": platform.machine()}
+    if version := version_of(rows):
+        about["table"] = version
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.players.names,

@@ -17,6 +17,7 @@ import pyarrow as pa
 from dshap.core.buckets import ObjectReader, head_of, listed
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath, place_of
+from dshap.tables.lakehouse_folders import refuse_table_of_object, refuse_tables_in_bucket
 
 SIGNS = re.compile(r"[*\[]")
 """The signs of a glob; a question mark begins the options of an address, which are refused."""
@@ -30,17 +31,20 @@ def find_objects(place: BucketPath) -> tuple[str, tuple[str, ...]]:
     InputError
         There is no such object.
     """
-    if not SIGNS.search(place.key):
-        names = tuple(name for name in listed(place) if name.endswith(".parquet"))
+    root = place
+    while SIGNS.search(root.key):
+        root = root.parent
+    held = listed(root)
+    if root == place:
+        names = tuple(name for name in held if name.endswith(".parquet"))
         if not names and head_of(place) is not None:
+            refuse_tables_in_bucket(place.parent, ())
+            refuse_table_of_object(place.parent)
             return str(place.parent), (place.name,)
-        root = place
     else:
-        root = place
-        while SIGNS.search(root.key):
-            root = root.parent
         pattern = place.key[len(root.key) :].lstrip("/")
-        names = tuple(name for name in listed(root) if _is_like(name, pattern))
+        names = tuple(name for name in held if _is_like(name, pattern))
+    refuse_tables_in_bucket(root, held)
     if not names:
         raise InputError(
             f"no Parquet file at {place}: give an object, a folder that holds *.parquet objects, or "

@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dshap.core.errors import EmptyTableError, InputError, unknown_name
+from dshap.core.disk import whole_file
+from dshap.core.errors import EmptyTableError, InputError, unknown_column, unknown_name
 from dshap.core.floats import as_array
 from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.parquet import ParquetSource
-from dshap.tables.reader import categories_of
+from dshap.tables.parts import PartWriter
+from dshap.tables.reader import BATCH_ROWS, categories_of
 from dshap.tables.site import Site
-from dshap.tables.spool import TARGET, write_partition
+from dshap.tables.spool import ROW_GROUP_ROWS, TARGET, write_partition
+from dshap.tables.streams import StreamColumns
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,75 @@ def refuse_column(asked: Asked) -> RowReader:
 
 def open_arrow(asked: Asked) -> Asked:
     return replace(asked, rows=frame_of_arrow(asked.rows))
+
+
+def open_arrow_dataset(asked: Asked) -> Asked:
+    """Write the rows of a pyarrow Dataset, as its own scanner gives them, as Parquet parts.
+
+    The scanner applies the filters of the dataset, and reads files of any format.
+    """
+    rows = asked.rows
+    wanted = _wanted_of(asked, rows.schema.names)
+    columns = StreamColumns(rows.schema, wanted, kind="parquet")
+    folder = _folder_of_run(asked)
+    batches = rows.to_batches(
+        columns=columns.schema.names,
+        batch_size=BATCH_ROWS,
+        batch_readahead=2,
+        fragment_readahead=1,
+    )
+    with PartWriter(folder, columns.schema) as writer:
+        for batch in batches:
+            writer.write(columns.convert(batch))
+    return replace(asked, rows=folder)
+
+
+def open_polars_query(asked: Asked) -> Asked:
+    """Write the rows of a polars LazyFrame as one Parquet part, without collecting them."""
+    from polars import exceptions, selectors
+
+    folder = _folder_of_run(asked)
+    try:
+        held = asked.rows.collect_schema().names()
+        wanted = _wanted_of(asked, held) or held
+        with whole_file(folder / "part-000000.parquet") as private:
+            # by selectors, as a plain name may be a pattern
+            query = asked.rows.select(selectors.by_name(*wanted))
+            query.sink_parquet(private, row_group_size=ROW_GROUP_ROWS)
+    except exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"the LazyFrame cannot be collected ({reason}): try rows.collect() by itself"
+        ) from None
+    return replace(asked, rows=folder)
+
+
+def _wanted_of(asked: Asked, held: Sequence[str]) -> list[str] | None:
+    """The columns that are read of a table with these columns; None where all may be.
+
+    Raises
+    ------
+    InputError
+        The table lacks a column.
+    """
+    _check_columns(asked, held)
+    if asked.features is None:
+        return None
+    wanted = [*asked.features, *names_in(asked.key), *names_in(asked.target)]
+    for name in wanted:
+        if name not in held:
+            raise unknown_column(name, held)
+    return list(dict.fromkeys(wanted))
+
+
+def _folder_of_run(asked: Asked) -> Path:
+    """An empty folder for rows that are written once for a run."""
+    if asked.site is None:
+        raise InputError(
+            f"rows of type {type(asked.rows).__name__} are read by a run alone, such as "
+            "dshap.explain: give the rows in memory, or their files as a path or a source"
+        )
+    return asked.site.folder("rows")
 
 
 def _check_columns(asked: Asked, held: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from dshap.core.places import is_bucket, is_in_bucket
 from dshap.core.rules import as_place
 from dshap.tables.bucket_files import common_folder, find_objects, head_of_object
 from dshap.tables.columns import repeats
+from dshap.tables.lakehouse_folders import refuse_tables_on_disk
 
 Paths = str | Path | Sequence[str | Path]
 TICK_NS = 20_000_000
@@ -55,22 +56,17 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     Names are sorted, except that a list keeps its order.
     """
     if not isinstance(path, str | Path):
-        found = [
-            os.path.join(root, name) for root, names in map(find_files, path) for name in names
-        ]
-        folders = [os.path.dirname(each) for each in found]
-        if any(map(is_in_bucket, folders)):
-            root = common_folder(folders)
-            return root, tuple(each[len(root) + 1 :] for each in found)
-        root = os.path.commonpath(folders)
-        return root, tuple(os.path.relpath(each, root) for each in found)
+        return below_common_folder(
+            [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
+        )
     place = as_place("path", path, "table")
     if is_bucket(place):
         return find_objects(place)
     text = os.path.normpath(place)
     if os.path.isfile(text):
-        return os.path.dirname(text), (os.path.basename(text),)
-    if os.path.isdir(text):
+        found = [text]
+        root = os.path.dirname(text)
+    elif os.path.isdir(text):
         found = [str(each) for each in Path(text).rglob("*.parquet") if each.is_file()]
         root = text
     else:
@@ -79,12 +75,23 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
             root = os.path.commonpath([os.path.dirname(each) for each in found])
         else:
             root = ""
+    refuse_tables_on_disk(text, found)
     if not found:
         raise InputError(
             f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a "
             "glob"
         )
     return root, tuple(sorted(os.path.relpath(each, root) for each in found))
+
+
+def below_common_folder(paths: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """(the folder that all files lie in, their names below it), in the order of the paths."""
+    folders = [os.path.dirname(path) for path in paths]
+    if any(map(is_in_bucket, folders)):
+        root = common_folder(folders)
+        return root, tuple(path[len(root) + 1 :] for path in paths)
+    root = os.path.commonpath(folders)
+    return root, tuple(os.path.relpath(path, root) for path in paths)
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,11 @@ def open_rows(
     Parameters
     ----------
     rows : path or list of paths, numpy array, data frame, object with Arrow's protocol (pyarrow,
-        polars, DuckDB), Dask array or dataframe, xarray Dataset or DataArray, or a source
+        polars, DuckDB), Dask array or dataframe, xarray Dataset or DataArray, DeltaTable, pyarrow
+        Dataset, polars LazyFrame, or a source
     site : site of the run; rows in the memory of this process are spooled to Parquet for other
-        processes; Dask collections are always spooled, by the workers
+        processes; Dask collections are always spooled, by the workers, and so are a Dataset and a
+        LazyFrame, by this process
     features : names of the columns to take; None takes all number columns but key and target
     n_columns : number of columns that there must be
     target : column names; for an array or a data frame also the values, (n,) or (n, k)

@@ -20,7 +20,9 @@ from dshap.predictors.times import time_kind, times_of, zone_of
 from dshap.tables.arrays import frame_of_arrow
 from dshap.tables.categories import found_categories
 from dshap.tables.columns import arrow_array, as_names, is_number, is_text
+from dshap.tables.conversion import Asked, open_arrow_dataset, open_polars_query
 from dshap.tables.csv_files import ENDS, CsvFiles
+from dshap.tables.delta import DeltaFiles
 from dshap.tables.opener import checked_key, open_rows
 from dshap.tables.parquet import AS_PARQUET, ParquetFiles
 from dshap.tables.reader import CodedReader, categories_of
@@ -98,7 +100,9 @@ def paired_samples(
     if features is not None and not len(features):
         raise InputError("features is empty: name the columns to compare, or leave it out")
     keys = as_names(checked_key(key))
-    given = [_said_of(side, _in_memory, rows) for side, rows in zip(SIDES, (old, new), strict=True)]
+    given = [
+        _said_of(side, _at_hand, rows, site) for side, rows in zip(SIDES, (old, new), strict=True)
+    ]
     kinds = [
         _said_of(side, column_kinds, rows, site) for side, rows in zip(SIDES, given, strict=True)
     ]
@@ -125,9 +129,16 @@ def _said_of(side: str, call: Any, *given: Any) -> Any:
         raise InputError(f"{side}: {error}") from None
 
 
-def _in_memory(rows: Any) -> Any:
-    """Rows of a CSV file, or with Arrow's protocol, as a data frame; others as they are."""
+def _at_hand(rows: Any, site: Site) -> Any:
+    """Rows of a CSV file, or with Arrow's protocol, as a data frame; others as they are.
+
+    A dataset of pyarrow and a query of polars are written to Parquet files.
+    """
     match kind_of(rows):
+        case "arrow dataset":
+            return open_arrow_dataset(Asked(rows, site)).rows
+        case "polars query":
+            return open_polars_query(Asked(rows, site)).rows
         case "parquet" if str(rows).endswith(ENDS):
             with CsvFiles(str(rows), delimiter=_delimiter(str(rows))).open() as stream:
                 batches = [batch for piece in stream.pieces for batch in _batches_of(piece)]
@@ -167,9 +178,11 @@ def column_kinds(rows: Any, site: Site) -> dict[str, str]:
     """Column -> "numbers", "text", "times", or the type of a column that holds none of these."""
     match kind_of(rows):
         case "parquet":
-            return _kinds_of_files(rows)
+            return _kinds_of_files(ParquetFiles(rows))
         case "list" if rows and all(kind_of(each) == "parquet" for each in rows):
-            return _kinds_of_files(rows)
+            return _kinds_of_files(ParquetFiles(rows))
+        case "delta":
+            return _kinds_of_files(DeltaFiles(rows))
         case "data frame":
             names = list(map(str, rows.columns))
             return {
@@ -182,8 +195,8 @@ def column_kinds(rows: Any, site: Site) -> dict[str, str]:
     return kinds | dict.fromkeys(times_of(reader), "times")
 
 
-def _kinds_of_files(paths: Any) -> dict[str, str]:
-    return {each.name: _kind_of(each.type) for each in ParquetFiles(paths).schema}
+def _kinds_of_files(files: ParquetFiles) -> dict[str, str]:
+    return {each.name: _kind_of(each.type) for each in files.schema}
 
 
 def _kind_of(kind: pa.DataType) -> str:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,17 +58,25 @@ class ParquetFiles:
 
     batch_rows = BATCH_ROWS
     """Largest number of rows of a batch."""
+    kind = "parquet"
+    """The kind of table, as a job file has it."""
 
     def __init__(self, path: Paths) -> None:
-        self._root, self._names = find_files(path)
-        self._stamps = [stamp_file(self._root, name) for name in self._names]
-        self._opened_ns = time.time_ns()
-        self._host = platform.node()
-        self._local = threading.local()
+        self.given = str(path)
+        self._stamp_files(*find_files(path))
         with open_file(self._root, self._names[0], self._stamps[0].size) as first:
             inside = first.schema_arrow
         self._partitions = find_partitions(self._root, self._names, inside)
         self._schema = self._partitions.schema(inside)
+
+    def _stamp_files(self, root: str, names: tuple[str, ...]) -> None:
+        """Begin with these files below a folder, as they are now."""
+        self._root = root
+        self._names = names
+        self._stamps = [stamp_file(root, name) for name in names]
+        self._opened_ns = time.time_ns()
+        self._host = platform.node()
+        self._local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_local"}
@@ -81,6 +90,23 @@ class ParquetFiles:
         return tuple(os.path.join(self._root, name) for name in self._names)
 
     @property
+    def named(self) -> str:
+        """The kind and the place of the table as it was given, for records."""
+        return f"{self.kind} {self.given}"
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """Further facts for records."""
+        return {"files": len(self.paths)}
+
+    @property
+    def place(self) -> str:
+        """The place of the table, for plans and records."""
+        if len(self.paths) == 1:
+            return self.paths[0]
+        return f"{self._root} ({len(self.paths)} files)"
+
+    @property
     def schema(self) -> pa.Schema:
         """All columns, with those of the names of folders."""
         return self._schema
@@ -92,15 +118,19 @@ class ParquetFiles:
         """
         wanted = list(names or self._schema.names)
         for index in range(len(self._names)):
-            n_rows = self._open(index).metadata.num_rows
+            n_rows = self._rows_of_file(index)
             if n_rows:
                 yield from self._of_file(index, 0, n_rows, wanted)
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """(files + 1,): the first row of each file, and the number of rows, by all footers."""
-        counts = [self._open(index).metadata.num_rows for index in range(len(self._names))]
+        counts = [self._rows_of_file(index) for index in range(len(self._names))]
         return np.cumsum([0, *counts])
+
+    def _rows_of_file(self, index: int) -> int:
+        """The number of rows of one file, by its footer."""
+        return int(self._open(index).metadata.num_rows)
 
     def count_rows(self) -> int:
         """Count the rows by the footers of all files."""
@@ -154,12 +184,24 @@ class ParquetFiles:
     ) -> Iterator[pa.RecordBatch]:
         """The rows low..high of one file."""
         inside = [name for name in names if name not in self._partitions.names]
+        for batch in self._stored(index, low, high, inside):
+            yield self._partitions.batch(index, batch, names)
+
+    def _stored(
+        self, index: int, low: int, high: int, inside: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows low..high of one file, with columns that are inside the file."""
         at_once = not is_in_bucket(self._root)
-        try:
-            for batch in read_batches(
+        with self._unchanged(index):
+            yield from read_batches(
                 self._open(index), low, high, inside, self.batch_rows, at_once=at_once
-            ):
-                yield self._partitions.batch(index, batch, names)
+            )
+
+    @contextmanager
+    def _unchanged(self, index: int) -> Iterator[None]:
+        """Raise where a file changed while it was read."""
+        try:
+            yield
         # reading a changed file fails like reading a damaged one
         except (OSError, ValueError, pa.ArrowException) as error:
             check_same_file(self._stamps[index], self._host)
@@ -229,20 +271,30 @@ class ParquetSource(ParquetFiles, BatchReader):
         times: Times = None,
     ) -> None:
         super().__init__(path)
-        roles: dict[str, Any] = {
-            "features": features,
-            "target": target,
-            "key": key,
-            "missing": missing,
-        }
-        self._layout = layout_of(self._schema, **roles, categories=categories, times=times)
-        footers = [
-            read_footer(self._root, name, self._layout, self._partitions, index, stamp.size)
-            for index, (name, stamp) in enumerate(zip(self._names, self._stamps, strict=True))
-        ]
+        self._take_roles(
+            features=features,
+            target=target,
+            key=key,
+            missing=missing,
+            categories=categories,
+            times=times,
+        )
+
+    def _take_roles(self, **roles: Any) -> None:
+        """Give the columns their roles, by the schema and the footers of all files.
+
+        Raises
+        ------
+        InputError
+            Columns do not fit their role, or there are no rows.
+        """
+        self._layout = layout_of(self._schema, **roles)
+        footers = [self._footer(index) for index in range(len(self._names))]
         # (files + 1,): first row of each file, and the number of rows
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
         self.n_rows = int(self._starts[-1])
+        if self.n_rows == 0:
+            raise EmptyTableError(f"{self.place} holds {len(footers)} file(s) and no rows")
         # one dtype for the whole table: integers with nulls anywhere are float64
         self.column_dtypes = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers))
@@ -251,8 +303,17 @@ class ParquetSource(ParquetFiles, BatchReader):
         self.null_counts = {
             name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
         }
-        if self.n_rows == 0:
-            raise EmptyTableError(f"{path} holds {len(footers)} file(s) and no rows")
+
+    def _footer(self, index: int) -> Footer:
+        """The facts in the footer of one file, whose columns must fit the layout."""
+        return read_footer(
+            self._root,
+            self._names[index],
+            self._layout,
+            self._partitions,
+            index,
+            self._stamps[index].size,
+        )
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
@@ -261,16 +322,12 @@ class ParquetSource(ParquetFiles, BatchReader):
 
     def describe(self) -> str:
         """One line for plans and logs."""
-        if len(self.paths) == 1:
-            where = self.paths[0]
-        else:
-            where = f"{self._root} ({len(self.paths)} files)"
         names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
         if self.left_out:
             left_out = f", left out, no numbers: {said_left_out(self.left_out)}"
         else:
             left_out = ""
-        return self._described(f"parquet {where}", f" ({names})") + left_out
+        return self._described(f"{self.kind} {self.place}", f" ({names})") + left_out
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
@@ -376,7 +433,7 @@ def read_footer(
         _check_same_layout(layout, schema, name)
         of_folders = partitions.nulls(index, n_rows)
         nulls = {
-            column: of_folders[column] if column in of_folders else _nulls(_chunks(file, column))
+            column: of_folders[column] if column in of_folders else stored_nulls(file, column)
             for column in layout.names()
         }
         dtypes = {
@@ -411,15 +468,11 @@ def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
             )
 
 
-def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
-    """The metadata of one column in every row group."""
+def stored_nulls(file: pq.ParquetFile, name: str) -> int | None:
+    """The number of nulls in one column of a file; None if a row group does not count them."""
     metadata = file.metadata
     leaf = next(j for j in range(metadata.num_columns) if metadata.schema.column(j).path == name)
-    return [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
-
-
-def _nulls(chunks: list[Any]) -> int | None:
-    """The number of nulls of one column; None if a row group does not count them."""
+    chunks = [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
     statistics = [chunk.statistics for chunk in chunks]
     is_counted = all(each is not None and each.has_null_count for each in statistics)
     if is_counted:

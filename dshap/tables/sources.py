@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from dshap.core.duck_typing import SCANNED
 from dshap.core.types import RowReader
 from dshap.tables import conversion
 from dshap.tables.conversion import Asked
@@ -34,6 +35,10 @@ class Kind(NamedTuple):
     suffixes: tuple[str, ...] = ()
     reader: str = ""
     """"package.module:name" of the reader's class; empty for rows that no job file can name."""
+    files: str = ""
+    """The place of the class of its files, which know the columns before these have roles."""
+    version: str = ""
+    """The option that names a version of the table; empty where it has none."""
 
     def knows(self, rows: Any) -> bool:
         has_members = bool(self.members) and all(hasattr(rows, name) for name in self.members)
@@ -49,7 +54,22 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    "parquet": Kind(types=(str, Path), reader="dshap.tables.parquet:ParquetSource"),
+    "parquet": Kind(
+        types=(str, Path),
+        reader="dshap.tables.parquet:ParquetSource",
+        files="dshap.tables.parquet:ParquetFiles",
+    ),
+    "delta": Kind(
+        members=SCANNED["delta"],
+        reader="dshap.tables.delta:DeltaSource",
+        files="dshap.tables.delta:DeltaFiles",
+        version="version",
+    ),
+    "iceberg": Kind(
+        reader="dshap.tables.iceberg:IcebergSource",
+        files="dshap.tables.iceberg:IcebergFiles",
+        version="snapshot",
+    ),
     "synthetic": Kind(reader="dshap.tables.synthetic:SyntheticTable"),
     "texts": Kind(reader="dshap.tables.texts:TextFiles"),
     "list": Kind(conversion.open_list, (list, tuple)),
@@ -61,12 +81,22 @@ KINDS: Mapping[str, Kind] = {
     "xarray array": Kind(conversion.open_data_array, members=("dims", "coords")),
     "dask array": Kind(conversion.open_dask_array, members=("__dask_graph__", "rechunk")),
     "dask frame": Kind(conversion.open_dask_frame, members=("__dask_graph__", "columns")),
+    "arrow dataset": Kind(conversion.open_arrow_dataset, members=SCANNED["arrow dataset"]),
+    "polars query": Kind(conversion.open_polars_query, members=SCANNED["polars query"]),
     "arrow stream": Kind(conversion.open_arrow, members=("__arrow_c_stream__",)),
     "arrow array": Kind(conversion.open_arrow, members=("__arrow_c_array__",)),
 }
 """Name -> kind of tables; the first kind that knows the rows opens them."""
 READERS: Mapping[str, str] = {name: kind.reader for name, kind in KINDS.items() if kind.reader}
 """Kind that a job file can name -> the place of its reader's class."""
+
+IN_FILES = tuple(name for name, kind in KINDS.items() if kind.files)
+"""Kinds of tables that are Parquet files, read where they lie or copied for a night."""
+
+
+def version_key(kind: str) -> str:
+    """The option that names a version of a table of this kind; empty where it has none."""
+    return KINDS.get(kind, Kind()).version
 
 
 def reader_class(place: str) -> Any:

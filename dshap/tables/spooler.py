@@ -18,7 +18,6 @@ from dshap.core.errors import InputError, unknown_column
 from dshap.tables.contract import Contract, check_keys
 from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database
-from dshap.tables.files import Paths
 from dshap.tables.freshness import Freshness, newest_in, said, warning_of
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.parts import PartWriter
@@ -84,27 +83,23 @@ def spool_csv(
         return spool_stream(stream, "csv", files.describe(), folder, as_of, rules, say)
 
 
-def spool_parquet(
-    path: Paths, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+def spool_files(
+    files: ParquetFiles, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
     """Copy the rows of Parquet files into parts of a new folder; removed again where that fails."""
-    files = ParquetFiles(path)
     _age_of_files(files, rules)
-    stream = RowStream(
-        files.schema, in_one_piece(files.all_batches()), None, {"files": len(files.paths)}
-    )
+    stream = RowStream(files.schema, in_one_piece(files.all_batches()), None, dict(files.detail))
     with whole_folder(folder):
-        return spool_stream(stream, "parquet", f"parquet {path}", folder, as_of, rules, say)
+        return spool_stream(stream, files.kind, files.named, folder, as_of, rules, say)
 
 
-def look_at_parquet(
-    path: Paths, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+def look_at_files(
+    files: ParquetFiles, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
     """Hold Parquet files that are read where they lie to their age and contract; copies nothing.
 
     Their keys are checked by the pass over all rows (`take_census`).
     """
-    files = ParquetFiles(path)
     freshness = _age_of_files(files, rules)
     if freshness is not None and (late := warning_of(freshness)):
         say(late)
@@ -112,15 +107,15 @@ def look_at_parquet(
     if rules.previous is not None:
         rules.contract.check_schema(rules.previous, types)
     return Snapshot(
-        kind="parquet",
-        source=f"parquet {path}",
+        kind=files.kind,
+        source=files.named,
         read_at=said(rules.now),
         as_of=as_of.isoformat(),
         n_rows=files.count_rows(),
         schema=types,
         schema_digest=digest_of_types(types),
         freshness=freshness,
-        detail={"files": len(files.paths)},
+        detail=files.detail,
     )
 
 

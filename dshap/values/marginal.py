@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas
+from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
@@ -192,7 +192,8 @@ class Marginal(PredictedValue):
 
 def _is_streamed(background: Any) -> bool:
     """Whether the background is a table to be read by spans, and not held by workers."""
-    return isinstance(background, str | Path | RowReader) or is_lazy(background)
+    is_named = isinstance(background, str | Path | RowReader)
+    return is_named or is_lazy(background) or is_scanned(background)
 
 
 def _rows_of(background: Any) -> FloatArray:

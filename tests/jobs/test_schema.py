@@ -192,8 +192,8 @@ def test_accepted(change):
 
 NOT_BUILT = [
     (
-        ("source.kind", "delta"),
-        '[source] kind = "delta" is not built yet; built: parquet, synthetic',
+        ("source.kind", "zarr"),
+        '[source] kind = "zarr" is not built yet; built: parquet, delta, iceberg, synthetic',
     ),
 ]
 UNKNOWN = [

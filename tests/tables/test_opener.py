@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dask.array
 import dask.dataframe
+import deltalake
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import xarray as xr
 
@@ -38,6 +41,8 @@ def rows(tmp_path_factory):
     """name -> rows of each kind."""
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     FRAME.to_parquet(path)
+    delta = tmp_path_factory.mktemp("delta")
+    deltalake.write_deltalake(delta, FRAME)
     labelled = xr.DataArray(X, dims=("row", "feature"), coords={"feature": NAMES})
     return {
         "path": path,
@@ -56,6 +61,9 @@ def rows(tmp_path_factory):
         "frame": FRAME,
         "arrow": pa.table(FRAME),
         "arrow batch": Batch(pa.record_batch(FRAME)),
+        "delta table": deltalake.DeltaTable(delta),
+        "arrow dataset": pyarrow.dataset.dataset(path),
+        "polars query": polars.scan_parquet(path),
     }
 
 
@@ -67,14 +75,15 @@ def site(tmp_path):
 
 def test_every_entry_of_the_table_is_visited(rows):
     known = {kind_of(given) for given in (*rows.values(), FRAME["a"])}
-    assert known == set(KINDS) - set(READERS) | {"parquet"}  # the others are given as readers
+    in_place = {"parquet", "delta"}
+    assert known == set(KINDS) - set(READERS) | in_place  # the others are given as readers
     assert kind_of(3) is None
 
 
 @pytest.mark.parametrize(
     "kind",
     ["path", "text", "paths", "list", "dataset", "lazy dataset", "data array", "dask array", "dask frame", "reader",
-     "array", "frame", "arrow", "arrow batch"],
+     "array", "frame", "arrow", "arrow batch", "delta table", "arrow dataset", "polars query"],
 )  # fmt: skip
 def test_every_kind_gives_the_same_rows(kind, rows, site):
     reader = open_rows(rows[kind], site, features=NAMES, n_columns=2)

@@ -1,0 +1,51 @@
+"""The version of a lakehouse table that a job reads: the same in a run, its parts and its repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dshap.core.places import Place
+from dshap.cube import read_job
+from dshap.jobs.schema import Job
+from dshap.tables.lake_files import LakeFiles, version_to_read
+from dshap.tables.parquet import ParquetFiles
+from dshap.tables.sources import KINDS, Kind, reader_class, version_key
+
+
+def files_of(source: Any) -> ParquetFiles | None:
+    """The files of a table [source]; None for a kind that is not in Parquet files."""
+    kind = KINDS.get(source.kind, Kind())
+    if not kind.files:
+        return None
+    given = dict(source)
+    versions = {kind.version: given[kind.version]} if kind.version else {}
+    files: ParquetFiles = reader_class(kind.files)(given["path"], **versions)
+    return files
+
+
+def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> Job:
+    """The job with the version of its table that its store was begun with, or else the newest.
+
+    A version in the job file stays.  So all tasks of a run, its shards, and a run that goes on after
+    a kill read the same rows, whatever is written to the table meanwhile.
+
+    Parameters
+    ----------
+    job : Job
+        A job whose rows are read where they lie.
+    store : Place
+        Its store, which need not exist.
+    say : function
+        Takes the line about a table that is at another version by now.
+    """
+    source = job.source
+    key = version_key(source.kind)
+    if not key or dict(source)[key] is not None:
+        return job
+    begun = (read_job(store) or {}).get("table", {})
+    match files_of(source):
+        case LakeFiles() as files:
+            number = version_to_read(files, begun, store, say)
+            job = job.model_copy(update={"source": source.model_copy(update={key: number})})
+    return job
