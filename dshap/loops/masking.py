@@ -6,7 +6,7 @@ coalitions which agree on the other columns give the same row, which is predicte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 
+_Positions = NDArray[np.int64] | NDArray[np.int32]
 CHUNK_BYTES = 16 << 20
 """Bytes of predictions and positions held for a chunk of (instance, background row) pairs."""
 WORD = 64
@@ -62,12 +63,46 @@ def mixed_values(
 
     Each distinct mix of an instance and a background row is predicted once.
     """
+    total = np.zeros((len(rows), len(masks.columns), calls.n_outputs))
+    for some, chosen, f, *found in _mixes(calls, masks, rows, background):
+        _add(total[some], f, *found, weights[chosen])
+    return total
+
+
+def mixed_values_by_group(
+    calls: Calls,
+    masks: Masks,
+    rows: FloatArray,
+    background: FloatArray,
+    weights: FloatArray,
+    group: NDArray[np.intp],
+    n_groups: int,
+) -> FloatArray:
+    """Σ_b weights_b f(x_S, X_b,S̄) (1 + g, n, m, k), over all background rows and over each group.
+
+    `group` (b,) is the group of each background row.  The first are those of `mixed_values`, to the
+    bit, by the same predictions.
+    """
+    total = np.zeros((1 + n_groups, len(rows), len(masks.columns), calls.n_outputs))
+    for some, chosen, f, *found in _mixes(calls, masks, rows, background):
+        _add(total[0, some], f, *found, weights[chosen])
+        _add_by_group(total[1:, some], f, *found, weights[chosen], group[chosen])
+    return total
+
+
+def _mixes(
+    calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray
+) -> Iterator[tuple[slice, slice, FloatArray, _Positions, _Positions, _Positions]]:
+    """Predict the distinct mixes of chunks of (instance, background row) pairs.
+
+    Yields the rows and background rows of a chunk, the predictions of its mixes, the mix of each
+    coalition by pattern, the pattern of each pair, and the first mix of each pair.
+    """
     k = calls.n_outputs
     buffer = calls.buffer_rows
     n = len(rows)
     m = len(masks.columns)
     n_background = len(background)
-    total = np.zeros((n, m, k))
     b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
     for i in range(0, n, i_step):
@@ -95,15 +130,9 @@ def mixed_values(
                     start,
                 )
                 f[low : low + len(part)] = calls.predict(part)
-            _add(
-                total[i : i + i_step],
-                f,
-                position,
-                pattern.astype(np.int64),
-                start,
-                weights[b : b + b_step],
-            )
-    return total
+            some = slice(i, i + i_step)
+            chosen = slice(b, b + b_step)
+            yield some, chosen, f, position, pattern.astype(np.int64), start
 
 
 def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int) -> int:
@@ -205,3 +234,17 @@ def _add(total, f, position, pattern, start, weights):
             e = start[pair] + position[q, s]
             for c in range(total.shape[2]):
                 total[i, s, c] += weights[j] * f[e, c]
+
+
+@njit(nogil=True, cache=True)
+def _add_by_group(total, f, position, pattern, start, weights, group):
+    """As `_add`, to the total (g, n, m, k) of the group of each background row."""
+    b = len(weights)
+    for pair in range(len(pattern)):
+        i = pair // b
+        j = pair % b
+        q = pattern[pair]
+        for s in range(total.shape[2]):
+            e = start[pair] + position[q, s]
+            for c in range(total.shape[3]):
+                total[group[j], i, s, c] += weights[j] * f[e, c]

@@ -31,7 +31,7 @@ from dshap.run.determinism import PROBE_ROWS
 from dshap.run.prepared import DataSummary, Prepared
 from dshap.tables import Inputs
 
-NUMERICS_VERSION = 19
+NUMERICS_VERSION = 20
 """The version of the numerics: raised when the same options give other numbers.  A store of another
 version is not resumed."""
 
@@ -66,7 +66,7 @@ class Settled:
     def unknown_errors(self) -> dict[str, str]:
         """Variable of the cube whose errors are not known -> the sentence that says why."""
         found = {}
-        if why := self.method.info.why_no_errors:
+        if why := self.method.why_no_errors:
             found["std_error"] = f"std_error is NaN: {why}"
         if self.options.interactions and (why := self.method.why_no_interaction_errors):
             found["interaction"] = why
@@ -138,8 +138,10 @@ def settle(
     reasons.append(("rows", why))
     if note := value.notes.get("predict"):
         reasons.append(("predict", note["rows"]))
-    if why := method.info.why_no_errors:
+    if why := method.why_no_errors:
         reasons.append(("std_error", f"NaN: {why}"))
+    elif why := method.why_errors:
+        reasons.append(("std_error", why))
     given = tuple((name, why) for name, why in reasons if why)
     return Settled(method.without_data(), options, is_active, given)
 
@@ -180,8 +182,10 @@ def settle_fixed(
             "give the options of then, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
-    if why := method.info.why_no_errors:
+    if why := method.why_no_errors:
         reasons.append(("std_error", f"NaN: {why}"))
+    elif why := method.why_errors:
+        reasons.append(("std_error", why))
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
