@@ -362,7 +362,9 @@ def add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start
         group += np.matmul(signed.T, halves[:, rng.permutation(m)])
 
 
-def moved_attributions(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray) -> FloatArray:
+def moved_attributions(
+    design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray
+) -> FloatArray:
     """Replicates (R, n, d, k): phi (n, d, k) plus what small changes of the values make of it.
 
     `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)

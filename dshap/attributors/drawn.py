@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -54,11 +55,8 @@ class DrawnValues:
     @classmethod
     def of(cls, game: Game, n_replicates: int) -> DrawnValues:
         """The drawn values of a game; its value function must be a `MeanOfDraws` with draws."""
-        value = game.value
-        assert isinstance(value, MeanOfDraws)
-        draws = value.draws
-        assert draws is not None
-        return cls(game, value, DrawGroups.of(draws, n_replicates), n_replicates)
+        value: Any = game.value
+        return cls(game, value, DrawGroups.of(value.draws, n_replicates), n_replicates)
 
     @property
     def n_groups(self) -> int:
@@ -172,17 +170,12 @@ class DrawnContraction(Contraction):
 
 
 @dataclass
-class DrawnNoisyContraction(NoisyContraction):
+class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
     """A contraction for a stochastic model over a sampled background.
 
     Both answers give the moves of the draws, which then hold some of the model's noise as well:
     their error is not too small.
     """
-
-    drawn: DrawnValues
-
-    def _no_sums(self, n: int) -> Moments:
-        return Moments({**super()._no_sums(n).arrays, **self.drawn.no_sums(n)})
 
     def _add(
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
@@ -209,22 +202,14 @@ class DrawnNoisyContraction(NoisyContraction):
         half = (link(first[:, 0], prediction) - link(second[:, 0], prediction)) / 2
         return np.concatenate([moved[:, :1], half[:, None], moved[:, 1:]], axis=1)
 
-    def _found(self, sums: Moments, started: RowsLeft) -> Found:
-        return self.drawn.added_to(super()._found(sums, started), sums["moves"], started)
-
 
 @dataclass
-class DrawnWholeContraction(WholeContraction):
+class DrawnWholeContraction(DrawnContraction, WholeContraction):
     """A contraction of values over draws, for designs that need all values at once.
 
     The moves go through the linear form of the design while they are computed: they are not held,
     and no game is solved for them.
     """
-
-    drawn: DrawnValues
-
-    def _no_sums(self, n: int) -> Moments:
-        return Moments({**super()._no_sums(n).arrays, **self.drawn.no_sums(n)})
 
     def part(self, rows: FloatArray, index: int) -> Moments:
         total = self._no_sums(len(rows))
@@ -245,9 +230,6 @@ class DrawnWholeContraction(WholeContraction):
             values[micro] = found[:, 0]
             add_moves(total["moves"][:, micro], found[:, 1:], score)
         spared.failed.update({**bad_rows(values, OF_COALITION), **spared.failed})
-
-    def _found(self, sums: Moments, started: RowsLeft) -> Found:
-        return self.drawn.added_to(super()._found(sums, started), sums["moves"], started)
 
 
 @dataclass
@@ -276,7 +258,7 @@ class DrawnRounds(RoundsAttributor):
         return np.concatenate(list(found.swapaxes(0, 1)), axis=2)
 
     def _beside(self, grown: Design, values: FloatArray) -> FloatArray:
-        """What the draws move φ by (R, n, d, k), by the coalitions of this round."""
+        """The moves of φ (R, n, d, k) that come from the draws, by the coalitions of this round."""
         design = linear(grown)
         n, m, _ = values.shape
         k = self.game.n_outputs

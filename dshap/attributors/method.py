@@ -141,8 +141,9 @@ class Method(ABC):
 
     @property
     def why_errors(self) -> str:
-        """The errors beside those of the coalitions that are in `std_error`; empty without any."""
-        return ""
+        """Why `std_error` is NaN, or what it holds beside the error of the coalitions; else empty."""
+        why = self.why_no_errors
+        return f"NaN: {why}" if why else ""
 
     @property
     def learner(self) -> Any:
@@ -362,8 +363,9 @@ class Listed(Method):
     @property
     def why_errors(self) -> str:
         draws = draws_of(self.value)
-        if draws is None or not draw_replicates(self.value, self.info):
-            return ""
+        is_known = not self.why_no_errors and draw_replicates(self.value, self.info) > 0
+        if draws is None or not is_known:
+            return super().why_errors
         return f"holds the error of {draws.called}; to make it smaller, {draws.advice}"
 
     @property

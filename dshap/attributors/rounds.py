@@ -63,7 +63,6 @@ class RoundsAttributor:
         failed = dict[int, str]()
         ends = started.ends
         ranges = self.game.ranges(started)
-        k = self.game.n_outputs
         values = self._ends(started)  # (n, m, k), or more outputs that belong to the values
         for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
             if not len(left):
@@ -78,12 +77,12 @@ class RoundsAttributor:
             values = values[is_good]
             if not len(left):
                 break
-            phi[left], moved = of_all_values(grown, values[:, :, :k])
+            phi[left], moved = of_all_values(grown, values[:, :, : shape[-1]])
             moved = with_floor(phi[left], moved, ends[left], ranges[left], grown.info.unmet)
             replicates[:, left] = moved + self._beside(grown, values)
             if pairs is not None:
                 pairs[left] = np.matmul(
-                    interactions_of(grown, 0, grown.info.n_coalitions).T, values[:, :, :k]
+                    interactions_of(grown, 0, grown.info.n_coalitions).T, values[:, :, : shape[-1]]
                 )
             used[left] = grown.info.n_coalitions
             errors = jackknife_errors(phi[left], moved)

@@ -6,7 +6,7 @@ coalitions which agree on the other columns give the same row, which is predicte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 
-_Positions = NDArray[np.int64] | NDArray[np.int32]
 CHUNK_BYTES = 16 << 20
 """Bytes of predictions and positions held for a chunk of (instance, background row) pairs."""
 WORD = 64
@@ -56,53 +55,35 @@ class Masks:
         return m * (n_columns + 8 * -(-n_columns // WORD))
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Sums over groups of background rows, which `mixed_values` adds to."""
+
+    group: NDArray[np.intp]
+    """(b,): the group of each background row."""
+    sums: FloatArray
+    """(g, n, m, k)"""
+
+
 def mixed_values(
-    calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray
-) -> FloatArray:
-    """Values Σ_b weights_b f(x_S, X_b,S̄) (n, m, k) of instances and background (b, columns).
-
-    Each distinct mix of an instance and a background row is predicted once.
-    """
-    total = np.zeros((len(rows), len(masks.columns), calls.n_outputs))
-    for some, chosen, f, *found in _mixes(calls, masks, rows, background):
-        _add(total[some], f, *found, weights[chosen])
-    return total
-
-
-def mixed_values_by_group(
     calls: Calls,
     masks: Masks,
     rows: FloatArray,
     background: FloatArray,
     weights: FloatArray,
-    group: NDArray[np.intp],
-    n_groups: int,
+    parts: Parts | None = None,
 ) -> FloatArray:
-    """Σ_b weights_b f(x_S, X_b,S̄) (1 + g, n, m, k), over all background rows and over each group.
+    """Values Σ_b weights_b f(x_S, X_b,S̄) (n, m, k) of instances and background (b, columns).
 
-    `group` (b,) is the group of each background row.  The first are those of `mixed_values`, to the
-    bit, by the same predictions.
-    """
-    total = np.zeros((1 + n_groups, len(rows), len(masks.columns), calls.n_outputs))
-    for some, chosen, f, *found in _mixes(calls, masks, rows, background):
-        _add(total[0, some], f, *found, weights[chosen])
-        _add_by_group(total[1:, some], f, *found, weights[chosen], group[chosen])
-    return total
-
-
-def _mixes(
-    calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray
-) -> Iterator[tuple[slice, slice, FloatArray, _Positions, _Positions, _Positions]]:
-    """Predict the distinct mixes of chunks of (instance, background row) pairs.
-
-    Yields the rows and background rows of a chunk, the predictions of its mixes, the mix of each
-    coalition by pattern, the pattern of each pair, and the first mix of each pair.
+    Each distinct mix of an instance and a background row is predicted once.  The same sums over
+    groups of background rows are added to `parts`, from the same predictions.
     """
     k = calls.n_outputs
     buffer = calls.buffer_rows
     n = len(rows)
     m = len(masks.columns)
     n_background = len(background)
+    total = np.zeros((n, m, k))
     b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
     for i in range(0, n, i_step):
@@ -130,9 +111,11 @@ def _mixes(
                     start,
                 )
                 f[low : low + len(part)] = calls.predict(part)
-            some = slice(i, i + i_step)
-            chosen = slice(b, b + b_step)
-            yield some, chosen, f, position, pattern.astype(np.int64), start
+            found = f, position, pattern.astype(np.int64), start, weights[b : b + b_step]
+            _add(total[i : i + i_step], *found)
+            if parts is not None:
+                _add_by_group(parts.sums[:, i : i + i_step], *found, parts.group[b : b + b_step])
+    return total
 
 
 def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int) -> int:

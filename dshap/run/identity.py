@@ -138,10 +138,7 @@ def settle(
     reasons.append(("rows", why))
     if note := value.notes.get("predict"):
         reasons.append(("predict", note["rows"]))
-    if why := method.why_no_errors:
-        reasons.append(("std_error", f"NaN: {why}"))
-    elif why := method.why_errors:
-        reasons.append(("std_error", why))
+    reasons.append(("std_error", method.why_errors))
     given = tuple((name, why) for name, why in reasons if why)
     return Settled(method.without_data(), options, is_active, given)
 
@@ -182,9 +179,7 @@ def settle_fixed(
             "give the options of then, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
-    if why := method.why_no_errors:
-        reasons.append(("std_error", f"NaN: {why}"))
-    elif why := method.why_errors:
+    if why := method.why_errors:
         reasons.append(("std_error", why))
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()

@@ -15,14 +15,14 @@ from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.core.types import Link, RowReader
 from dshap.core.rules import checked
+from dshap.core.types import Link, RowReader
 from dshap.loops.masking import (
     Calls,
     Masks,
+    Parts,
     mixed_bytes,
     mixed_values,
-    mixed_values_by_group,
 )
 from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
@@ -202,13 +202,11 @@ class Marginal(PredictedValue):
     def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
         """values (n, 1 + g, m, k): of all background rows, then without each group of them."""
         assert self.background is not None
-        sums = mixed_values_by_group(
-            *self._mixed(state, rows, self.background),
-            groups.weights,
-            groups.group,
-            groups.n_groups,
-        )
-        return groups.means(sums[0], sums[1:]).swapaxes(0, 1)
+        shape = groups.n_groups, len(rows), len(state["columns"]), self.n_outputs
+        parts = Parts(groups.group, np.zeros(shape))
+        mixed = self._mixed(state, rows, self.background)
+        whole = mixed_values(*mixed, groups.weights, parts)
+        return groups.means(whole, parts.sums).swapaxes(0, 1)
 
     def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray:
         """v(empty) (1 + g, k): the mean prediction over the background, then without each group."""
