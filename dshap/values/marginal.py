@@ -194,7 +194,7 @@ class Marginal(PredictedValue):
             return None
         return Draws(
             self._weights,
-            called=f"{n:,} background rows of {self.sample_of:,}",
+            called=f"{n:,} of {self.sample_of:,} rows as background",
             advice="give the background more rows",
             population=self.sample_of,
         )
