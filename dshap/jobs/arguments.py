@@ -244,7 +244,8 @@ class ChosenBackgroundKeys(Table):
     selection: one_of(METHODS) = "thinning"  # type: ignore[valid-type]
     """The choice of background rows; see `dshap.choose_background`.
 
-    Where it is left out and a column holds text or categories, rows are drawn at random.
+    Where it is left out and a column holds text or categories, or NaN that [source] missing =
+    "pass" leaves in the rows, they are drawn at random.
     """
 
     @model_validator(mode="after")
@@ -442,11 +443,10 @@ def _chosen_background(given: Any, context: Context) -> Any:
     if context.executor is None or not _is_chosen(given, context):
         return _background(given, context)
     table = context.table
-    if table.frame is not None and table.frame.categories:
-        names = ", ".join(table.frame.categories)
+    if why := _no_distances(table):
         raise InputError(
-            f'[[explain]] selection = "{given.selection}" compares numbers, and {names} holds text '
-            'or categories: take selection = "random"'
+            f'[[explain]] selection = "{given.selection}" compares numbers, and {why}: take '
+            'selection = "random"'
         )
     found = table.background(min(given.background, table.n_rows), given.selection, context.executor)
     if _wants_frames(given, context):
@@ -457,16 +457,24 @@ def _chosen_background(given: Any, context: Context) -> Any:
 def _is_chosen(given: Any, context: Context) -> bool:
     """Whether the background is chosen to represent the table, and not drawn at random.
 
-    Distances need numbers: without a `selection` in the job, a table with text or categories gets
-    random rows.  All rows need no choice.
+    Distances need numbers: without a `selection` in the job, a table with text, categories or NaN
+    gets random rows.  All rows need no choice.
     """
     table = context.table
     if given.background == "all" or given.background >= table.n_rows:
         return False
-    has_categories = table.frame is not None and len(table.frame.categories) > 0
-    if has_categories and "selection" not in given.model_fields_set:
+    if "selection" not in given.model_fields_set and _no_distances(table):
         return False
     return bool(given.selection != "random")
+
+
+def _no_distances(table: SourceRows) -> str:
+    """Why the rows of a table have no distances; empty where they have."""
+    if table.frame is not None and table.frame.categories:
+        return f"{', '.join(table.frame.categories)} holds text or categories"
+    if table.reader.missing == "pass":
+        return '[source] missing = "pass" leaves NaN in the rows'
+    return ""
 
 
 def _sample_of(given: Any, context: Context) -> int | None:

@@ -36,6 +36,8 @@ class Gaussian(Shifted, PredictedValue):
         The rows that μ and Σ are estimated from; every row counts, and they are read by spans.
     n_samples : int
         Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
+        Four times as many draws halve the part of `std_error` that is due to them; with 2 it is
+        NaN.
     ridge : float
         Number added to the diagonal of the correlation matrix, for columns that determine one
         another.  Σ is then D (R + ridge·I) D throughout, with D the standard deviations: variances
@@ -63,7 +65,10 @@ class Gaussian(Shifted, PredictedValue):
 
     The draws z (n_samples, columns), standard normal, are made from the seed alone and are common
     to all instances and all coalitions (common random numbers): Monte-Carlo errors of coalitions
-    cancel in part in the attributions, and those of instances are correlated.  Absent columns take
+    cancel in part in the attributions, and those of instances are correlated.  The antithetic pairs
+    are dealt to 20 groups, and the values are computed without each group, from the same
+    predictions: `std_error` includes the error of the draws, in exact designs too.  It falls with
+    the root of `n_samples`, whatever the number of coalitions.  Absent columns take
     conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
     root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
     the correlation matrix: all values belong to the fitted distribution, and a column that the
@@ -75,6 +80,8 @@ class Gaussian(Shifted, PredictedValue):
 
     Draws need not look like rows (integer columns get fractions): where the model varies strongly
     away from the data, few draws dominate the mean, and other seeds give other values.
+
+    `std_error` takes the fitted distribution as given: the error of μ and Σ is not in it.
 
     A column without variance in `data` carries no information about others, and keeps its mean
     where it is absent.
