@@ -6,7 +6,7 @@ rules of two columns ("rule") or of exponentials ("exponential").  Blocks are ex
 the data, and columns of a block correlated, so that the attributions of a block are those of the
 block alone: the truth is `exact` with `TRUE_SAMPLES` draws, or with all rows of the table.
 
-Usage: python -m tests.benchmarks.sampled_means [--seeds 60] [--players 5 14 24] [--json OUT]
+Usage: python -m tests.benchmarks.coverage --draws [--seeds 60] [--players 5 14 24] [--json OUT]
 [--tiny]
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -225,7 +225,7 @@ def cases(
 
 def main(given: argparse.Namespace) -> None:
     if given.tiny:
-        given.seeds, given.players, given.models = 3, [5], ["quadratic"]
+        given.seeds, given.players, given.models = 2, [5], ["quadratic"]
     warnings.simplefilter("error")
     print(
         f"{'value':<12}{'model':<13}{'design':<12}{'d':>4}{'covered':>9}{'se/rms':>8}{'rms err':>9}"
@@ -238,7 +238,7 @@ def main(given: argparse.Namespace) -> None:
         Path(given.json).write_text(json.dumps([asdict(each) for each in found], indent=1))
 
 
-if __name__ == "__main__":
+def options(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -249,4 +249,8 @@ if __name__ == "__main__":
     parser.add_argument("--designs", nargs="+", default=["exact", "kernelshap", "kriging"])
     parser.add_argument("--json")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour")
-    main(parser.parse_args())
+    return parser.parse_args(given)
+
+
+if __name__ == "__main__":
+    main(options())
