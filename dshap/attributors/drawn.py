@@ -29,7 +29,7 @@ from dshap.attributors.contraction import (
 from dshap.attributors.failing import Spared, bad_rows
 from dshap.attributors.game import OF_COALITION, Found, Game, RowsLeft
 from dshap.attributors.rounds import RoundsAttributor
-from dshap.core.blocks import EMPTY, N_ENDS, CoalitionBlock
+from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock
 from dshap.core.capabilities import MeanOfDraws, linear
 from dshap.core.draws import DrawGroups
 from dshap.core.records import FloatArray, Moments, State
@@ -265,7 +265,7 @@ class DrawnRounds(RoundsAttributor):
         moves = values[:, :, k:].reshape(n, m, self.drawn.n_groups, k).transpose(2, 0, 1, 3)
         score = design.block(0, m).score
         moved = [
-            design.finish(np.matmul(score.T, each), each[:, EMPTY], each[:, 1]) for each in moves
+            design.finish(np.matmul(score.T, each), each[:, EMPTY], each[:, FULL]) for each in moves
         ]
         out = np.zeros((self.drawn.n_replicates, n, design.info.n_players, k))
         out[: len(moved)] = moved
