@@ -410,7 +410,7 @@ class Listed(Method):
         info = self.design.info
         draws = draws_of(self.value)
         if info.is_whole and draws is not None:
-            return f"interactions have no standard errors, and {draws.called} are behind them"
+            return f"interactions have no standard errors, and are means over {draws.called}"
         if info.is_whole:
             return ""
         taken = f"{info.n_coalitions:,} of 2^{info.n_players} coalitions"

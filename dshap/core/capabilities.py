@@ -208,7 +208,8 @@ class EstimatedBase(LearnsFromData, Protocol):
 class MeanOfDraws(ValueFunction, Protocol):
     """A value function whose values may be means over few random draws.
 
-    All coalitions share the draws, so that no design sees their error.
+    All coalitions share the draws, so that no design sees their error.  A subclass with an
+    `evaluate` of its own needs an `evaluate_without` of its own too: without one it has no draws.
     """
 
     @property
@@ -392,9 +393,19 @@ DRAW_REPLICATES = 20
 
 def draws_of(value: object) -> Draws | None:
     """The random draws that the values are means over; None where they have no such error."""
-    if isinstance(value, MeanOfDraws):
+    if isinstance(value, MeanOfDraws) and not _has_other_values(type(value)):
         return value.draws
     return None
+
+
+def _has_other_values(kind: type) -> bool:
+    """Whether a class overrides `evaluate` below the class that `evaluate_without` belongs to."""
+    names = [vars(each).keys() for each in kind.__mro__]
+    first = {
+        name: next((i for i, found in enumerate(names) if name in found), len(names))
+        for name in ("evaluate", "evaluate_without")
+    }
+    return first["evaluate"] < first["evaluate_without"]
 
 
 def draw_replicates(value: object, info: DesignInfo) -> int:

@@ -17,13 +17,7 @@ from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link, RowReader
-from dshap.loops.masking import (
-    Calls,
-    Masks,
-    Parts,
-    mixed_bytes,
-    mixed_values,
-)
+from dshap.loops.masking import Calls, Masks, Parts, mixed_bytes, mixed_values
 from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.values.background import Background
@@ -99,6 +93,7 @@ class Marginal(PredictedValue):
     Examples
     --------
     >>> import numpy as np
+    >>> import dshap
     >>> X = np.random.default_rng(0).normal(size=(900, 3))
     >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], X[:100], sample_of=900)
     >>> "std_error" in dshap.explain(value, X[:2])

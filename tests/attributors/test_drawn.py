@@ -19,7 +19,7 @@ from dshap.attributors.drawn import (
     DrawnWholeContraction,
 )
 from dshap.attributors.method import attributor_of
-from dshap.core.capabilities import Work, draw_replicates, linear
+from dshap.core.capabilities import Work, draw_replicates, draws_of, linear
 from dshap.core.draws import WIDENING, DrawGroups
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
@@ -411,7 +411,7 @@ def test_a_graph_has_the_errors_of_its_draws():
 
 def test_interactions_say_that_their_errors_are_unknown():
     with pytest.warns(
-        RuntimeWarning, match="interactions have no standard errors, and 7 of 50 rows"
+        RuntimeWarning, match="interactions have no standard errors, and are means over 7 of 50 "
     ):
         dshap.explain(sampled(), ROWS, design="exact", interactions=True)
 
@@ -426,6 +426,25 @@ def test_the_plan_counts_the_groups():
     options = RunOptions.of({})
     assert tiling_of(work, 6, 7, options).draw_replicates == 20
     assert tiling_of(plain, 6, 7, options).draw_replicates == 0
+
+
+def test_a_subclass_with_values_of_its_own_has_no_draws():
+    """Its values would be those of the class above it; with both methods it has draws."""
+
+    class Doubled(Marginal):
+        def evaluate(self, state, rows):
+            return 2 * super().evaluate(state, rows)
+
+    class Both(Doubled):
+        def evaluate_without(self, state, rows, groups):
+            return 2 * super().evaluate_without(state, rows, groups)
+
+    class Renamed(Marginal):
+        """No values of its own."""
+
+    assert draws_of(Doubled(model, BACKGROUND, sample_of=POPULATION)) is None
+    assert draws_of(Both(model, BACKGROUND, sample_of=POPULATION)).n_draws == len(BACKGROUND)
+    assert draws_of(Renamed(model, BACKGROUND, sample_of=POPULATION)).n_draws == len(BACKGROUND)
 
 
 @pytest.mark.parametrize(
