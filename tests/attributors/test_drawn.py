@@ -3,6 +3,8 @@ seeds, in every contraction, and where there is none."""
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -468,3 +470,28 @@ def test_moves_that_no_group_shares_are_0():
     assert values.n_groups == len(BACKGROUND)
     found = drawn(designs.exact(D), value).attribute(ROWS)
     assert_array_equal(found.replicates[7:], np.broadcast_to(found.phi, (13, *found.phi.shape)))
+
+
+@pytest.mark.parametrize("kind", [Gaussian, Marginal])
+def test_measured_bytes_of_the_groups_are_within_the_planned_ones(kind):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(300, 8))
+    design = designs.exact(8)
+    masks = design.block(2, 256).masks
+    if kind is Gaussian:
+        value = Gaussian(lambda x: x[:, :3], data, n_samples=100)
+        value = value.chosen(value.choose(data))
+        state = value.prepare(masks, value.moments(masks, data))
+    else:
+        value = Marginal(lambda x: x[:, :3], data[:20], sample_of=300)
+        state = value.prepare(masks)
+    values = DrawnValues(
+        game_of(value, design, n_outputs=3), value, DrawGroups.of(value.draws, 20), 20
+    )
+    rows = data[:16]
+    values.with_moves(state, rows)  # loops are compiled
+    tracemalloc.start()
+    values.with_moves(state, rows)
+    measured = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert measured <= Work.of(value, design).cost(254, 16).task_bytes <= 4 * measured
