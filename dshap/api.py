@@ -108,7 +108,9 @@ def explain(
         of all players at once are known to 2.09 tol of their range with 95 %: the row's largest
         std_error is then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  The cube holds
         `n_coalitions (instance)`, and `relative_error (instance, output)`, that largest std_error
-        over the range.
+        over the range.  The error of draws (`Gaussian`, `Copula`) and of few background rows is in
+        both, but no row waits for it, as coalitions do not lower it: `n_samples` and more
+        background rows do.
     max_coalitions : int, default 2,048
         The number at which rounds end and above which "auto" samples; a design with more
         coalitions is refused.
