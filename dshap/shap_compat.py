@@ -146,7 +146,7 @@ class Explainer:
         -------
         shap.Explanation
             values (n, d), or (n, d, k) for several outputs; base_values (n,) or (n, k); data (n,
-            columns); `error_std` where coalitions are sampled.
+            columns); `error_std` where there are standard errors.
 
         Raises
         ------

@@ -175,7 +175,7 @@ KIND = {
     "longest": "optional whole", "tokenizer": "tokenizer", "column": "column", "old": "folder", "new": "folder",
     "explain": "word", "old_run": "word", "new_run": "word", "output": "column", "n_rows": "whole",
     "cube": "folder", "shape": "word", "k": "whole",
-    "absent": "word", "max_rows": "optional whole",
+    "absent": "word", "max_rows": "optional whole", "sample_of": "optional whole",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 

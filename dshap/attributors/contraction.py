@@ -18,7 +18,7 @@ from dshap.core.types import Design
 from dshap.designs.jackknife import N_REPLICATES
 
 NOISE_STREAM = 0x6E6F697365
-BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
+BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1, "moves": 1}
 """The axis of the rows in the named sums where it is not the first."""
 MAX_REASON = 200
 """The most characters of a failure reason that are stored with the sums."""
@@ -63,7 +63,7 @@ class Contraction:
         for together, start, stop in self.game.joined(self.parts[index]):
             block = self.game.design.block(start, stop)
             self._add(total, spared, self.game.state(together), block, start)
-        return _with_reasons(
+        return with_reasons(
             total, {**bad_rows(total["whole"], OF_COALITION), **spared.failed}, len(rows)
         )
 
@@ -135,7 +135,7 @@ class Contraction:
                 found = values(spared.rows[micro])
             except Exception as error:
                 found = spared.after(error, values, micro, shape)
-            _add_products(total, micro, found, scores, parts)
+            add_products(total, micro, found, scores, parts)
 
     def _scores(self, block: CoalitionBlock, start: int) -> Mapping[str, FloatArray]:
         """Name of a sum -> the score of the values in it: `whole` (m, d), `pairs` (m, pairs)."""
@@ -168,7 +168,7 @@ class Contraction:
         )
 
 
-def _with_reasons(sums: Moments, failed: Mapping[int, str], n: int) -> Moments:
+def with_reasons(sums: Moments, failed: Mapping[int, str], n: int) -> Moments:
     """The sums of n rows; if some failed, with `REASONS` (n,), empty for the others."""
     if not failed:
         return sums
@@ -191,7 +191,7 @@ def _rows_of(sums: Moments, kept: BoolArray) -> Moments:
     )
 
 
-def _add_products(
+def add_products(
     total: Moments,
     micro: slice,
     values: FloatArray,
@@ -247,7 +247,7 @@ class DirectContraction(Contraction):
                 sums, prediction = direct(rows, self.game.micro_rows)
                 total["whole"][:] += sums
         failed = {**bad_rows(total["whole"], OF_COALITION), **spared.failed}
-        return _with_reasons(total, failed, len(rows)), prediction
+        return with_reasons(total, failed, len(rows)), prediction
 
 
 @dataclass
@@ -296,8 +296,8 @@ class NoisyContraction(Contraction):
         shape = (2, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
             both = spared(ask, micro, shape)
-            _add_noise(total["noise"][:, micro], both[:, 1], block, start)
-            _add_products(total, micro, both[:, 0], scores, parts)
+            add_noise(total["noise"][:, micro], both[:, 1], block, start)
+            add_products(total, micro, both[:, 0], scores, parts)
 
     def _asked_twice(self, state: State, rows: FloatArray) -> FloatArray:
         """The value of the mean of two answers, and half the difference: (n, 2, m, k')."""
@@ -312,7 +312,7 @@ class NoisyContraction(Contraction):
     def _found(self, sums: Moments, started: RowsLeft) -> Found:
         found = super()._found(sums, started)
         noise = self._noise_of_ends(started.prediction, started.noise)
-        noisy = _with_noise(self.game.design, found.phi, sums["noise"], noise)
+        noisy = moved_attributions(self.game.design, found.phi, sums["noise"], noise)
         if found.replicates is None:
             replicates = noisy
         else:
@@ -347,7 +347,7 @@ def asked_often(
     return mean, (answers - mean) / np.sqrt(N_REPLICATES * (N_REPLICATES - 1))
 
 
-def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start: int) -> None:
+def add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start: int) -> None:
     """Add Σ_S ±score_S half_S/√R of one block of coalitions to sums (R, n, d, k).
 
     halves (n, m, k) are half differences of two answers. The signs and permutations are the same
@@ -362,11 +362,13 @@ def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, star
         group += np.matmul(signed.T, halves[:, rng.permutation(m)])
 
 
-def _with_noise(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray) -> FloatArray:
-    """Replicates (R, n, d, k) of phi (n, d, k) that carry the model's noise.
+def moved_attributions(
+    design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray
+) -> FloatArray:
+    """Replicates (R, n, d, k): phi (n, d, k) plus what small changes of the values make of it.
 
-    `sums` (R, n, d, k) are those of the proper coalitions, `ends` (R, n, 2, k) deviations of the
-    two ends.
+    `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)
+    changes of the two ends: noise of a model, or moves of means over draws.
     """
     score = design.block(EMPTY, N_ENDS).score
     parts = (
@@ -394,7 +396,7 @@ class WholeContraction(Contraction):
         spared = Spared(rows)
         for tile in self.parts[index]:
             total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(spared, tile)
-        return _with_reasons(total, spared.failed, len(rows))
+        return with_reasons(total, spared.failed, len(rows))
 
     def _found(self, sums: Moments, started: RowsLeft) -> Found:
         design = self.game.design

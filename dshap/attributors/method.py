@@ -31,6 +31,7 @@ from dshap.attributors.contraction import (
     NoisyContraction,
     WholeContraction,
 )
+from dshap.attributors.drawn import drawn_attributor
 from dshap.attributors.game import EstimatedGame, Game, LearnedGame, StreamedGame
 from dshap.attributors.learning import (
     BaseValue,
@@ -49,6 +50,8 @@ from dshap.core.capabilities import (
     EstimatedBase,
     Interactions,
     Work,
+    draw_replicates,
+    draws_of,
     game_seconds,
     held_coalitions,
     interactions_of,
@@ -128,6 +131,17 @@ class Method(ABC):
         """
         d = len(self.value.players)
         return DesignInfo(d, N_ENDS, self.learner.n_replicates, d, is_efficient=False)
+
+    @property
+    def why_no_errors(self) -> str:
+        """The reason why all standard errors are NaN; empty where they are not."""
+        return self.info.why_no_errors
+
+    @property
+    def why_errors(self) -> str:
+        """Why `std_error` is NaN, or what it holds beside the error of the coalitions; else empty."""
+        why = self.why_no_errors
+        return f"NaN: {why}" if why else ""
 
     @property
     def learner(self) -> Any:
@@ -338,6 +352,21 @@ class Listed(Method):
         return self.design.info
 
     @property
+    def why_no_errors(self) -> str:
+        draws = draws_of(self.value)
+        if draws is None or not draw_replicates(self.value, self.info):
+            return self.info.why_no_errors
+        return self.info.why_no_errors or draws.why_no_errors
+
+    @property
+    def why_errors(self) -> str:
+        draws = draws_of(self.value)
+        is_known = not self.why_no_errors and draw_replicates(self.value, self.info) > 0
+        if draws is None or not is_known:
+            return super().why_errors
+        return f"holds the error of {draws.called}; to make it smaller, {draws.advice}"
+
+    @property
     def learns(self) -> bool:
         return learns_from_data(self.value)
 
@@ -377,6 +406,9 @@ class Listed(Method):
     @property
     def why_no_interaction_errors(self) -> str:
         info = self.design.info
+        draws = draws_of(self.value)
+        if info.is_whole and draws is not None:
+            return f"interactions have no standard errors, and are means over {draws.called}"
         if info.is_whole:
             return ""
         taken = f"{info.n_coalitions:,} of 2^{info.n_players} coalitions"
@@ -395,7 +427,7 @@ class Listed(Method):
 
     def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:
         if isinstance(self.design, designs.ExactDesign):
-            return self, None, f"{tol:g} is met: every coalition counts"
+            return self, None, f"{tol:g} is met: every coalition counts{self._of_draws}"
         if not isinstance(self.design, designs.KernelShapDesign | designs.KrigingDesign):
             return super().in_rounds(tol, most, is_named)
         if not self.info.n_replicates:
@@ -415,8 +447,20 @@ class Listed(Method):
         why = (
             f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {tol:g}; "
             "a pilot of up to 16 rows tells how many it takes, and their cost"
+            f"{self._of_draws}"
         )
         return replace(self, design=design), tol, why
+
+    @property
+    def _of_draws(self) -> str:
+        """The end of the reason of a tolerance that the error of draws has no part in."""
+        draws = draws_of(self.value)
+        if draws is None:
+            return ""
+        return (
+            f"; the error of {draws.called} is in std_error but not in tol, as coalitions do not "
+            f"lower it: {draws.advice}"
+        )
 
     def measurable(self) -> Listed:
         self.refuse("quality")
@@ -480,6 +524,7 @@ class Listed(Method):
             tol=tiling.tol,
             has_pairs=tiling.interactions,
             is_noisy=tiling.stochastic,
+            n_draw_replicates=tiling.draw_replicates,
         )
 
     @staticmethod
@@ -499,6 +544,7 @@ def attributor_of(
     tol: float | None = None,
     has_pairs: bool = False,
     is_noisy: bool = False,
+    n_draw_replicates: int = 0,
 ) -> Attributor:
     """Choose the attributor of a game; this is the only place that chooses among them.
 
@@ -509,9 +555,22 @@ def attributor_of(
     tol : tolerance of the design's rounds; None: all coalitions for every row
     has_pairs : True where interactions are asked for
     is_noisy : True where the model is stochastic
+    n_draw_replicates : replicates for the draws that the values are means over; 0: no such error
     """
     value = game.value
     shares = tuple(map(tuple, parts))
+    if n_draw_replicates:
+        return drawn_attributor(
+            game,
+            n_draw_replicates,
+            parts=shares,
+            rounds=rounds_of(game.design),
+            round_tiles=tuple(map(tuple, round_tiles)),
+            tol=tol,
+            has_pairs=has_pairs,
+            is_noisy=is_noisy,
+            holds_values=held_coalitions(game.design) > 0,
+        )
     if tol is not None:
         return RoundsAttributor(
             game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))

@@ -63,13 +63,13 @@ class RoundsAttributor:
         failed = dict[int, str]()
         ends = started.ends
         ranges = self.game.ranges(started)
-        values = ends  # (n, m, k)
+        values = self._ends(started)  # (n, m, k), or more outputs that belong to the values
         for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
             if not len(left):
                 break
             spared = Spared(rows[left])
             values = np.concatenate(
-                [values, *(self.game.tile_values(spared, tile) for tile in tiles)], axis=1
+                [values, *(self._tile_values(spared, tile) for tile in tiles)], axis=1
             )
             failed |= {int(left[i]): reason for i, reason in spared.failed.items()}
             is_good = kept_rows(len(left), spared.failed)
@@ -77,21 +77,32 @@ class RoundsAttributor:
             values = values[is_good]
             if not len(left):
                 break
-            phi[left], moved = of_all_values(grown, values)
-            replicates[:, left] = with_floor(
-                phi[left], moved, ends[left], ranges[left], grown.info.unmet
-            )
+            phi[left], moved = of_all_values(grown, values[:, :, : shape[-1]])
+            moved = with_floor(phi[left], moved, ends[left], ranges[left], grown.info.unmet)
+            replicates[:, left] = moved + self._beside(grown, values)
             if pairs is not None:
                 pairs[left] = np.matmul(
-                    interactions_of(grown, 0, grown.info.n_coalitions).T, values
+                    interactions_of(grown, 0, grown.info.n_coalitions).T, values[:, :, : shape[-1]]
                 )
             used[left] = grown.info.n_coalitions
-            errors = jackknife_errors(phi[left], replicates[:, left])
+            errors = jackknife_errors(phi[left], moved)
             reached = relative_errors(phi[left], errors, ends[left, EMPTY], ends[left, FULL])
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left = left[is_left]
             values = values[is_left]
         return Found(phi, replicates, pairs, used), failed
+
+    def _ends(self, started: RowsLeft) -> FloatArray:
+        """The values (n, 2, k) of the two ends."""
+        return started.ends
+
+    def _tile_values(self, spared: Spared, tile: int) -> FloatArray:
+        """The values (n, m, k) of one coalition tile."""
+        return self.game.tile_values(spared, tile)
+
+    def _beside(self, grown: Design, values: FloatArray) -> FloatArray | float:
+        """Moves of φ (R, n, d, k) that no coalition takes away, for the stored errors alone."""
+        return 0.0
 
 
 def _without(found: Found, started: RowsLeft, failed: Mapping[int, str]) -> tuple[Found, RowsLeft]:

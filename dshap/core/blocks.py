@@ -87,6 +87,8 @@ class DesignInfo:
     """The number of columns of a group's sum, c: d, or fewer where players share an error."""
     is_efficient: bool = True
     """Whether phi.sum(1) + base == prediction holds by construction."""
+    has_errors: bool = True
+    """Whether standard errors are asked for; False for a sampled design with n_replicates=0."""
     why_no_errors: str = ""
     """The reason why all standard errors are NaN (too few coalitions); empty where they are not."""
     seed: int = 0

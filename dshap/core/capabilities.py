@@ -6,10 +6,12 @@ Functions ask any object for an ability, so that it is looked for in one place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from dshap.core.blocks import DesignInfo, Scored
+from dshap.core.draws import DrawGroups, Draws
 from dshap.core.errors import InputError
 from dshap.core.records import (
     JSON,
@@ -203,6 +205,31 @@ class EstimatedBase(LearnsFromData, Protocol):
 
 
 @runtime_checkable
+class MeanOfDraws(ValueFunction, Protocol):
+    """A value function whose values may be means over few random draws.
+
+    All coalitions share the draws, so that no design sees their error.  A subclass with an
+    `evaluate` of its own needs an `evaluate_without` of its own too: without one it has no draws.
+    """
+
+    @property
+    def draws(self) -> Draws | None:
+        """The draws; None where the values have no such error, as with a background by definition."""
+        ...
+
+    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+        """Values (n, 1 + g, m, k) before the link: of all draws, then without each group of them."""
+        ...
+
+    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray | None:
+        """v(empty) (1 + g, k) before the link: of all draws, then without each group of them.
+
+        None where v(empty) is not a mean over the draws.
+        """
+        ...
+
+
+@runtime_checkable
 class ScaledModel(Predictor, Protocol):
     """A model that predicts on a scale of its own, such as log-odds for probabilities."""
 
@@ -360,6 +387,48 @@ def is_of_texts(value: object) -> TypeGuard[OfTexts]:
     return isinstance(value, OfTexts)
 
 
+DRAW_REPLICATES = 20
+"""The number of groups of draws where the design has no jackknife groups of its own."""
+
+
+def draws_of(value: object) -> Draws | None:
+    """The random draws that the values are means over; None where they have no such error."""
+    if isinstance(value, MeanOfDraws) and not _has_other_values(type(value)):
+        return value.draws
+    return None
+
+
+def _has_other_values(kind: type) -> bool:
+    """Whether a class overrides `evaluate` below the class that `evaluate_without` belongs to."""
+    names = [vars(each).keys() for each in kind.__mro__]
+    first = {
+        name: next((i for i, found in enumerate(names) if name in found), len(names))
+        for name in ("evaluate", "evaluate_without")
+    }
+    return first["evaluate"] < first["evaluate_without"]
+
+
+def draw_replicates(value: object, info: DesignInfo) -> int:
+    """The number of replicates that carry the error of the draws behind the values.
+
+    It is that of the design's jackknife groups, so that both errors share them.  0 where the values
+    have no such error, and where the design was asked for no standard errors.
+    """
+    if draws_of(value) is None or not info.has_errors:
+        return 0
+    return info.n_replicates or DRAW_REPLICATES
+
+
+def _cost_with_groups(value: ValueFunction, n_replicates: int, m: int, n: int = 1) -> Cost:
+    """The cost of m coalitions and n rows whose values are computed without each group too.
+
+    Sums and means of the groups, and both once more while a link is applied.
+    """
+    cost = value.cost(m, n)
+    groups = 8 * 4 * (1 + n_replicates) * n * m * len(value.model.output_names)
+    return replace(cost, task_bytes=cost.task_bytes + groups)
+
+
 @dataclass(frozen=True)
 class Work:
     """The sizes and costs that a plan is made from.
@@ -384,18 +453,26 @@ class Work:
     held_coalitions: int = 0
     stage_coalitions: tuple[int, ...] = ()
     """The number of coalitions after each round of the design."""
+    draw_replicates: int = 0
+    """The number of replicates for the error of the draws behind the values; 0: no such error."""
 
     @classmethod
     def of(cls, value: ValueFunction, design: Design) -> Work:
         """The work of a value function and a design that lists its coalitions."""
+        info = design.info
+        n_replicates = draw_replicates(value, info)
+        cost: Callable[..., Cost] = value.cost
+        if n_replicates:
+            cost = partial(_cost_with_groups, value, n_replicates)
         return cls(
             value=value,
-            info=design.info,
-            cost=value.cost,
+            info=info,
+            cost=cost,
             learns=learns_from_data(value),
             sample_size=sample_size(value),
             streams=streams_data(value),
             pilot_coalitions=pilot_coalitions(design),
             held_coalitions=held_coalitions(design),
             stage_coalitions=tuple(each.info.n_coalitions for each in rounds_of(design)),
+            draw_replicates=n_replicates,
         )

@@ -428,6 +428,7 @@ RULES: Mapping[str, Rule] = {
     "n_permutations": Whole(1),
     "n_players": Whole(1),
     "n_replicates": Whole(0),
+    "sample_of": Whole(1),
     "n_samples": Whole(2, ", draws come in pairs z, −z", is_even=True),
     "order": Whole(1),
     "orthogonal": Flag(),

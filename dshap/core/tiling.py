@@ -45,6 +45,8 @@ class Tiling:
     """Whether a closed form gives the attributions, without a list of coalitions."""
     learns_range: bool = False
     """Whether the range of the rows' predictions is learned first, as a floor of errors."""
+    draw_replicates: int = 0
+    """Number of replicates for the error of the draws behind the values; 0: no such error."""
     kept_spans: int = 0
     """Number of spans whose sums for a coalition tile are stored while it is learned; 0: none."""
 

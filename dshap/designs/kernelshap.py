@@ -92,6 +92,7 @@ class KernelShapDesign(BaseDesign):
             self.n_coalitions,
             self.n_replicates,
             group_columns=d,
+            has_errors=self.n_replicates > 0,
             why_no_errors=self.why_no_errors,
             seed=self.seed,
         )

@@ -89,6 +89,7 @@ class PermutationDesign(BaseDesign):
             n_coalitions=len(_steps(self).bits),
             n_replicates=self.n_replicates,
             group_columns=d,
+            has_errors=self.max_replicates > 0,
             why_no_errors=self.why_no_errors,
             seed=self.seed,
             n_units=self.n_units,

@@ -88,8 +88,8 @@ def tiling_of(
     """Cut the tiles of explaining `n_rows` rows with what is learned from `data_rows` rows."""
     info = work.info
     value = work.value
-    n_replicates = info.n_replicates or noise_replicates
-    is_sampled = not info.is_whole or options.stochastic
+    n_replicates = info.n_replicates or noise_replicates or work.draw_replicates
+    has_floor = options.stochastic or (info.n_replicates > 0 and not info.is_whole)
     return Tiling(
         **cut_tiles(work, n_rows, data_rows, n_replicates, options),
         data_rows=data_rows,
@@ -103,7 +103,8 @@ def tiling_of(
         stochastic=options.stochastic,
         interactions=options.interactions,
         is_closed_form=work.is_closed_form,
-        learns_range=not work.is_closed_form and n_replicates > 0 and is_sampled,
+        learns_range=not work.is_closed_form and has_floor,
+        draw_replicates=work.draw_replicates,
     )
 
 
@@ -232,12 +233,14 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     if plan.tol:  # with rounds also the rows that are left, and their values
         copies = 3
         held = plan.n_coalitions
-        value_copies = 4
+        value_copies = 4 * (1 + plan.draw_replicates)
     numbers = copies * n * model.n_columns
     numbers += 4 * n * cell  # the sums and their finish
     numbers += value_copies * n * held * plan.n_outputs
     groups = GROUP_ARRAYS * plan.n_replicates * n * cell
     if plan.stochastic:
+        groups *= 2
+    if plan.draw_replicates:
         groups *= 2
     numbers += groups
     if plan.n_replicates:  # values of one jackknife group
@@ -247,7 +250,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes
     linked = 0
     if not work.value.link.is_identity:
-        linked = 5 * 8 * micro * m * len(model.output_names)
+        linked = 5 * 8 * micro * m * len(model.output_names) * (1 + plan.draw_replicates)
     return int(
         rows.read_bytes(n)
         + work.cost(m, n).row_bytes

@@ -124,7 +124,7 @@ def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
     """
     n_outputs = len(work.value.link.outputs(work.value.model.output_names))
     if options.tol:
-        held = work.info.n_coalitions
+        held = work.info.n_coalitions * (1 + work.draw_replicates)
     else:
         held = work.held_coalitions
     groups = 8 * n_replicates * work.info.n_players * n_outputs / GROUP_BYTES

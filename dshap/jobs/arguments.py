@@ -8,7 +8,7 @@ it adds to a table, so that any class that takes it can be named in a job file.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol
 
@@ -236,9 +236,17 @@ class ChosenBackgroundKeys(Table):
     """Keys of a background whose rows may have weights."""
 
     background: Background = 100
-    """The background: "all" rows of the table, read by spans, or this number of them."""
-    selection: one_of(METHODS) = "random"  # type: ignore[valid-type]
-    """The choice of background rows; see `dshap.choose_background`."""
+    """The background: "all" rows of the table, read by spans, or this number of them.
+
+    A number is a sample of the table: std_error holds how far values over it may be from those over
+    all rows.
+    """
+    selection: one_of(METHODS) = "thinning"  # type: ignore[valid-type]
+    """The choice of background rows; see `dshap.choose_background`.
+
+    Where it is left out and a column holds text or categories, or NaN that [source] missing =
+    "pass" leaves in the rows, they are drawn at random.
+    """
 
     @model_validator(mode="after")
     def _check_selection(self) -> ChosenBackgroundKeys:
@@ -431,17 +439,54 @@ def _data(given: Any, context: Context) -> RowReader:
 
 
 def _chosen_background(given: Any, context: Context) -> Any:
-    """The background: weighted rows that represent the table, where a selection is asked for."""
-    if context.executor is None or given.background == "all" or given.selection == "random":
+    """The background: weighted rows that represent the table, or rows drawn at random."""
+    if context.executor is None or not _is_chosen(given, context):
         return _background(given, context)
     table = context.table
-    if table.frame is not None and table.frame.categories:
-        names = ", ".join(table.frame.categories)
+    if why := _no_distances(table):
         raise InputError(
-            f'[[explain]] selection = "{given.selection}" compares numbers, and {names} holds text '
-            'or categories: take selection = "random"'
+            f'[[explain]] selection = "{given.selection}" compares numbers, and {why}: take '
+            'selection = "random"'
         )
-    return table.background(min(given.background, table.n_rows), given.selection, context.executor)
+    found = table.background(min(given.background, table.n_rows), given.selection, context.executor)
+    if _wants_frames(given, context):
+        return replace(found, frame=table.frame)
+    return found
+
+
+def _is_chosen(given: Any, context: Context) -> bool:
+    """Whether the background is chosen to represent the table, and not drawn at random.
+
+    Distances need numbers: without a `selection` in the job, a table with text, categories or NaN
+    gets random rows.  All rows need no choice.
+    """
+    table = context.table
+    if given.background == "all" or given.background >= table.n_rows:
+        return False
+    if "selection" not in given.model_fields_set and _no_distances(table):
+        return False
+    return bool(given.selection != "random")
+
+
+def _no_distances(table: SourceRows) -> str:
+    """Why the rows of a table have no distances; empty where they have."""
+    if table.frame is not None and table.frame.categories:
+        return f"{', '.join(table.frame.categories)} holds text or categories"
+    if table.reader.missing == "pass":
+        return '[source] missing = "pass" leaves NaN in the rows'
+    return ""
+
+
+def _sample_of(given: Any, context: Context) -> int | None:
+    """The number of rows of the table that a background drawn at random is a sample of.
+
+    None where the background is the whole table, and where it knows its table.
+    """
+    n_rows = context.table.n_rows
+    is_all = given.background == "all" or given.background >= n_rows
+    if is_all or (context.executor is not None and _is_chosen(given, context)):
+        return None
+    return n_rows
 
 
 def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
@@ -550,7 +595,11 @@ LINEAR_PARTS: Mapping[str, ConstructedArgument | None] = {
     "transform": None,
 }
 """Parameter of the value function of linear models -> how it is built."""
-CHOSEN_BACKGROUND = ConstructedArgument(_chosen_background, ChosenBackgroundKeys)
+MARGINAL_PARTS: Mapping[str, ConstructedArgument | None] = {
+    "background": ConstructedArgument(_chosen_background, ChosenBackgroundKeys),
+    "sample_of": ConstructedArgument(_sample_of),
+}
+"""Parameter of the interventional values of any function -> how it is built."""
 MODEL_PARTS: Mapping[str, ConstructedArgument] = {
     "embedding": ConstructedArgument(_embedding, ModelEmbeddingKeys),
     "kernel": ConstructedArgument(_kernel, ModelKernelKeys),

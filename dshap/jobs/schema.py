@@ -20,9 +20,9 @@ from dshap.core.printing import shortened
 from dshap.core.types import Design
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobs.arguments import (
-    CHOSEN_BACKGROUND,
     DESIGN_PARTS,
     LINEAR_PARTS,
+    MARGINAL_PARTS,
     MODEL_PARTS,
     SOURCE_PARTS,
     SYNTHETIC_PARTS,
@@ -159,7 +159,7 @@ VALUES = Kinds(
     ExplainTable,
     VALUE_PARTS,
     particular={
-        "marginal": {"background": CHOSEN_BACKGROUND},
+        "marginal": MARGINAL_PARTS,
         "tokens": TEXT_PARTS,
         "trees": TREE_PARTS,
         "linear_gaussian": LINEAR_PARTS,

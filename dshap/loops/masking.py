@@ -55,12 +55,28 @@ class Masks:
         return m * (n_columns + 8 * -(-n_columns // WORD))
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Sums over groups of background rows, which `mixed_values` adds to."""
+
+    group: NDArray[np.intp]
+    """(b,): the group of each background row."""
+    sums: FloatArray
+    """(g, n, m, k)"""
+
+
 def mixed_values(
-    calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray
+    calls: Calls,
+    masks: Masks,
+    rows: FloatArray,
+    background: FloatArray,
+    weights: FloatArray,
+    parts: Parts | None = None,
 ) -> FloatArray:
     """Values Σ_b weights_b f(x_S, X_b,S̄) (n, m, k) of instances and background (b, columns).
 
-    Each distinct mix of an instance and a background row is predicted once.
+    Each distinct mix of an instance and a background row is predicted once.  The same sums over
+    groups of background rows are added to `parts`, from the same predictions.
     """
     k = calls.n_outputs
     buffer = calls.buffer_rows
@@ -95,14 +111,10 @@ def mixed_values(
                     start,
                 )
                 f[low : low + len(part)] = calls.predict(part)
-            _add(
-                total[i : i + i_step],
-                f,
-                position,
-                pattern.astype(np.int64),
-                start,
-                weights[b : b + b_step],
-            )
+            found = f, position, pattern.astype(np.int64), start, weights[b : b + b_step]
+            _add(total[i : i + i_step], *found)
+            if parts is not None:
+                _add_by_group(parts.sums[:, i : i + i_step], *found, parts.group[b : b + b_step])
     return total
 
 
@@ -205,3 +217,17 @@ def _add(total, f, position, pattern, start, weights):
             e = start[pair] + position[q, s]
             for c in range(total.shape[2]):
                 total[i, s, c] += weights[j] * f[e, c]
+
+
+@njit(nogil=True, cache=True)
+def _add_by_group(total, f, position, pattern, start, weights, group):
+    """As `_add`, to the total (g, n, m, k) of the group of each background row."""
+    b = len(weights)
+    for pair in range(len(pattern)):
+        i = pair // b
+        j = pair % b
+        q = pattern[pair]
+        for s in range(total.shape[2]):
+            e = start[pair] + position[q, s]
+            for c in range(total.shape[3]):
+                total[group[j], i, s, c] += weights[j] * f[e, c]

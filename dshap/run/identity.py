@@ -33,7 +33,7 @@ from dshap.run.prepared import DataSummary, Prepared
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
 
-NUMERICS_VERSION = 19
+NUMERICS_VERSION = 20
 """The version of the numerics: raised when the same options give other numbers.  A store of another
 version is not resumed."""
 
@@ -68,7 +68,7 @@ class Settled:
     def unknown_errors(self) -> dict[str, str]:
         """Variable of the cube whose errors are not known -> the sentence that says why."""
         found = {}
-        if why := self.method.info.why_no_errors:
+        if why := self.method.why_no_errors:
             found["std_error"] = f"std_error is NaN: {why}"
         if self.options.interactions and (why := self.method.why_no_interaction_errors):
             found["interaction"] = why
@@ -139,8 +139,7 @@ def settle(
     method, why = alike_where_quicker(method, n_rows)
     reasons.append(("rows", why))
     reasons += _about_model(value)
-    if why := method.info.why_no_errors:
-        reasons.append(("std_error", f"NaN: {why}"))
+    reasons.append(("std_error", method.why_errors))
     given = tuple((name, why) for name, why in reasons if why)
     return Settled(method.without_data(), options, is_active, given)
 
@@ -182,8 +181,8 @@ def settle_fixed(
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
     reasons += _about_model(value)
-    if why := method.info.why_no_errors:
-        reasons.append(("std_error", f"NaN: {why}"))
+    if why := method.why_errors:
+        reasons.append(("std_error", why))
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)

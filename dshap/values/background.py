@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
+from dshap.predictors.named import columns_by_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class Background:
     """Root mean square discrepancy of the same number of rows drawn at random."""
     times: Mapping[str, str] = field(default_factory=dict)
     """Column of times -> its kind; rows hold microseconds since 1970."""
+    frame: Frame | None = None
+    """The form of the rows as data frames of their own types, for a model that takes these."""
 
     def ordered(self, names: Sequence[str] | None) -> FloatArray:
         """The rows with the columns of these names, in this order."""
@@ -50,8 +53,13 @@ class Background:
         return self.rows[:, [self.feature_names.index(name) for name in names]]
 
     def table(self, names: Sequence[str] | None) -> Any:
-        """The rows `ordered` by these names, as a data frame where columns hold times."""
+        """The rows `ordered` by these names, as a data frame where the model takes one.
+
+        So it is where columns hold times.
+        """
         rows = self.ordered(names)
+        if self.frame is not None:
+            return columns_by_name(self.frame.rebuilt(self.rows), names or self.feature_names)
         if not self.times:
             return rows
         if names is None:

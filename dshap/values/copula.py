@@ -42,7 +42,8 @@ class Copula(Gaussian):
     with empirical margins.  The margins are those of 20,000 rows of the data (at most 4,096 values
     each): a value's score is that of the middle of its step of F_j, values between two of them are
     interpolated, and draws take values of the sample, so that none lies outside its range.  Means
-    and correlations of the scores are sums over all rows.
+    and correlations of the scores are sums over all rows.  `std_error` includes the error of the
+    draws, as for `Gaussian`; the error of the estimated margins and correlations is not in it.
     """
 
     name = "copula"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.draws import DrawGroups, Draws
 from dshap.core.errors import InputError, PredictError
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
@@ -35,6 +36,8 @@ class Gaussian(Shifted, PredictedValue):
         The rows that μ and Σ are estimated from; every row counts, and they are read by spans.
     n_samples : int
         Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
+        Four times as many draws halve the part of `std_error` that is due to them; with 2 it is
+        NaN.
     ridge : float
         Number added to the diagonal of the correlation matrix, for columns that determine one
         another.  Σ is then D (R + ridge·I) D throughout, with D the standard deviations: variances
@@ -62,7 +65,10 @@ class Gaussian(Shifted, PredictedValue):
 
     The draws z (n_samples, columns), standard normal, are made from the seed alone and are common
     to all instances and all coalitions (common random numbers): Monte-Carlo errors of coalitions
-    cancel in part in the attributions, and those of instances are correlated.  Absent columns take
+    cancel in part in the attributions, and those of instances are correlated.  The antithetic pairs
+    are dealt to 20 groups, and the values are computed without each group, from the same
+    predictions: `std_error` includes the error of the draws, in exact designs too.  It falls with
+    the root of `n_samples`, whatever the number of coalitions.  Absent columns take
     conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
     root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
     the correlation matrix: all values belong to the fitted distribution, and a column that the
@@ -75,6 +81,8 @@ class Gaussian(Shifted, PredictedValue):
     Draws need not look like rows (integer columns get fractions): where the model varies strongly
     away from the data, few draws dominate the mean, and other seeds give other values.
 
+    `std_error` takes the fitted distribution as given: the error of μ and Σ is not in it.
+
     A column without variance in `data` carries no information about others, and keeps its mean
     where it is absent.
 
@@ -85,7 +93,7 @@ class Gaussian(Shifted, PredictedValue):
     name = "gaussian"
     drawn: tuple[str, ...] = ()
     """Kinds of non-numeric columns that can be drawn."""
-    shared_arrays = ("mean", "draws", "base", "base_error")
+    shared_arrays = ("mean", "draws", "base_pairs")
 
     def __init__(
         self,
@@ -153,8 +161,8 @@ class Gaussian(Shifted, PredictedValue):
         `columns` (m, c): present columns.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in
         rows of absent and columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent
         rows and columns, else 0; times its transpose it is the conditional covariance.  `draws`
-        (n_samples, c): standard normal, shared.  `base` (k,): v(empty), the mean of f over the
-        draws; `base_error` (k,): its standard error.
+        (n_samples, c): standard normal, shared.  `base_pairs` (n_samples/2, k): the mean of f over
+        each antithetic pair of draws with no column present, whose mean is v(empty).
         """
         assert moments is not None
         table = NormalTable.of_moments(moments, self._shift(), self.ridge)
@@ -166,7 +174,7 @@ class Gaussian(Shifted, PredictedValue):
         for j, present in enumerate(columns):
             regression[j], factor[j] = self._conditional(table, present)
         draws = _antithetic(self.n_samples, self.n_columns, self.seed)
-        base, base_error = self._empty(table, draws)
+        base_pairs = self._empty(table, draws)
         return State(
             {
                 "columns": columns,
@@ -174,8 +182,7 @@ class Gaussian(Shifted, PredictedValue):
                 "regression": regression,
                 "factor": factor,
                 "draws": draws,
-                "base": base,
-                "base_error": base_error,
+                "base_pairs": base_pairs,
             }
         )
 
@@ -194,8 +201,8 @@ class Gaussian(Shifted, PredictedValue):
         factor[np.ix_(outside, outside)] = spread * root
         return regression, factor
 
-    def _empty(self, table: NormalTable, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """v(empty) (k,) and its standard error, from the antithetic pairs.
+    def _empty(self, table: NormalTable, draws: FloatArray) -> FloatArray:
+        """The means of f (n_samples/2, k) over the antithetic pairs, with no column present.
 
         Raises
         ------
@@ -214,53 +221,90 @@ class Gaussian(Shifted, PredictedValue):
                 "draws, rows that the data need not hold: give a predict function that is finite "
                 "there, or use Marginal"
             )
-        pairs = values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
-        n_pairs = len(pairs)
-        if n_pairs > 1:
-            spread = pairs.std(axis=0, ddof=1)
-        else:
-            spread = np.full(self.n_outputs, np.nan)
-        return pairs.mean(axis=0), spread / np.sqrt(n_pairs)
+        return values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
 
     def base(self, state: State) -> FloatArray:
         """v(empty) (k,): the mean of f over the draws."""
-        return state["base"]
+        return np.asarray(state["base_pairs"].mean(axis=0))
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
         """v(empty), the standard error of its draws (None for one pair), the mean prediction."""
-        errors = [None if np.isnan(each) else float(each) for each in state["base_error"]]
+        pairs = state["base_pairs"]
+        errors: list[float | None] = [None] * self.n_outputs
+        if len(pairs) > 1:
+            errors = (pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs))).tolist()
         return {
             "draws": self.n_samples,
-            "mean_over_draws": state["base"].tolist(),
+            "mean_over_draws": self.base(state).tolist(),
             "std_error_of_draws": errors,
             "mean_over_data": mean.tolist(),
         }
 
+    @property
+    def draws(self) -> Draws:
+        """The antithetic pairs of draws, which all coalitions share."""
+        n_pairs = self.n_samples // 2
+        kind = type(self).__name__
+        return Draws(
+            np.ones(n_pairs),
+            called=f"{kind}'s n_samples={self.n_samples} ({n_pairs:,} antithetic pairs)",
+            advice=f"raise n_samples of {kind}",
+        )
+
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
+        return self._sums(state, rows, None)[:, 0] / self.n_samples
+
+    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+        """values (n, 1 + g, m, k): of all draws, then without each group, by the same predictions."""
+        of_pairs = self._sums(state, rows, np.tile(groups.indicator, 2)).swapaxes(0, 1) / 2.0
+        return groups.means(of_pairs[0], of_pairs[1:]).swapaxes(0, 1)
+
+    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray | None:
+        """v(empty) (1 + g, k); None for a game without proper coalitions, which has no draws."""
+        if state is None:
+            return None
+        pairs = state["base_pairs"]
+        return groups.means(pairs.sum(axis=0), groups.indicator @ pairs)
+
+    def _sums(self, state: State, rows: FloatArray, indicator: FloatArray | None) -> FloatArray:
+        """Sums of f over all draws, then over groups of them by `indicator` (g, n_samples).
+
+        (n, 1 + g, m, k), in predict calls of at most `buffer_rows` rows.
+        """
         mean = state["mean"]
         columns = state["columns"]
         scores = self._scores(rows)
         offset = scores - mean
-        values = np.empty((len(rows), len(columns), self.n_outputs))
+        n_sums = 1 if indicator is None else 1 + len(indicator)
+        values = np.empty((len(rows), n_sums, len(columns), self.n_outputs))
         for j, present in enumerate(columns):
             expected = mean + offset @ state["regression"][j].T
             # (n, columns)
             centre = np.where(present, scores, expected)
             # (n_samples, columns), 0 in present columns
             noise = state["draws"] @ state["factor"][j].T
-            values[:, j] = self._mean_over(centre, noise, rows, present)
+            self._add_draws(values[:, :, j], centre, noise, rows, present, indicator)
         return values
 
-    def _mean_over(
-        self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray
-    ) -> FloatArray:
-        """Mean of f (n, k) over draws with scores centre + noise and the rows' present columns."""
+    def _add_draws(
+        self,
+        out: FloatArray,
+        centre: FloatArray,
+        noise: FloatArray,
+        rows: FloatArray,
+        present: BoolArray,
+        indicator: FloatArray | None,
+    ) -> None:
+        """Fill `out` (n, 1 + g, k) with sums of f over draws with scores centre + noise.
+
+        Present columns are those of the rows.
+        """
         n = len(centre)
         n_draws = len(noise)
         draw_step = min(n_draws, self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // draw_step)
-        total = np.zeros((n, self.n_outputs))
+        out[:] = 0.0
         for first in range(0, n, row_step):
             some = slice(first, first + row_step)
             centres = centre[some, None]  # (rows, 1, columns)
@@ -270,8 +314,9 @@ class Gaussian(Shifted, PredictedValue):
                 drawn[..., present] = rows[some, None, present]
                 values = self.model.call(drawn.reshape(-1, self.n_columns))
                 of_rows = values.reshape(len(centres), -1, self.n_outputs)
-                total[some] += of_rows.sum(axis=1)
-        return total / n_draws
+                out[some, 0] += of_rows.sum(axis=1)
+                if indicator is not None:
+                    out[some, 1:] += np.matmul(indicator[:, start : start + draw_step], of_rows)
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Bytes and predictions; the model's own memory is unknown, so twice the buffer counts.
@@ -283,7 +328,7 @@ class Gaussian(Shifted, PredictedValue):
         c = self.n_columns
         k = self.n_outputs
         draws = self.n_samples
-        state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 16 * k
+        state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 4 * draws * k
         moments = 8 * (c * c + c + 1)
         drawn = 8 * draws * (3 * (c + k) + c)
         matrices = 8 * 12 * c * c

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.draws import DrawGroups, Draws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rules import checked
 from dshap.core.types import Link, RowReader
-from dshap.loops.masking import Calls, Masks, mixed_bytes, mixed_values
+from dshap.loops.masking import Calls, Masks, Parts, mixed_bytes, mixed_values
 from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.values.background import Background
@@ -59,6 +61,11 @@ class Marginal(PredictedValue):
         `LogProbability("name")`), "expected_log_probability"; see `dshap.values.LogOdds`.
     weights : array (b,), optional
         Weights of the background rows, not negative, with any positive sum; equal by default.
+    sample_of : int, optional
+        The number of rows of the table that the background is a random sample of.  `std_error` then
+        includes how far values over the sample may be from those over the whole table.  By default
+        the rows of an array or data frame *are* the background, and have no such error; a
+        `Background` knows its table.
     buffer_rows : int
         The most rows in one predict call, which also has at most 64 MiB of rows.
     arrays : bool, optional
@@ -76,9 +83,27 @@ class Marginal(PredictedValue):
     Cost: at most n·m·b model evaluations for n rows and m coalitions.  Columns in which a row
     equals a background row are the same in every mix of the two, and equal mixes are predicted
     once.
+
+    Standard errors of a sample of b from N rows: its rows are dealt at random to 20 groups, and the
+    values are computed without each group, from the same predictions.  The error is the one of b
+    random rows, times √(1 − b/N).  Rows that `dshap.choose_background` chose by "thinning" are closer
+    to the table than random ones, so that it is too large for them (docs/errors.md).  The error of
+    a single row is not known, and NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> X = np.random.default_rng(0).normal(size=(900, 3))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], X[:100], sample_of=900)
+    >>> "std_error" in dshap.explain(value, X[:2])
+    True
+    >>> "std_error" in dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], X[:100]), X[:2])
+    False
     """
 
     data_weights: FloatArray | None = None
+    sample_of: int | None = None
 
     def __init__(
         self,
@@ -89,6 +114,7 @@ class Marginal(PredictedValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         weights: Any = None,
+        sample_of: int | None = None,
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
@@ -99,6 +125,12 @@ class Marginal(PredictedValue):
         if isinstance(background, Background):
             if weights is not None:
                 raise InputError("weights belong to rows; a Background has its own: leave them out")
+            if sample_of is not None:
+                raise InputError(
+                    f"sample_of is {shown(sample_of)}, and a Background knows its table of "
+                    f"{background.n_rows:,} rows: leave sample_of out"
+                )
+            sample_of = background.n_rows
             self.notes = {"background": background.summary()}
             weights = background.weights
             background = background.table(names)
@@ -129,6 +161,8 @@ class Marginal(PredictedValue):
                     "weights are for a background in memory: give an array or a data frame"
                 )
             self.data_weights = _checked_weights(weights, len(self.background))
+        if sample_of is not None:
+            self.sample_of = _checked_population(sample_of, self.background)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The columns that are present in each coalition, and the same as bits."""
@@ -142,11 +176,46 @@ class Marginal(PredictedValue):
         """
         if self.background is None:
             raise InputError("the background is a table that is read by spans: ask dshap.explain")
-        if self.data_weights is None:
-            weights = np.ones(len(self.background))
-        else:
-            weights = self.data_weights
+        weights = self._weights
         return mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
+
+    @property
+    def draws(self) -> Draws | None:
+        """The background rows where they are a sample of more rows; None where they are all."""
+        if self.background is None or self.sample_of is None:
+            return None
+        n = len(self.background)
+        if n >= self.sample_of:
+            return None
+        return Draws(
+            self._weights,
+            called=f"{n:,} of {self.sample_of:,} rows as background",
+            advice="give the background more rows",
+            population=self.sample_of,
+        )
+
+    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+        """values (n, 1 + g, m, k): of all background rows, then without each group of them."""
+        assert self.background is not None
+        shape = groups.n_groups, len(rows), len(state["columns"]), self.n_outputs
+        parts = Parts(groups.group, np.zeros(shape))
+        mixed = self._mixed(state, rows, self.background)
+        whole = mixed_values(*mixed, groups.weights, parts)
+        return groups.means(whole, parts.sums).swapaxes(0, 1)
+
+    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray:
+        """v(empty) (1 + g, k): the mean prediction over the background, then without each group."""
+        assert self.background is not None
+        weighted = groups.weights[:, None] * self.model(self.background)
+        return groups.means(weighted.sum(axis=0), groups.indicator @ weighted)
+
+    @property
+    def _weights(self) -> FloatArray:
+        """(b,): the weights of the background rows."""
+        assert self.background is not None
+        if self.data_weights is None:
+            return np.ones(len(self.background))
+        return self.data_weights
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Σ_b f(x_S, X_b,S̄) (n, m, k) over these rows of the background (b, columns)."""
@@ -186,6 +255,7 @@ class Marginal(PredictedValue):
             **self.link.fingerprint(),
             "background": None if self.background is None else _digest(self.background),
             "weights": None if self.data_weights is None else _digest(self.data_weights),
+            "sample_of": self.sample_of,
             "players": self.players.fingerprint(),
         }
 
@@ -222,6 +292,21 @@ def _checked_weights(given: Any, n: int) -> FloatArray:
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise InputError("weights must be finite, not negative, and not all zero")
     return weights
+
+
+def _checked_population(given: Any, background: FloatArray | None) -> int:
+    """The number of rows that a background in memory is a sample of; InputError if there are fewer."""
+    if background is None:
+        raise InputError(
+            "sample_of is for a background in memory, and every row of this one counts: leave it out"
+        )
+    (population,) = checked(sample_of=given)
+    if population < len(background):
+        raise InputError(
+            f"sample_of is {population:,}, and the background has {len(background):,} rows: give the "
+            "number of rows that they were drawn from"
+        )
+    return int(population)
 
 
 def _digest(array: FloatArray) -> str:

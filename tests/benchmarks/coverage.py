@@ -7,7 +7,12 @@ of T.  Each instance and player counts apart; "mean" is the mean over the instan
 of the summaries that a cube keeps of its blocks.  Kriging chooses its decay from the instances
 themselves.
 
+With `--draws`: where values are means over few draws or background rows
+(`tests/benchmarks/sampled_means.py`, whose options it takes).
+
 Usage: python -m tests.benchmarks.coverage [--seeds 1000] [--players 8 12 20 38] [--json OUT]
+[--tiny]
+       python -m tests.benchmarks.coverage --draws [--seeds 60] [--players 5 14 24] [--json OUT]
 [--tiny]
 """
 
@@ -15,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +31,7 @@ from scipy.stats import t
 from dshap import designs
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.types import Design
+from tests.benchmarks import sampled_means
 from tests.benchmarks.games import estimated, settled
 
 CASES = ((8, 128), (12, 200), (20, 200), (20, 1_000), (38, 200), (38, 1_000))
@@ -140,7 +147,9 @@ def main(given: argparse.Namespace) -> None:
         Path(given.json).write_text(json.dumps([asdict(each) for each in found], indent=1))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and "--draws" in sys.argv:
+    sampled_means.main(sampled_means.options([each for each in sys.argv[1:] if each != "--draws"]))
+elif __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -160,4 +169,7 @@ if __name__ == "__main__":
     parser.add_argument("--players", type=int, nargs="+", default=sorted({d for d, _ in CASES}))
     parser.add_argument("--json")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of half an hour")
-    main(parser.parse_args())
+    given = parser.parse_args()
+    main(given)
+    if given.tiny:
+        sampled_means.main(sampled_means.options(["--tiny"]))

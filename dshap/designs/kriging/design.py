@@ -87,6 +87,7 @@ class KrigingDesign(BaseDesign):
             n_coalitions=self.budgets[-1],
             n_replicates=self.n_replicates,
             group_columns=columns,
+            has_errors=self.n_replicates > 0,
             why_no_errors=posterior.why_no_errors,
             seed=self.seed,
             kept_bytes=posterior.kept_bytes,

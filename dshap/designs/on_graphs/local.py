@@ -89,8 +89,10 @@ class LocalDesign(GraphDesign):
     def info(self) -> DesignInfo:
         """Counts of the design; with replicates if orders are drawn."""
         info = super().info
-        if not self.n_replicates or not self.is_sampled.any():
+        if not self.is_sampled.any():
             return info
+        if not self.n_replicates:
+            return replace(info, has_errors=False)
         n_replicates = min(self.n_replicates, self.n_units)
         return replace(
             info,
