@@ -41,6 +41,7 @@ from dshap.attributors.learning import (
     penalties,
 )
 from dshap.attributors.rounds import RoundsAttributor
+from dshap.attributors.served import CheckedContraction
 from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
 from dshap.core.blocks import N_ENDS, DesignInfo
@@ -49,6 +50,8 @@ from dshap.core.capabilities import (
     EstimatedBase,
     Interactions,
     Work,
+    checking,
+    checks_rows,
     game_seconds,
     held_coalitions,
     interactions_of,
@@ -215,6 +218,10 @@ class Method(ABC):
         """The method, or one like it that is linear in the values."""
         return self
 
+    def checking(self) -> Self:
+        """A copy that compares each row with those of its design's pilot, if it has one."""
+        return self
+
     def tuned(self, choice: Record) -> Self:
         """A copy whose design holds this choice from a pilot."""
         return self
@@ -362,6 +369,9 @@ class Listed(Method):
 
     def linear(self) -> Self:
         return replace(self, design=linear(self.design))
+
+    def checking(self) -> Self:
+        return replace(self, design=checking(self.design))
 
     def tuned(self, choice: Record) -> Self:
         return replace(self, design=tuned(self.design, choice))
@@ -518,6 +528,8 @@ def attributor_of(
         return RoundsAttributor(
             game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))
         )
+    if checks_rows(game.design):
+        return CheckedContraction(game, shares, has_pairs)
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
