@@ -10,6 +10,7 @@ import numpy as np
 from dshap.core.blocks import CoalitionBlock, Groups
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.threads import one_blas_thread
+from dshap.designs.kriging import served
 from dshap.designs.kriging.averaging import averaged_share, averaged_weights
 from dshap.designs.kriging.findings import NOTHING_FOUND, Findings
 from dshap.designs.kriging.game_processes import GameProcesses
@@ -17,7 +18,6 @@ from dshap.designs.kriging.interactions import listed_interactions
 from dshap.designs.kriging.pairs import PairList, determines, odd_values
 from dshap.designs.kriging.prior import Prior
 from dshap.designs.kriging.process import Process
-from dshap.designs.kriging.served import Service, own_estimates
 from dshap.designs.kriging.solution import Solution
 from dshap.designs.kriging.standard_errors import error_contrasts, random_signs
 from dshap.designs.kriging.tuning import (
@@ -97,6 +97,8 @@ class Posterior:
             solution += (SOLUTION_MATRICES + 2) * 8 * p**2
         if self.holds_values and self.pair_list.has_few_players:
             solution += p * (4 * d**2 + FITTED_BYTES)
+        if self.is_checking:
+            solution += served.kept_bytes(self.pair_list)
         return solution
 
     @property
@@ -196,8 +198,8 @@ class Posterior:
         Each game has its own sparse terms and, where likelier, its own process.  Also whether the
         pilot serves all games of each row (n,); the others are estimated by themselves.
         """
-        n, _, k = values.shape
-        odd = odd_values(values.swapaxes(1, 2).reshape(n * k, -1))
+        n, m, k = values.shape
+        odd = odd_values(values.swapaxes(1, 2).reshape(n * k, m))
         phi = np.zeros((n * k, self.pair_list.n_players))
         moves = np.zeros((self.n_contrasts, *phi.shape))
         with one_blas_thread():
@@ -205,7 +207,7 @@ class Posterior:
             phi[is_served], moves[:, is_served] = self._of_pilot(odd[is_served])
             others = odd[~is_served]
             if len(others):
-                phi[~is_served], moves[:, ~is_served] = own_estimates(
+                phi[~is_served], moves[:, ~is_served] = served.own_estimates(
                     self.pair_list,
                     others,
                     self.service.likeliest(others),
@@ -218,12 +220,12 @@ class Posterior:
             replicates = np.full((self.n_replicates, *phi.shape), np.nan)
         return (
             phi.reshape(shape).swapaxes(1, 2),
-            replicates.reshape(-1, *shape).swapaxes(2, 3),
+            replicates.reshape(len(replicates), *shape).swapaxes(2, 3),
             is_served.reshape(n, k).all(axis=1),
         )
 
     @property
-    def service(self) -> Service:
+    def service(self) -> served.Service:
         """The choices of the pilot, which games are compared with."""
         found = self.findings
         kept = Findings(decay=found.decay, variation=found.variation, relevance=found.relevance)
@@ -291,8 +293,8 @@ def _processes(posterior: Posterior) -> GameProcesses:
 
 
 @lru_cache(maxsize=2)
-def _service(posterior: Posterior) -> Service:
-    return Service(posterior.pair_list, posterior.prior, posterior.has_terms)
+def _service(posterior: Posterior) -> served.Service:
+    return served.Service(posterior.pair_list, posterior.prior, posterior.has_terms)
 
 
 @lru_cache(maxsize=16)

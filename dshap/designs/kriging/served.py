@@ -34,7 +34,9 @@ from dshap.designs.kriging.prior import Prior
 from dshap.designs.kriging.process import Process
 from dshap.designs.kriging.sparse_terms import Screen
 from dshap.designs.kriging.tuning import (
+    COMPARED_MATRICES,
     GAIN,
+    KIND_MATRICES,
     KINDS_AT_ONCE,
     OTHER_DECAYS,
     OTHER_VARIATIONS,
@@ -74,27 +76,23 @@ class Service:
         They are 0 for additive games.
         """
         some = odd[:, self._positions]
-        precision = self._precision
-        weighted = some @ precision
+        pilot = self._of_pilot
+        weighted = some @ pilot.precision
         squares = (some * weighted).sum(axis=1)
-        own = _left_out(some, precision)
-        least = np.min([_left_out(some, each.precision) for each in self._others], axis=0)
         total = np.square(some).sum(axis=1)
+        own = pilot.left_out(weighted)
+        least = np.min([each.left_out(some @ each.precision) for each in self._others], axis=0)
         numbers = [_ratio(own, np.sqrt(total)), _ratio(own, least)]
         if not self.has_terms:
             scores = np.square(self._screen.gradients(weighted.T)).max(axis=0, initial=0.0)
-            numbers.append(_ratio(scores, squares * np.trace(precision)))
-        is_rough = squares > ROUGHNESS * total
+            numbers.append(_ratio(scores, squares * np.trace(pilot.precision)))
+        is_rough = np.square(own) > ROUGHNESS * total
         return np.where(is_rough[:, None], np.stack(numbers, axis=1), 0.0)
 
     def likeliest(self, odd: FloatArray) -> NDArray[np.intp]:
         """(games,): position in `other_kinds` of the likeliest prior of each game odd (games, p)."""
-        some = odd[:, self._positions].T
-        deviances = [
-            each.process.deviances(np.maximum(each.process.squares(some), np.finfo(float).tiny))
-            for each in self._others
-        ]
-        return np.argmin(deviances, axis=0)
+        some = odd[:, self._positions]
+        return np.argmin([each.deviances(some) for each in self._others], axis=0)
 
     @cached_property
     def _positions(self) -> NDArray[np.intp]:
@@ -106,35 +104,61 @@ class Service:
         return self.pair_list.pairs[self._positions]
 
     @cached_property
-    def _precision(self) -> FloatArray:
-        """P (q, q) of the compared pairs under the pilot's prior."""
-        return Process.at(self._pairs, self.prior).precision()
+    def _of_pilot(self) -> _Known:
+        return _Known.of(Process.at(self._pairs, self.prior))
 
     @cached_property
     def _screen(self) -> Screen:
         return Screen(self._pairs)
 
     @cached_property
-    def _others(self) -> list[_Other]:
+    def _others(self) -> list[_Known]:
         d = self.pair_list.n_players
         priors = (Prior.of(d, decay, variation, None) for decay, variation in other_kinds())
-        return [_Other(Process.at(self._pairs, prior)) for prior in priors]
+        return [_Known.of(Process.at(self._pairs, prior)) for prior in priors]
 
 
 @dataclass(frozen=True)
-class _Other:
-    """One of the other priors at the compared pairs."""
+class _Known:
+    """A prior at the compared pairs, as far as it stays in memory."""
 
-    process: Process
+    precision: FloatArray
+    """P (q, q)."""
+    volume: float
+    """`Process.volume`."""
+    n_free: int
+    """Number of pairs beyond that of the players."""
 
-    @cached_property
-    def precision(self) -> FloatArray:
-        return self.process.precision()
+    @classmethod
+    def of(cls, process: Process) -> _Known:
+        n_pairs, d = process.trend.shape
+        return cls(process.precision(), process.volume, n_pairs - d)
+
+    def left_out(self, weighted: FloatArray) -> FloatArray:
+        """|e| (games,) but for the pair of the ends, from yᵀP (games, q)."""
+        errors = weighted / np.diag(self.precision)
+        return np.asarray(np.sqrt(np.square(errors[:, 1:]).sum(axis=1)))
+
+    def deviances(self, odd: FloatArray) -> FloatArray:
+        """−2 × the restricted log-likelihood of games odd (games, q), each at its own scale."""
+        squares = (odd * (odd @ self.precision)).sum(axis=1)
+        least = ROUGHNESS * np.square(odd).sum(axis=1) + np.finfo(float).tiny
+        return np.asarray(self.n_free * np.log(np.maximum(squares, least)) + 2 * self.volume)
 
 
 def other_kinds() -> list[tuple[float, float]]:
     """Decay and variation of each of the other priors; all players are alike."""
     return list(product(OTHER_DECAYS, OTHER_VARIATIONS))
+
+
+def kept_bytes(pair_list: PairList) -> int:
+    """Bytes of the priors that games are compared with, and of those that stay for single games."""
+    p = pair_list.n_pairs
+    d = pair_list.n_players
+    n_compared = len(likelihood_pairs(p, d, pair_list.seed))
+    compared = (len(other_kinds()) + COMPARED_MATRICES) * 8 * n_compared**2
+    products = 4 * p * d**2 if pair_list.has_few_players else 0
+    return compared + KINDS_AT_ONCE * (KIND_MATRICES * 8 * p**2 + products)
 
 
 def own_estimates(
@@ -176,12 +200,6 @@ def _own_estimate(
 def _alike(pair_list: PairList, decay: float, variation: float) -> GameProcesses:
     prior = Prior.of(pair_list.n_players, decay, variation, None)
     return GameProcesses(pair_list.pairs, prior)
-
-
-def _left_out(odd: FloatArray, precision: FloatArray) -> FloatArray:
-    """|e| (games,): the size of the leave-one-out errors, but for the pair of the ends."""
-    errors = (odd @ precision) / np.diag(precision)
-    return np.asarray(np.sqrt(np.square(errors[:, 1:]).sum(axis=1)))
 
 
 def _ratio(numbers: FloatArray, others: FloatArray) -> FloatArray:
