@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from dshap import designs
+from dshap.attributors.checked import CheckedContraction
 from dshap.attributors.closed_form import (
     ClosedForm,
     ClosedFormAttributor,
@@ -41,7 +42,6 @@ from dshap.attributors.learning import (
     penalties,
 )
 from dshap.attributors.rounds import RoundsAttributor
-from dshap.attributors.served import CheckedContraction
 from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
 from dshap.core.blocks import N_ENDS, DesignInfo
