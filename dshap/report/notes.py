@@ -84,11 +84,12 @@ def carried_text(note: Mapping[str, Any]) -> str:
 
 
 def served_text(n_rows: int) -> str:
-    """How many of the explained rows are unlike those that the design was chosen by."""
+    """The number of explained rows that the stored pilot does not serve, in words."""
     if not n_rows:
         return "the pilot serves all rows that were explained"
-    rows = "1 row is" if n_rows == 1 else f"{n_rows:,} rows are"
-    return f"{rows} unlike those of the pilot, and estimated without its choices"
+    if n_rows == 1:
+        return "1 row is unlike those of the pilot, and estimated without its choices"
+    return f"{n_rows:,} rows are unlike those of the pilot, and estimated without its choices"
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]], is_one_process: bool = False) -> list[str]:
