@@ -130,6 +130,7 @@ class Explainer:
         max_evals: int | None = None,
         design: Design | str = "auto",
         client: Any = None,
+        interactions: bool = False,
         **options: Any,
     ) -> Any:
         """Explain rows.
@@ -140,13 +141,17 @@ class Explainer:
         max_evals : int, optional
             The most coalitions for each row (`max_coalitions` of `dshap.explain`); where there are
             no more than that, all count.
+        interactions : bool
+            Whether the values are the interactions of all pairs of columns, as shap has them: half
+            the Shapley interaction index, main effects on the diagonal.
         design, client, **options : as in `dshap.explain`
 
         Returns
         -------
         shap.Explanation
-            values (n, d), or (n, d, k) for several outputs; base_values (n,) or (n, k); data (n,
-            columns); `error_std` where there are standard errors.
+            values (n, d), or (n, d, k) for several outputs; with interactions (n, d, d) or (n, d,
+            d, k); base_values (n,) or (n, k); data (n, columns); `error_std` where attributions
+            have standard errors.
 
         Raises
         ------
@@ -156,17 +161,33 @@ class Explainer:
         require_shap()
         start = time.perf_counter()
         cube = explain(
-            self.value, X, design=design, client=client, max_coalitions=max_evals, **options
+            self.value,
+            X,
+            design=design,
+            client=client,
+            max_coalitions=max_evals,
+            interactions=interactions,
+            **options,
         )
-        explanation = explanation_of(cube, _data_of(X, self.value))
+        explanation = explanation_of(cube, _data_of(X, self.value), interactions)
         explanation.compute_time = time.perf_counter() - start
         return explanation
 
     def shap_values(self, X: Any, *, max_evals: int | None = None, **options: Any) -> FloatArray:
         """Explain rows; gives attributions alone, (n, d), or (n, d, k) for several outputs.
 
-        Options are those of a call; the shap package is not needed.
+        Options are those of a call, without interactions; the shap package is not needed.
+
+        Raises
+        ------
+        InputError
+            Interactions are asked for; else as in `dshap.explain`.
         """
+        if options.get("interactions"):
+            raise InputError(
+                "shap_values gives attributions: leave interactions out, or call the explainer, "
+                "like explainer(X, interactions=True).values"
+            )
         return by_output(
             explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
         )

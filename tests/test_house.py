@@ -12,13 +12,13 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes and classes were raised by a fortieth for scales and classes of models, lakehouses, checksums, errors of draws and
 # rows unlike those of a pilot.
 BOUNDS = {
-    "syntax nodes": 342_000,
+    "syntax nodes": 345_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 652,
+    "classes": 660,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
@@ -28,7 +28,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 38,
-    "isinstance, hasattr, getattr": 301,
+    "isinstance, hasattr, getattr": 310,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,

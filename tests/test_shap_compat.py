@@ -180,6 +180,45 @@ def test_shap_values_of_other_models(tables):
     assert dshap.Explainer(two, background).shap_values(rows, max_evals=16).shape == (12, 4, 2)
 
 
+@pytest.mark.parametrize("predict", [product, two])
+def test_interactions_are_the_values(tables, predict):
+    """Pairs of columns (n, d, d, ...), the sums of which are the attributions."""
+    background, rows = tables
+    explainer = dshap.Explainer(predict, background)
+    found = explainer(rows, interactions=True)
+    assert found.values.shape[:3] == (12, 4, 4) and list(found.feature_names) == NAMES
+    np.testing.assert_allclose(found.values.sum(axis=2), explainer(rows).values, atol=1e-12)
+    np.testing.assert_allclose(found.values, found.values.swapaxes(1, 2), atol=1e-12)
+    with pytest.raises(InputError, match="shap_values gives attributions: leave interactions out"):
+        explainer.shap_values(rows, interactions=True)
+
+
+def test_interactions_of_shap_are_those_of_trees_and_others_where_three_columns_interact(tables):
+    """shap's exact explainer has Shapley-Taylor indices: equal where pairs alone interact.
+
+    A product of three columns, from 0: half the Shapley interaction index of a pair is 1/4 of it,
+    half the Shapley-Taylor index 1/6.
+    """
+    background = np.zeros((1, 3))
+    rows = np.ones((2, 3))
+    for predict, is_equal in (
+        (lambda x: x[:, 0] * x[:, 1] + x[:, 2], True),
+        (lambda x: np.prod(x, axis=1), False),
+    ):
+        ours = dshap.Explainer(predict, background)(rows, interactions=True).values
+        of_shap = shap.explainers.Exact(predict, shap.maskers.Independent(background))
+        theirs = of_shap(rows, interactions=True).values
+        np.testing.assert_allclose(ours.sum(axis=2), theirs.sum(axis=2), atol=1e-12)
+        assert np.allclose(ours, theirs, atol=1e-12) == is_equal
+    np.testing.assert_allclose([ours[0, 0, 1], theirs[0, 0, 1]], [1 / 4, 1 / 6], atol=1e-12)
+    np.testing.assert_allclose([ours[0, 0, 0], theirs[0, 0, 0]], [-1 / 6, 0.0], atol=1e-12)
+    background, rows = tables
+    model = next(ensembles(background, product(background)))
+    ours = dshap.Explainer(model)(rows, interactions=True).values
+    theirs = shap.TreeExplainer(model).shap_interaction_values(rows)
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
 def test_what_trees_have_no_use_for(tables):
     model = next(ensembles(tables[0], product(tables[0])))
     for options, name in (

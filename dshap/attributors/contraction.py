@@ -403,13 +403,18 @@ class WholeContraction(Contraction):
         values = sums["values"]
         ends = started.ends
         values[:, :N_ENDS] = ends
-        phi, replicates = of_all_values(design, values)
-        check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
+        found = self._estimated(values)
+        check_additivity(found.phi, ends[:, EMPTY], ends[:, FULL])
         if self.has_pairs:
             pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values)
         else:
             pairs = None
-        return Found(phi, replicates if design.info.n_replicates else None, pairs)
+        replicates = found.replicates if design.info.n_replicates else None
+        return replace(found, replicates=replicates, pairs=pairs)
+
+    def _estimated(self, values: FloatArray) -> Found:
+        """Attributions and replicates from the values (n, m, k) of all coalitions."""
+        return Found(*of_all_values(self.game.design, values))
 
 
 def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -39,6 +39,8 @@ class Found:
     """(n,): the number of coalitions evaluated for each row; None where all rows use all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """See `Checked.stated`."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """See `Attribution.counted`."""
 
     def kept(self, kept: BoolArray) -> Found:
         """The rows where `kept` (n,) is True."""
@@ -196,6 +198,7 @@ class Instances:
             else self._with_main_effects(found.pairs, found.phi),
             classes=self.value.link.classes(prediction),
             stated=found.stated,
+            counted=found.counted,
         )
 
     def _of_all_players(self, values: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from dshap import designs
+from dshap.attributors.checked import CheckedContraction
 from dshap.attributors.closed_form import (
     ClosedForm,
     ClosedFormAttributor,
@@ -50,6 +51,8 @@ from dshap.core.capabilities import (
     EstimatedBase,
     Interactions,
     Work,
+    checking,
+    checks_rows,
     draw_replicates,
     draws_of,
     game_seconds,
@@ -227,6 +230,10 @@ class Method(ABC):
         """The method, or one like it that is linear in the values."""
         return self
 
+    def checking(self) -> Self:
+        """A copy that compares each row with those of its design's pilot, if it has one."""
+        return self
+
     def tuned(self, choice: Record) -> Self:
         """A copy whose design holds this choice from a pilot."""
         return self
@@ -389,6 +396,9 @@ class Listed(Method):
 
     def linear(self) -> Self:
         return replace(self, design=linear(self.design))
+
+    def checking(self) -> Self:
+        return replace(self, design=checking(self.design))
 
     def tuned(self, choice: Record) -> Self:
         return replace(self, design=tuned(self.design, choice))
@@ -575,6 +585,8 @@ def attributor_of(
         return RoundsAttributor(
             game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))
         )
+    if checks_rows(game.design):
+        return CheckedContraction(game, shares, has_pairs)
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:

@@ -15,6 +15,7 @@ from dshap.core.records import BoolArray, FloatArray
 __all__ = [
     "EMPTY",
     "FULL",
+    "NOT_SERVED",
     "N_ENDS",
     "REASONS",
     "ROUNDING",
@@ -152,6 +153,8 @@ class Status:
 REASONS = "reasons"
 """The entry, in sums over a part of the coalitions, that says why rows failed: (n,) text, empty for
 rows that did not."""
+NOT_SERVED = "not_served"
+"""Name, in `Attribution.counted`, of the number of rows that the pilot of a design does not serve."""
 FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes": -1}
 """Field of `Attribution` -> the value that marks a failed row, for the fields not marked by NaN."""
 
@@ -185,6 +188,9 @@ class Attribution:
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """Name of a number that a closed form states, such as an error -> its values for these rows;
     the cube stores the largest over all tiles."""
+
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """Name of a property -> how many of these rows have it; the cube adds them up over all tiles."""
 
     reasons: Mapping[int, str] = field(default_factory=dict)
     """Position of a failed row -> the reason; its attribution is NaN."""
@@ -239,7 +245,8 @@ class Attribution:
             name: np.max([part.stated[name] for part in parts], axis=0).tolist()
             for name in first.stated
         }
-        return replace(first, **arrays, stated=stated, reasons=reasons)
+        counted = {name: sum(part.counted.get(name, 0) for part in parts) for name in first.counted}
+        return replace(first, **arrays, stated=stated, counted=counted, reasons=reasons)
 
     def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
         """List (field, its array, the axis of the rows) of every array that is present."""

@@ -122,6 +122,24 @@ class ValuesAtOnce(Design, Protocol):
 
 
 @runtime_checkable
+class ChecksRows(ValuesAtOnce, Protocol):
+    """A design that can compare each row with those of its pilot, and estimate others apart."""
+
+    @property
+    def checks_rows(self) -> bool:
+        """Whether rows are compared with those of the pilot."""
+        ...
+
+    def checking(self) -> Design:
+        """This design, where rows are compared with those of its pilot."""
+        ...
+
+    def of_checked_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """As `of_values`, and whether the pilot serves each row (n,)."""
+        ...
+
+
+@runtime_checkable
 class LearnsFromData(ValueFunction, Protocol):
     """A value function whose `prepare` needs sums over all rows of its data."""
 
@@ -326,6 +344,18 @@ def linear(design: Design) -> Design:
     if isinstance(design, ValuesAtOnce):
         return design.linear()
     return design
+
+
+def checking(design: Design) -> Design:
+    """The design, where each row is compared with those of its pilot, if it has one."""
+    if isinstance(design, ChecksRows):
+        return design.checking()
+    return design
+
+
+def checks_rows(design: Design) -> TypeGuard[ChecksRows]:
+    """Whether a design compares each row with those of its pilot."""
+    return isinstance(design, ChecksRows) and design.checks_rows
 
 
 def game_seconds(design: Design) -> float:

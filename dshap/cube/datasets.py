@@ -112,7 +112,8 @@ def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:
         return arrays.read_rows(f"rows/{name.removeprefix(ROW_PREFIX)}", rows)
     if arrays is not None:
         return arrays.read_rows(name, rows)
-    axes = [axis for axis in ("instance", "feature", "output") if axis in cube[name].dims]
+    order = ("instance", "feature", "feature_other", "output")
+    axes = [axis for axis in order if axis in cube[name].dims]
     return np.asarray(cube[name].isel(instance=rows).transpose(*axes).values)
 
 

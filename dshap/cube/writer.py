@@ -109,6 +109,7 @@ class CubeWriter:
             "ok": int(summary["blocks/count"]),
             "fingerprint": self.fingerprint,
             **({"stated": dict(attribution.stated)} if attribution.stated else {}),
+            **({"counted": dict(attribution.counted)} if attribution.counted else {}),
             **({"failed": failed_groups(block, attribution)} if attribution.reasons else {}),
         }
         self._put_receipt(mark, receipt)
@@ -349,14 +350,24 @@ class CubeWriter:
 
     def stated(self) -> dict[str, list[float] | float]:
         """The largest value of each number that closed forms stated, over the finished blocks."""
-        blocks = (block for _, block in receipts_of(self.path).whole())
-        found = [
-            block["stated"]
-            for block in blocks
-            if block["fingerprint"] == self.fingerprint and "stated" in block
-        ]
+        found = self._in_receipts("stated")
         names = found[0] if found else {}
         return {name: np.max([block[name] for block in found], axis=0).tolist() for name in names}
+
+    def counted(self) -> dict[str, int]:
+        """The sum of each number in `Attribution.counted`, over the finished blocks."""
+        found = self._in_receipts("counted")
+        names = found[0] if found else {}
+        return {name: sum(block[name] for block in found) for name in names}
+
+    def _in_receipts(self, name: str) -> list[dict[str, Any]]:
+        """This entry of the receipts of this run that have it."""
+        blocks = (block for _, block in receipts_of(self.path).whole())
+        return [
+            block[name]
+            for block in blocks
+            if block["fingerprint"] == self.fingerprint and name in block
+        ]
 
     @staticmethod
     def _summary(attribution: Attribution) -> dict[str, np.ndarray]:

@@ -84,6 +84,10 @@ class BlockWriter(Protocol):
         """The largest value of each number in `Attribution.stated` over the tiles that are done."""
         ...
 
+    def counted(self) -> dict[str, int]:
+        """The sum of each number in `Attribution.counted` over the tiles that are done."""
+        ...
+
 
 @dataclass(frozen=True)
 class Evaluation:

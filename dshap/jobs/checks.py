@@ -31,7 +31,7 @@ from dshap.jobs.run_record import (
     RunRecord,
     read_records,
 )
-from dshap.report import largest_shift
+from dshap.report import error_sizes, largest_shift
 
 Bound = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 PREVIOUS = "previous"
@@ -174,6 +174,24 @@ class QualityCheck(CheckTable):
         return Measured(value, f"MSE_v is {value:.4g}{_UNITS[self.metric]}")
 
 
+class StdErrorCheck(CheckTable):
+    """A check of the standard errors, in units of the output: of each row the largest of a column."""
+
+    metric: Literal["largest", "median"] = "largest"
+    """The largest of all rows, or their median."""
+
+    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+        found = error_sizes(facts.cube) if facts.cube else None
+        if found is None:
+            return Measured(None, "the attributions have no standard errors")
+        value = {"largest": found.largest, "median": found.median}[self.metric]
+        return Measured(value, f"{_OF_ERRORS[self.metric]} is {value:.4g}")
+
+
+_OF_ERRORS = {
+    "largest": "the largest std_error",
+    "median": "the median of the rows' largest std_error",
+}
 _UNITS = {"mse": "", "share_of_variance": " of the variance"}
 
 
@@ -250,6 +268,7 @@ CHECKS = Kinds(
         "failed_rows": FailedRowsCheck,
         "row_count": RowCountCheck,
         "mse_v": QualityCheck,
+        "std_error": StdErrorCheck,
         "drift": DriftCheck,
     },
     CheckTable,

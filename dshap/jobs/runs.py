@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dshap import __version__
+from dshap.core.blocks import NOT_SERVED
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
@@ -235,6 +236,8 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
     if carried:
         parts.append(f"{carried:,} carried and {facts.rows - carried:,} explained")
     parts.append(f"{facts.failed:,} failed")
+    if not_served := int(facts.accuracy.get("counted", {}).get(NOT_SERVED, 0)):
+        parts.append(f"{not_served:,} unlike the pilot's")
     parts.append(f"{facts.seconds:.1f} s")
     line = f"{label(facts.name)}: {', '.join(parts)}"
     before = next((each for each in earlier if each.ranking(facts.name)), None)

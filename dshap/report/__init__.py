@@ -32,6 +32,7 @@ from dshap.report.drift.record import (
     checked_level,
     seen_line,
 )
+from dshap.report.error_sizes import ErrorSizes, error_sizes
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pages import difference_page, page, require_jinja
 from dshap.report.pictures.bars import bar
@@ -77,6 +78,7 @@ __all__ = [
     "Difference",
     "Drift",
     "DriftingRow",
+    "ErrorSizes",
     "FeatureDifference",
     "Heat",
     "OutputDifference",
@@ -101,6 +103,7 @@ __all__ = [
     "diff",
     "difference_page",
     "drift_bars",
+    "error_sizes",
     "heat_map",
     "heat_picture",
     "heatmap",

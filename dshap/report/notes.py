@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.blocks import NOT_SERVED
 from dshap.core.places import Place
 from dshap.cube import largest_residual, read_notes
 from dshap.engine import format_bytes
 from dshap.run.quality import note_text
 
 ABSENT = "-"
+NOTED = ("mse_v", "pilot", "carried", "counted")
+"""The notes of a run that are about its accuracy."""
 PEAKS: tuple[tuple[str, str, int], ...] = (
     ("worker_peak_bytes", "peak of largest worker", 24),
     ("client_peak_bytes", "peak of client", 16),
@@ -23,15 +26,15 @@ ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 
 
 def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
-    """Explanation -> `residual` of each output over finished blocks, `mse_v`, `pilot`, `carried`.
+    """Explanation -> `residual` of each output over finished blocks, and what the run noted.
 
-    The last three are there where the run noted them.
+    That is `mse_v`, `pilot`, `carried` and `counted`, as far as there is any.
     """
     found = {}
     for name, path in cubes.items():
         notes = read_notes(path)
         residual = largest_residual(path)
-        measured = {key: notes[key] for key in ("mse_v", "pilot", "carried") if key in notes}
+        measured = {key: notes[key] for key in NOTED if key in notes}
         found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
 
@@ -49,6 +52,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             )
         if "carried" in measured:
             lines.append(f"{name}: {carried_text(measured['carried'])}")
+        if NOT_SERVED in measured.get("counted", {}):
+            lines.append(f"{name}: {served_text(measured['counted'][NOT_SERVED])}")
         if "forecast_coalitions" in measured.get("pilot", {}):
             pilot = measured["pilot"]
             reached = f"{pilot['relative_error']:.3g}"
@@ -76,6 +81,15 @@ def carried_text(note: Mapping[str, Any]) -> str:
     if "errors_of_means" in note:
         return f"{text}; errors of means are {note['errors_of_means']}"
     return text
+
+
+def served_text(n_rows: int) -> str:
+    """The number of explained rows that the stored pilot does not serve, in words."""
+    if not n_rows:
+        return "the pilot serves all rows that were explained"
+    if n_rows == 1:
+        return "1 row is unlike those of the pilot, and estimated without its choices"
+    return f"{n_rows:,} rows are unlike those of the pilot, and estimated without its choices"
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]], is_one_process: bool = False) -> list[str]:

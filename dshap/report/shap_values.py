@@ -18,7 +18,13 @@ IN_EXPLANATION_BYTES = 2 << 30
 """The most bytes of attributions and values of columns that `to_shap` holds in memory."""
 
 
-def to_shap(cube: Any, rows: Any = None, output: str | int | None = None) -> Any:
+def to_shap(
+    cube: Any,
+    rows: Any = None,
+    output: str | int | None = None,
+    *,
+    interactions: bool = False,
+) -> Any:
     """A cube as a `shap.Explanation`, for `shap.plots`.
 
     Parameters
@@ -27,42 +33,58 @@ def to_shap(cube: Any, rows: Any = None, output: str | int | None = None) -> Any
     rows : data frame, table or array of the explained rows, in the order of the cube; None: those
         that the cube or its store keeps
     output : name or position of one output; None: all of them
+    interactions : bool
+        Whether the values are the interactions of pairs of features, main effects on the diagonal,
+        of a cube that has them: ``explain(..., interactions=True)``.
 
     Returns
     -------
     shap.Explanation
-        values (n, d), or (n, d, k) for several outputs; base_values (n,) or (n, k); data (n, d),
-        the values of the columns, or tokens of texts, None where they are not known or a feature
-        is made of several columns; feature_names, output_names; `error_std` where coalitions were
-        sampled.
+        values (n, d), or (n, d, k) for several outputs; with interactions (n, d, d) or (n, d, d,
+        k); base_values (n,) or (n, k); data (n, d), the values of the columns, or tokens of texts,
+        None where they are not known or a feature is made of several columns; feature_names,
+        output_names; `error_std` of attributions where coalitions were sampled.
 
     Raises
     ------
     InputError
-        The shap package is not installed, or rows that are not those of the cube.
+        The shap package is not installed, rows that are not those of the cube, or a cube without
+        interactions where they are asked for.
     DoesNotFitError
         Its arrays would take more than 2 GiB: take fewer rows.
     """
     cube = as_cube(cube)
     if output is not None:
         cube = cube.isel(output=[output_of(cube, output)])
-    _refuse_large(cube)
-    return explanation_of(cube, _data_of(cube, rows))
+    if interactions and "interaction" not in cube:
+        raise InputError(
+            "the cube has no interactions: explain the rows with interactions=True, or leave "
+            "interactions out"
+        )
+    _refuse_large(cube, interactions)
+    return explanation_of(cube, _data_of(cube, rows), interactions)
 
 
-def explanation_of(cube: Any, data: NDArray[Any] | None) -> Any:
-    """The `shap.Explanation` of all rows of a Dataset, with the values of their columns (n, d)."""
+def explanation_of(cube: Any, data: NDArray[Any] | None, interactions: bool = False) -> Any:
+    """The `shap.Explanation` of all rows of a Dataset, with the values of their columns (n, d).
+
+    Its values are the attributions, or the interactions of all pairs of features.
+    """
     shap = require_shap()
+    if interactions:
+        name = "interaction"
+    else:
+        name = "attribution"
     every = slice(0, cube.sizes["instance"])
     outputs: list[str] | None = [str(name) for name in cube["output"].values]
     if cube.sizes["output"] == 1:
         outputs = None
     base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
     errors = None
-    if "std_error" in cube:
+    if "std_error" in cube and not interactions:
         errors = by_output(rows_of(cube, "std_error", every))
     return shap.Explanation(
-        values=by_output(rows_of(cube, "attribution", every)),
+        values=by_output(rows_of(cube, name, every)),
         base_values=np.array(by_output(base)),
         data=data,
         feature_names=[str(name) for name in cube["feature"].values],
@@ -95,9 +117,11 @@ def require_shap() -> Any:
     return shap
 
 
-def _refuse_large(cube: Any) -> None:
+def _refuse_large(cube: Any, interactions: bool) -> None:
     """Raise a `DoesNotFitError` where the arrays would be larger than `IN_EXPLANATION_BYTES`."""
     n_arrays = cube.sizes["output"] * (1 + ("std_error" in cube)) + 1
+    if interactions:
+        n_arrays = cube.sizes["output"] * cube.sizes["feature"] + 1
     size = 8 * cube.sizes["instance"] * cube.sizes["feature"] * n_arrays
     if size > IN_EXPLANATION_BYTES:
         raise DoesNotFitError(

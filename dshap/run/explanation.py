@@ -248,9 +248,11 @@ class Explanation:
         stated = self.work.cube.stated()
         is_stated = all(np.all(np.less_equal(stated[name], noted.get(name))) for name in stated)
         residual = notes.get("additivity", {}).get("residual")
-        return is_stated and np.array_equal(
+        is_additive = np.array_equal(
             np.asarray(residual, np.float64), largest_residual(self.path), equal_nan=True
         )
+        is_counted = notes.get("counted", {}) == self.work.cube.counted()
+        return is_stated and is_additive and is_counted
 
     @property
     def is_learned(self) -> bool:
@@ -301,6 +303,8 @@ class Explanation:
         cube = self.work.cube
         if stated := facts.notes.get("closed_form"):
             cube.write_note("closed_form", {**stated, **self._stated(stated)})
+        if counted := cube.counted():
+            cube.write_note("counted", counted)
         if self.carried is not None:
             cube.write_note("carried", self.carried.note(self.layout))
         if not any(failure.is_whole for failure in failures):

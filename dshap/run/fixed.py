@@ -84,7 +84,10 @@ class Wanted:
             most = options.max_coalitions or MAX_COALITIONS
             method, tol, _ = method.in_rounds(options.tol, most, isinstance(self.design, str))
             options = replace(options, tol=tol)
-        return alike_where_quicker(method, n_rows)[0], options
+        method = alike_where_quicker(method, n_rows)[0]
+        if options.tol is None:  # with tol a row takes as many coalitions as its own error asks for
+            method = method.checking()
+        return method, options
 
     def value_fingerprint(self, method: Method) -> dict[str, Any]:
         """Plain values that say what changes a value; a file of a model counts as its digest."""

@@ -23,6 +23,9 @@ BATCH_LINES = 65_536
 """The most lines of a batch: 30 MB of text and numbers of a long table."""
 RUN_ID = "_dshap_run_id"
 """The column with the run that computed a row, or marked it deleted."""
+NO_REASON = 1e-12
+"""An attribution up to this part of the row's largest number is 0 but for rounding: sums over all
+coalitions leave 1e-15 of the prediction for a column that the model ignores."""
 DELETED = "deleted"
 """The status of lines whose key is in the cube no more."""
 Wanted = slice | NDArray[np.intp]
@@ -386,12 +389,13 @@ def _long(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
 def _top_k(lines: Lines, k: int) -> Iterator[pa.RecordBatch]:
     """One line a row, output and rank: the k features with the largest |attribution|.
 
-    A row without attributions has one line, without feature and rank.
+    Features whose attribution is 0 have no line.  A row without any attribution other than 0 has
+    one line, without feature and rank.
     """
     _, d, n_outputs = lines.phi.shape
     k = min(k, d)
     for piece in lines.pieces(k * n_outputs):
-        features = _largest(lines.phi[piece], k)
+        features = _largest(_without_rounding(lines, piece), k)
         row, output, rank = np.indices(features.shape).reshape(3, -1)
         feature = features.ravel()
         has_feature = feature >= 0
@@ -404,12 +408,21 @@ def _top_k(lines: Lines, k: int) -> Iterator[pa.RecordBatch]:
 def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
     """The features (n, outputs, k) with the largest |φ|, from phi (n, d, outputs).
 
-    Ties stand in the order of the features; −1 where φ is not known.
+    Ties stand in the order of the features; −1 where φ is not known, or 0.
     """
     magnitude = np.abs(phi).swapaxes(1, 2)  # (n, outputs, d)
     order = np.argsort(-magnitude, axis=2, kind="stable")[..., :k]
-    is_known = np.isfinite(np.take_along_axis(magnitude, order, axis=2))
-    return np.where(is_known, order, -1)
+    found = np.take_along_axis(magnitude, order, axis=2)
+    return np.where(np.isfinite(found) & (found > 0), order, -1)
+
+
+def _without_rounding(lines: Lines, piece: slice) -> FloatArray:
+    """Attributions (n, d, outputs) of these rows, with 0 for what rounding has left of 0."""
+    phi = lines.phi[piece]
+    ends = np.fmax(np.abs(lines.prediction[piece]), np.abs(lines.base_value[piece]))
+    scale = np.fmax(ends, np.fmax.reduce(np.abs(phi), axis=1))  # (n, outputs); NaN beyond a text
+    scale = np.where(np.isfinite(scale), scale, 0.0)
+    return np.where(np.abs(phi) <= NO_REASON * scale[:, None, :], 0.0, phi)
 
 
 def _feature_batch(

@@ -857,3 +857,59 @@ def test_a_killed_night_is_finished(shop, place, number):
     shop.check()
     assert all(run.is_over for run in runs_in_store(shop.folder / "store"))
     assert len(os.listdir(shop.folder / "store" / "reasons")) >= 2
+
+
+def flagged(x):
+    """Additive where the first column is 0; with a product of all others where it is 1."""
+    x = np.asarray(x)
+    return x[:, 1:].sum(axis=1) + x[:, 0] * np.prod(1 + 0.5 * x[:, 1:], axis=1)
+
+
+def test_rows_unlike_those_of_the_pilot_are_counted_and_their_errors_are_checked(tmp_path):
+    """In the record, the last lines and the summary; a check judges the standard errors."""
+    names = [f"c{j}" for j in range(14)]
+    rng = np.random.default_rng(0)
+
+    def put(n_new):
+        table = pd.DataFrame(rng.normal(size=(12, 14)), columns=names)
+        table["c0"] = (np.arange(12) < n_new) * 1.0
+        table.insert(0, "id", np.arange(12))
+        table.to_parquet(tmp_path / "table.parquet")
+
+    tables = {
+        "job": {"name": "shop", "store": str(tmp_path / "store")},
+        "source": {
+            "kind": "parquet",
+            "path": str(tmp_path / "table.parquet"),
+            "key": ["id"],
+            "features": names,
+        },
+        "model": {"kind": "import", "function": "tests.jobs.test_nights:flagged"},
+        "explain": [{"name": "reasons", "value": "marginal", "background": 4}],
+        "design": {"kind": "kriging", "n_coalitions": 200},
+        "incremental": {"strategy": "digest"},
+        "check": [{"kind": "std_error", "warn": 1e-6, "error": 1e6}],
+    }
+
+    def night():
+        job = parse_job(tables)
+        ended = run_recorded(job, SilentProgress(), Command("job.toml"))
+        return ended.facts, "\n".join(shown(ended, job))
+
+    put(0)
+    facts, _ = night()
+    assert facts.explanations[0].accuracy["counted"] == {"not_served": 0}
+    assert facts.checks[0].status == "pass" and facts.checks[0].value < 1e-6
+    put(3)
+    facts, lines = night()
+    assert facts.explanations[0].accuracy["counted"] == {"not_served": 3}
+    assert "3 unlike the pilot's" in lines
+    assert facts.checks[0].status == "warn"
+    assert "the largest std_error is" in lines and "warn = 1e-06 allows at most 1e-06" in lines
+    newest = max(read_records(tmp_path / "store"), key=lambda each: each.run_id)
+    record = newest.explanation("reasons")
+    assert record["adapter_response"]["accuracy"]["counted"] == {"not_served": 3}
+    importance = "\n".join(
+        dshap.report.accuracy_lines(dshap.report.accuracy({"reasons": facts.explanations[0].cube}))
+    )
+    assert "3 rows are unlike those of the pilot" in importance

@@ -59,3 +59,28 @@ def test_what_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "shap", None)
     with pytest.raises(InputError, match=r"pip install 'dshap\[shap\]'"):
         dshap.to_shap(cube.isel(instance=slice(25)))
+
+
+def test_interactions_stand_where_shap_has_them():
+    """Of a cube that has them; one without is refused by what is to be done."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 3))
+    value = dshap.values.Marginal(lambda x: np.column_stack([x[:, 0] * x[:, 1], x[:, 2]]), rows)
+    cube = dshap.explain(value, rows, interactions=True)
+    both = dshap.to_shap(cube, interactions=True)
+    assert both.values.shape == (5, 3, 3, 2)
+    np.testing.assert_array_equal(both.values, cube["interaction"])
+    assert dshap.to_shap(cube).values.shape == (5, 3, 2)
+    bare = dshap.explain(value, rows)
+    with pytest.raises(InputError, match="has no interactions: explain the rows with interactions"):
+        dshap.to_shap(bare, interactions=True)
+
+
+def test_interactions_count_for_the_limit(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(10, 3))
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], rows)
+    cube = dshap.explain(value, rows, interactions=True)
+    monkeypatch.setattr("dshap.report.shap_values.IN_EXPLANATION_BYTES", 8 * 10 * 3 * 2)
+    assert dshap.to_shap(cube).values.shape == (10, 3)
+    with pytest.raises(DoesNotFitError, match="of 10 rows takes 960 B"):
+        dshap.to_shap(cube, interactions=True)

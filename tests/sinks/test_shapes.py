@@ -13,7 +13,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.sinks import CubeFacts, SingleRun, Sink, shapes
 from dshap.sinks.shapes import batches_of, key_columns, table_schema, value_numbers, value_texts
 from dshap.tables.databases import Database
-from dshap.values import Marginal
+from dshap.values import Marginal, Tokens
 from tests.sinks.nights import lines_of, ordered, random_nights
 
 DATABASE = Database("duckdb:///w.duckdb")
@@ -147,3 +147,41 @@ def test_a_cube_without_rows_is_an_empty_table(tmp_path):
     nobody = np.zeros(len(night.rows), bool)
     sink = Sink("reasons", DATABASE, table="t")
     assert list(batches_of(sink, night.path, night, nobody)) == []
+
+
+def predict_two_of_four(rows):
+    """Columns 2 and 3 are ignored; rows with a first column of 0 are predicted as all 0."""
+    return 1_000.0 + rows[:, 0] * (1.0 + np.exp(rows[:, 1]))
+
+
+@pytest.mark.parametrize("design", ["exact", "kernelshap", "permutation"])
+def test_a_feature_whose_attribution_is_0_is_no_reason(design):
+    """Rounding leaves 1e-13 for the columns that the model ignores; a row of 0 alone keeps a line."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6, 4))
+    rows[2] = 0.0
+    background = np.zeros((1, 4))
+    cube = dshap.explain(Marginal(predict_two_of_four, background), rows, design=design)
+    lines = dshap.to_frame(cube, "top_k", k=3)
+    assert lines.groupby("row").size().tolist() == [2, 2, 1, 2, 2, 2]
+    reasons = lines[lines["row"] != 2]
+    assert set(reasons["feature"]) == {"x0", "x1"}
+    assert reasons["rank"].tolist() == [1, 2] * 5
+    unmoved = lines[lines["row"] == 2].iloc[0]
+    assert unmoved["status"] == "ok" and unmoved["prediction"] == 1_000.0
+    assert pd.isna(unmoved[["feature", "rank", "attribution"]]).all()
+    assert len(dshap.to_frame(cube, "long")) == 24
+
+
+def test_small_attributions_are_reasons():
+    """A billionth of the prediction is more than rounding."""
+    value = Marginal(lambda rows: 1.0 + 1e-9 * rows[:, 0] + 0.0 * rows[:, 1], np.zeros((1, 2)))
+    lines = dshap.to_frame(dshap.explain(value, np.ones((1, 2))), "top_k")
+    assert lines["feature"].tolist() == ["x0"]
+
+
+def test_the_reasons_of_a_text_end_with_it():
+    """NaN beyond the end of a text hides no token, and a token that the model ignores is left out."""
+    value = Tokens(lambda texts: np.array([float(7 in each) for each in texts]))
+    lines = dshap.to_frame(dshap.explain(value, [[7, 2], [3, 3, 7]], progress=False), "top_k")
+    assert lines[["row", "value"]].values.tolist() == [[0, "7"], [1, "7"]]

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from dshap.core.blocks import N_ENDS, CoalitionBlock, DesignInfo
 from dshap.core.errors import InputError
-from dshap.core.records import FloatArray, Record
+from dshap.core.records import BoolArray, FloatArray, Record
 from dshap.core.rules import check_fields
 from dshap.core.threads import one_blas_thread
 from dshap.designs.coalitions import BaseDesign, checked_span
@@ -58,6 +58,8 @@ class KrigingDesign(BaseDesign):
     """Whether games have sparse interactions of three players; None: a pilot chooses."""
     findings: Findings = NOTHING_FOUND
     """The findings of a pilot; they take the place of what is open, and of `variation`."""
+    checks_games: bool = False
+    """Whether games that the pilot does not serve are estimated by themselves: `checking`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
@@ -113,9 +115,9 @@ class KrigingDesign(BaseDesign):
     def operator(self) -> FloatArray:
         """The matrix of `BaseDesign.operator`.
 
-        InputError where games have sparse terms or processes of their own.
+        InputError where games have sparse terms or processes of their own, or may have.
         """
-        if self._posterior.games_differ:
+        if not self._posterior.is_linear:
             raise InputError("this design is not linear in the values: give them to its of_values")
         return super().operator
 
@@ -141,6 +143,10 @@ class KrigingDesign(BaseDesign):
         found = whole["findings"]
         if self.findings == Findings(self.findings.later_shells):
             del whole["findings"]
+        if found["served"] is None:  # as designs that check no games had it before there were any
+            del found["served"]
+        if not self.checks_games:
+            del whole["checks_games"]
         return whole | {name: found[name] for name in ("later_shells", "by_game")}
 
     @classmethod
@@ -180,8 +186,13 @@ class KrigingDesign(BaseDesign):
 
         A game is one output of one instance.
         """
+        odd = odd_values(values)
         with one_blas_thread():
-            return look(self._posterior, odd_values(values)).record()
+            found = look(self._posterior, odd)
+            settled = self._posterior.after(found)
+            if self.checks_games and found.decay is not None:
+                found = replace(found, served=settled.service.limits(odd))
+            return found.record()
 
     def tuned(self, record: Record) -> Self:
         """This design with the choices of a pilot's record.
@@ -205,12 +216,30 @@ class KrigingDesign(BaseDesign):
 
         Each game has its own sparse terms and, where likelier, its own process.
         """
+        phi, replicates, _ = self._posterior.estimates(values)
+        return phi, replicates
+
+    @property
+    def checks_rows(self) -> bool:
+        """Whether rows that the pilot does not serve are estimated by themselves."""
+        return self._posterior.is_checking
+
+    def checking(self) -> Self:
+        """This design, where each row is compared with those that its pilot sees.
+
+        A row that differs from them is estimated by itself: its values choose the prior, a process
+        of its own and sparse terms.
+        """
+        return replace(self, checks_games=True)
+
+    def of_checked_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """As `of_values`, and whether the pilot serves each row (n,)."""
         return self._posterior.estimates(values)
 
     def linear(self) -> Self:
         """The design with the same process for all games and no sparse terms."""
         found = replace(self.findings, by_game=False, sparse=None)
-        return replace(self, sparse=False, findings=found)
+        return replace(self, sparse=False, findings=found, checks_games=False)
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
@@ -229,7 +258,12 @@ class KrigingDesign(BaseDesign):
     def _posterior(self) -> Posterior:
         """The games given the values of the list, with what is given and what a pilot found."""
         given = Posterior(
-            self.pair_list, self.n_replicates, self.decay, self.variation, self.sparse
+            self.pair_list,
+            self.n_replicates,
+            self.decay,
+            self.variation,
+            self.sparse,
+            checks_games=self.checks_games,
         )
         return given.after(self.findings)
 

@@ -39,6 +39,8 @@ class Findings:
     """Error at held-out pairs with sparse terms, relative to that without."""
     doubt: float | None = None
     """Factor on the standard errors of games with a process or terms of their own."""
+    served: tuple[float, ...] | None = None
+    """The largest numbers (`served.py`) of a game that these choices serve; None: all games are."""
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Findings:

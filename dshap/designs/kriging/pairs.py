@@ -12,18 +12,22 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import Whole
-from dshap.designs.coalitions import pack, unpack
+from dshap.designs.coalitions import pack, stream, unpack
 from dshap.designs.kriging.tuning import (
+    CONTRASTS,
     DETERMINING_PAIRS,
     FIRST_PART,
     LEAST_FIRST_PAIRS,
     LEAST_OWN_PAIRS,
     LEAST_SPARSE_PAIRS,
+    LIKELIHOOD_PAIRS,
+    LIKELIHOOD_SHARE,
     MANY_PLAYERS,
     MAX_KRIGED,
     MAX_KRIGED_PLAYERS,
     MAX_RELEVANT_PLAYERS,
     MIN_SPARSE_PLAYERS,
+    SAMPLED_PAIRS,
     THIN_PAIRS,
 )
 from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_of
@@ -223,6 +227,20 @@ def determines(pair_list: PairList) -> bool:
 def tell_apart(pairs: FloatArray) -> bool:
     """Whether no two additive games have the same values at pairs z (p, d)."""
     return bool(np.linalg.matrix_rank(pairs) == pairs.shape[1])
+
+
+def likelihood_pairs(n_pairs: int, d: int, seed: int) -> NDArray[np.intp]:
+    """Positions of the pairs in the likelihood of a prior, that of the ends first."""
+    return sampled_pairs(n_pairs, int(LIKELIHOOD_SHARE * d), seed)
+
+
+def sampled_pairs(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
+    """Positions of `LIKELIHOOD_PAIRS` pairs, or of `least` where that is more; the ends first."""
+    most = max(LIKELIHOOD_PAIRS, least)
+    if n_pairs <= most:
+        return np.arange(n_pairs)
+    rest = stream(seed, CONTRASTS, SAMPLED_PAIRS).permutation(n_pairs - 1)[: most - 1]
+    return np.concatenate([[0], 1 + np.sort(rest)])
 
 
 def odd_values(values: FloatArray) -> FloatArray:

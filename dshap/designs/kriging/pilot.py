@@ -11,10 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
-from dshap.designs.coalitions import stream
 from dshap.designs.kriging.averaging import averaged_log_error, expected_sizes, weighted_priors
 from dshap.designs.kriging.cross_validation import (
     Folds,
@@ -25,13 +23,17 @@ from dshap.designs.kriging.cross_validation import (
 )
 from dshap.designs.kriging.findings import Findings
 from dshap.designs.kriging.game_processes import GameProcesses
-from dshap.designs.kriging.pairs import PairList, determines
+from dshap.designs.kriging.pairs import (
+    PairList,
+    determines,
+    likelihood_pairs,
+    sampled_pairs,
+)
 from dshap.designs.kriging.posterior import Posterior
 from dshap.designs.kriging.prior import Prior, correlations, player_sizes
 from dshap.designs.kriging.process import Process
 from dshap.designs.kriging.tuning import (
     BY_GAME_GAIN,
-    CONTRASTS,
     DECAYS,
     DECAYS_NEAR_ONE,
     DEFAULT_DECAY,
@@ -41,15 +43,12 @@ from dshap.designs.kriging.tuning import (
     GAIN,
     LEAST_LIKELIHOOD,
     LEAST_NEAR_ONE_PLAYERS,
-    LIKELIHOOD_PAIRS,
-    LIKELIHOOD_SHARE,
     MAX_RELEVANT_PLAYERS,
     MOST_LOSS,
     NUGGET,
     OWN_DECAY_PAIRS,
     POWERS,
     ROUGHNESS,
-    SAMPLED_PAIRS,
     SCOUTED_GAIN,
     VARIATIONS,
 )
@@ -159,7 +158,7 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     By the restricted likelihood pooled over the games (games, p).  `relevance` (d,) is a power of
     the size of the attributions.
     """
-    chosen = _sample(len(pairs), int(LIKELIHOOD_SHARE * pairs.shape[1]), seed)
+    chosen = likelihood_pairs(*pairs.shape, seed)
     family = _near_one(
         pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
     )
@@ -248,7 +247,7 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
     """
     d = processes.pairs.shape[1]
     shared = processes.prior.decay
-    chosen = _sample(len(processes.pairs), OWN_DECAY_PAIRS * d, seed)
+    chosen = sampled_pairs(len(processes.pairs), OWN_DECAY_PAIRS * d, seed)
     few = replace(processes, pairs=processes.pairs[chosen])
     least = np.inf
     games = []
@@ -296,15 +295,6 @@ def _predicted(
     own = folds.errors_by_game(processes, odd)
     mixed = (1 - share) * shared + share * folds.errors_of_mean(*posterior.average, odd)
     return max(ratio(own, shared, odd), ratio(own, mixed, odd)), ratio(mixed, shared, odd)
-
-
-def _sample(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
-    """Positions of the pairs in the likelihood; the first, of the ends, is always among them."""
-    most = max(LIKELIHOOD_PAIRS, least)
-    if n_pairs <= most:
-        return np.arange(n_pairs)
-    rest = stream(seed, CONTRASTS, SAMPLED_PAIRS).permutation(n_pairs - 1)[: most - 1]
-    return np.concatenate([[0], 1 + np.sort(rest)])
 
 
 def _families(pairs: FloatArray, odd: FloatArray, first: Prior) -> list[Family]:

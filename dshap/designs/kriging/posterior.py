@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from dshap.core.blocks import CoalitionBlock, Groups
-from dshap.core.records import FloatArray
+from dshap.core.records import BoolArray, FloatArray
 from dshap.core.threads import one_blas_thread
+from dshap.designs.kriging import served
 from dshap.designs.kriging.averaging import averaged_share, averaged_weights
 from dshap.designs.kriging.findings import NOTHING_FOUND, Findings
 from dshap.designs.kriging.game_processes import GameProcesses
@@ -44,6 +45,8 @@ class Posterior:
     sparse: bool | None
     """Whether games have sparse interactions of three players; None: not yet chosen."""
     findings: Findings = NOTHING_FOUND
+    checks_games: bool = False
+    """Whether games that the pilot does not serve are estimated by themselves (`served.py`)."""
 
     def after(self, found: Findings) -> Posterior:
         """The posterior with these findings of a pilot in place of what was open or given."""
@@ -94,19 +97,32 @@ class Posterior:
             solution += (SOLUTION_MATRICES + 2) * 8 * p**2
         if self.holds_values and self.pair_list.has_few_players:
             solution += p * (4 * d**2 + FITTED_BYTES)
+        if self.is_checking:
+            solution += served.kept_bytes(self.pair_list)
         return solution
 
     @property
     def holds_values(self) -> bool:
         """Whether `estimates` is, or a pilot may make it, different from the linear solution."""
         is_asked = self.sparse is None and self.decay is None and self.pair_list.may_differ
-        return is_asked or self.games_differ
+        return is_asked or not self.is_linear
 
     @property
     def has_terms(self) -> bool:
         """Whether games have sparse terms."""
         pairs = self.pair_list
         return self.sparse is True and pairs.has_few_players and pairs.may_differ
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether games are, or will be after the pilot, compared with those that it saw."""
+        has_pilot = self.decay is None or self.findings.served is not None
+        return self.checks_games and has_pilot and not self.pair_list.is_whole
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether attributions are linear in the values, the same way for all games."""
+        return not (self.games_differ or self.is_checking)
 
     @property
     def games_differ(self) -> bool:
@@ -164,7 +180,7 @@ class Posterior:
         attributions.
         """
         masks = self.pair_list.masks(start, stop)
-        if self.games_differ or (self.pair_list.is_open and not determines(self.pair_list)):
+        if not self.is_linear or (self.pair_list.is_open and not determines(self.pair_list)):
             return CoalitionBlock(
                 masks, np.full(masks.shape, np.nan), Groups.none(self.group_columns)
             )
@@ -176,29 +192,65 @@ class Posterior:
             return np.full((self.n_replicates, *sums.shape), np.nan)
         return np.asarray(sums + _solution(self).moves(groups))
 
-    def estimates(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def estimates(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions.
 
-        Each game has its own sparse terms and, where likelier, its own process.
+        Each game has its own sparse terms and, where likelier, its own process.  Also whether the
+        pilot serves all games of each row (n,); the others are estimated by themselves.
         """
-        n, _, k = values.shape
-        odd = odd_values(values.swapaxes(1, 2).reshape(n * k, -1))
-        found = self.findings
-        signs = self._signs[:, : self.n_contrasts]
+        n, m, k = values.shape
+        odd = odd_values(values.swapaxes(1, 2).reshape(n * k, m))
+        phi = np.zeros((n * k, self.pair_list.n_players))
+        moves = np.zeros((self.n_contrasts, *phi.shape))
         with one_blas_thread():
-            phi, moves = self.processes.estimates(
-                odd,
-                signs,
-                found.doubt or 1.0,
-                self.has_terms,
-                found.by_game and self.pair_list.may_differ,
-            )
+            is_served = self._is_served(odd)
+            phi[is_served], moves[:, is_served] = self._of_pilot(odd[is_served])
+            others = odd[~is_served]
+            if len(others):
+                phi[~is_served], moves[:, ~is_served] = served.own_estimates(
+                    self.pair_list,
+                    others,
+                    self.service.likeliest(others),
+                    self._signs[:, : self.n_contrasts],
+                )
         shape = n, k, self.pair_list.n_players
         if self.n_contrasts:
             replicates = phi + moves
         else:
             replicates = np.full((self.n_replicates, *phi.shape), np.nan)
-        return phi.reshape(shape).swapaxes(1, 2), replicates.reshape(-1, *shape).swapaxes(2, 3)
+        return (
+            phi.reshape(shape).swapaxes(1, 2),
+            replicates.reshape(len(replicates), *shape).swapaxes(2, 3),
+            is_served.reshape(n, k).all(axis=1),
+        )
+
+    @property
+    def service(self) -> served.Service:
+        """The choices of the pilot, which games are compared with."""
+        found = self.findings
+        kept = Findings(decay=found.decay, variation=found.variation, relevance=found.relevance)
+        return _service(replace(self, n_replicates=0, findings=kept))
+
+    def _is_served(self, odd: FloatArray) -> BoolArray:
+        """(games,): whether the pilot serves games odd (games, p)."""
+        if not self.is_checking or self.findings.served is None or not len(odd):
+            return np.ones(len(odd), dtype=bool)
+        return self.service.is_served(odd, self.findings.served)
+
+    def _of_pilot(self, odd: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (games, d) and moves (R, games, d) of games odd (games, p), as the pilot chose."""
+        if not self.games_differ:
+            solution = _solution(self)
+            groups = np.tensordot(odd, solution.contrasts, 1).swapaxes(0, 1)[..., None]
+            return odd @ solution.weights, solution.moves(groups)[..., 0]
+        found = self.findings
+        return self.processes.estimates(
+            odd,
+            self._signs[:, : self.n_contrasts],
+            found.doubt or 1.0,
+            self.has_terms,
+            found.by_game and self.pair_list.may_differ,
+        )
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
@@ -238,6 +290,11 @@ class Posterior:
 @lru_cache(maxsize=2)
 def _processes(posterior: Posterior) -> GameProcesses:
     return GameProcesses(posterior.pair_list.pairs, posterior.prior, posterior.findings.own_decay)
+
+
+@lru_cache(maxsize=2)
+def _service(posterior: Posterior) -> served.Service:
+    return served.Service(posterior.pair_list, posterior.prior, posterior.has_terms)
 
 
 @lru_cache(maxsize=16)

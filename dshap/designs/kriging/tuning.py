@@ -463,6 +463,35 @@ Set by: one game that terms solve made the doubt of the others 1.
 Half, twice: not measured.
 """
 
+# --- Games that a pilot does not serve -------------------------------------------------------
+
+OTHER_DECAYS = (0.001, 0.00562, 0.0316, 0.178, 1.0)
+"""Decays of the priors that a game is compared with, and given where its pilot does not serve it.
+
+Set by: `python -m tests.benchmarks.served`: of seven kinds of games, each with the pilot of every
+other, the likeliest of these priors with a process of the game's own has 0.8 to 1.1 times the error
+of the game's own pilot.
+Half, twice: not measured.
+"""
+OTHER_VARIATIONS = (0.0, 0.3, 3.0)
+"""Variations of these priors.
+
+Set by: as `OTHER_DECAYS`; votes alone take others than 0.
+Half, twice: not measured.
+"""
+SERVED_SLACK = (1.5, 1.1, 1.1)
+"""Factors by which roughness, misfit and peak of a game may be beyond the largest of the pilot's.
+
+Set by: `python -m tests.benchmarks.served`, games of the pilot's own kind against those of others.
+Half, twice: not measured.
+"""
+KINDS_AT_ONCE = 2
+"""Number of other priors whose matrices stay in memory at a time; a matter of memory.
+
+Set by: not recorded.
+Half, twice: changes no number.
+"""
+
 # --- Standard errors -------------------------------------------------------------------------
 
 WHOLE_SIZE_WEIGHT = 1 / 4
@@ -502,6 +531,18 @@ SOLUTION_MATRICES = 6
 """Matrices of pairs × pairs in memory at a time while a solution is computed.
 
 Set by: the matrices of the code; plans are held to measured peaks (`tests/engine/test_memory.py`).
+Half, twice: changes no number, only the memory that a plan counts with.
+"""
+COMPARED_MATRICES = 5
+"""Matrices of compared pairs × compared pairs beside those of the other priors.
+
+Set by: the matrices of the code: the pilot's own, and those of a process while it is made.
+Half, twice: changes no number, only the memory that a plan counts with.
+"""
+KIND_MATRICES = 3
+"""Matrices of pairs × pairs that the process of an other prior keeps.
+
+Set by: the matrices of the code: covariances, factor and precision.
 Half, twice: changes no number, only the memory that a plan counts with.
 """
 FITTED_BYTES = 8 * 3 * TERM_ROUNDS * ROUND_TERMS

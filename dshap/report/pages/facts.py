@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.blocks import NOT_SERVED
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import CubeStatus, cube_status, finished_blocks, read_notes, read_run
@@ -16,7 +17,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import written_at
 from dshap.report.attributions import INTERVAL, MANY_FEATURES, Ranking
 from dshap.report.measures import scale_sentence
-from dshap.report.notes import accuracy, carried_text
+from dshap.report.notes import accuracy, carried_text, served_text
 from dshap.run.quality import note_text
 
 SHOWN_SPANS = 8
@@ -150,6 +151,9 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
         )
     else:
         yield f"Value function: MSE_v {note_text(quality)}."
+    counted = notes.get("counted", {})
+    if NOT_SERVED in counted:
+        yield f"Pilot: {served_text(counted[NOT_SERVED])}."
     if "carried" in notes:
         yield f"Carried rows: {carried_text(notes['carried'])}."
 

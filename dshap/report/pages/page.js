@@ -178,9 +178,10 @@
     const scale = (value) => (2 + (96 * (value - low)) / span).toFixed(2) + "%";
     const axis = axisOf(each, wide, scale);
     const largest = steps[0];
+    const moved = largest.phi === 0 ? "no feature moves it." : largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
     const sentence =
       "From the base value " + fixed(each.base, wide) + " to the prediction " + fixed(each.prediction, wide) + each.part.units +
-      " of " + key + "; " + largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
+      " of " + key + "; " + moved;
     made.append(element("figcaption", {}, sentence));
     const chart = element("div", { class: "chart", role: "img", "aria-label": sentence });
     const body = element("tbody");
