@@ -9,8 +9,8 @@ from tests.house import circles, importers_of_designs, measured, members
 
 # Nodes and classes were raised by a tenth for clusters, shards and object stores: a file a kind of cluster, a store.
 # Nodes were raised by a sixtieth when dense statements were unfolded.
-# Nodes and classes were raised by a fortieth for scales and classes of models, lakehouses, checksums, errors of draws and
-# rows unlike those of a pilot.
+# Nodes and classes were raised by a twentieth for scales and classes of models, lakehouses, checksums, errors of draws
+# and rows unlike those of a pilot.
 BOUNDS = {
     "syntax nodes": 345_000,
     "syntax nodes in a hundred statements": 746,

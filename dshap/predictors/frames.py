@@ -242,10 +242,9 @@ def _time_kind(column: Any) -> str:
 def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
     """The times (n,) of a column in their own unit; zoned times in UTC."""
     if kind != DATE:
-        unit = unit_of(kind)
-        times: NDArray[np.datetime64] = column.to_numpy(
-            dtype=f"datetime64[{unit}]", na_value=np.datetime64("NaT", unit)
-        )
+        dtype = np.dtype(f"datetime64[{unit_of(kind)}]")
+        missing = np.array("NaT", dtype)[()]
+        times: NDArray[np.datetime64] = column.to_numpy(dtype=dtype, na_value=missing)
         return times
     days = np.full(len(column), np.datetime64("NaT", "D"), dtype="datetime64[D]")
     is_known = column.notna().to_numpy()
