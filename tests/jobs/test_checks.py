@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dshap
 from dshap.core.errors import InputError
 from dshap.jobs import parse_job
 from dshap.jobs.checks import CHECKS, judge, ndcg_of_rankings, refuse_unknown_runs
 from dshap.jobs.run_record import ExplanationFacts, RunFacts, write_record
+from dshap.values import Marginal
 from tests.jobs.job_files import changed
 
 NIGHT = datetime(2026, 11, 27, 3, 15, tzinfo=UTC)
@@ -38,6 +40,25 @@ def check(kind: str, **keys):
 def judged(store: Path, kind: str, facts: ExplanationFacts = FOUND, **keys):
     (result,) = judge([check(kind, **keys)], run("20261127T031500Z", facts), store)
     return result
+
+
+def test_the_largest_and_the_median_standard_error(tmp_path):
+    """On the bound and beyond it; skipped where no coalition was sampled."""
+    rows = np.random.default_rng(0).normal(size=(9, 12))
+    value = Marginal(lambda x: np.prod(1 + 0.3 * x, axis=1), rows[:3])
+    design = dshap.designs.kernelshap(12, 200)
+    cube = dshap.explain(value, rows, design=design, store=tmp_path / "cube")
+    facts = replace(FOUND, cube=tmp_path / "cube")
+    largest = float(cube.std_error.max())
+    passed = judged(tmp_path, "std_error", facts, warn=largest, error=largest)
+    assert (passed.status, passed.value, passed.metric) == ("pass", largest, "largest")
+    failed = judged(tmp_path, "std_error", facts, error=0.99 * largest)
+    assert failed.status == "error" and "the largest std_error is" in failed.message
+    median = judged(tmp_path, "std_error", facts, metric="median", warn=0.1 * largest)
+    assert 0 < median.value < largest and "the median of the rows' largest" in median.message
+    dshap.explain(value, rows, design="exact", store=tmp_path / "exact")
+    exact = judged(tmp_path, "std_error", replace(FOUND, cube=tmp_path / "exact"), error=0.0)
+    assert exact.status == "skipped" and "no standard errors" in exact.message
 
 
 # value on the bound passes; beyond it fails, on the side that is worse

@@ -158,7 +158,7 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     By the restricted likelihood pooled over the games (games, p).  `relevance` (d,) is a power of
     the size of the attributions.
     """
-    chosen = likelihood_pairs(*pairs.shape, seed)
+    chosen = likelihood_pairs(len(pairs), pairs.shape[1], seed)
     family = _near_one(
         pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
     )

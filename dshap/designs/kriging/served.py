@@ -81,8 +81,8 @@ class Service:
         squares = (some * weighted).sum(axis=1)
         total = np.square(some).sum(axis=1)
         own = pilot.left_out(weighted)
-        least = np.min([each.left_out(some @ each.precision) for each in self._others], axis=0)
-        numbers = [_ratio(own, np.sqrt(total)), _ratio(own, least)]
+        others = np.stack([each.left_out(some @ each.precision) for each in self._others])
+        numbers = [_ratio(own, np.sqrt(total)), _ratio(own, others.min(axis=0))]
         if not self.has_terms:
             scores = np.square(self._screen.gradients(weighted.T)).max(axis=0, initial=0.0)
             numbers.append(_ratio(scores, squares * np.trace(pilot.precision)))
