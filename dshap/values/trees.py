@@ -87,7 +87,10 @@ class Trees(TableValue):
     all threads of the process.  XGBoost adds in float32: the additivity residual in the cube shows
     the error.  On the first rows of every run margins are compared with the model's own
     `predict_proba` or `predict`.  A LightGBM random forest is the mean of its trees, as it
-    predicts, though its `raw_score` is their sum.  Groups of columns cannot be players here: the
+    predicts, though its `raw_score` is their sum.  After early stopping the rounds are those of the
+    model's own `predict`: all of an XGBoost booster, else those up to the best one; the plan says
+    how many.  The number that `missing` of XGBoost's scikit-learn classes names is missing, as NaN
+    is.  Groups of columns cannot be players here: the
     value of a group is not the sum of its columns'.
 
     Models fitted on data frames with categories take any table whose columns hold these categories
