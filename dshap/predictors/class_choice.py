@@ -74,8 +74,9 @@ def class_choice(
         return ClassChoice(names, n_outputs, tuple(positions), (1.0,) * len(names))
     if not (n_outputs == 1 and len(known) == 2 and scale in OF_CLASSES):
         raise InputError(
-            f"classes are {', '.join(names)}, and the function has {n_outputs} outputs for "
-            f"{len(known)} classes: explain predict_proba or decision_function, or leave classes out"
+            f"classes are {', '.join(names)}, and the function has "
+            f"{n_outputs} output{'s' * (n_outputs > 1)} for {len(known)} classes: explain "
+            "predict_proba or decision_function, or leave classes out"
         )
     signs = tuple(1.0 if position == 1 else -1.0 for position in positions)
     return ClassChoice(names, n_outputs, (0,) * len(names), signs)

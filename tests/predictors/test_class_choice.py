@@ -55,6 +55,6 @@ def test_other_classes_are_refused_in_a_line(given, known, said):
     ],
 )
 def test_outputs_that_belong_to_no_class(known, n_outputs, scale):
-    said = f"has {n_outputs} outputs for {len(known)} classes: explain predict_proba"
+    said = f"has {n_outputs} outputs? for {len(known)} classes: explain predict_proba"
     with pytest.raises(InputError, match=said):
         class_choice([known[0]], known, n_outputs, scale)
