@@ -448,4 +448,4 @@ def test_a_temporary_folder_without_room_is_told_before_anything_is_written(monk
     monkeypatch.setattr("shutil.disk_usage", lambda place: usage)
     assert diff(cube_of(OLD, id=IDS), cube_of(NEW, id=IDS)).n_both == N
     with pytest.raises(InputError, match=r"which has 1000 B free of .* KiB .* let TMPDIR name"):
-        cube_of(OLD, id=IDS).dshap.diff(shuffled(id=IDS)[0])
+        diff(cube_of(OLD, id=IDS), shuffled(id=IDS)[0])
