@@ -433,7 +433,7 @@ def choose_background(
         The number of rows to choose; repeated ones are merged and their weights added.  The result
         knows the number of rows of the table, so that `std_error` of `Marginal` includes how far
         values over few rows may be from those over all: with 20 of 900 rows attributions were off
-        by 5 to 28 %.
+        by 5 to 29 %.
     method : {"thinning", "kmeans", "stratified", "random"}
         "thinning": kernel herding towards the mean embedding of all rows, equal weights;
         "kmeans": the rows nearest to k-means centres, each weighted by the share of the table

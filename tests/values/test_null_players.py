@@ -186,7 +186,7 @@ def test_the_mean_over_the_data_stands_beside_the_base_value(kind):
 def base_of(value, data):
     value = value.chosen(value.choose(data))
     mask = np.array([[True] + [False] * 4])
-    return value.prepare(mask, value.moments(mask, data))["base"][0]
+    return value.base(value.prepare(mask, value.moments(mask, data)))[0]
 
 
 def test_infinite_predictions_of_draws_are_told():
