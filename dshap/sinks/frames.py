@@ -49,8 +49,8 @@ def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) 
         coalitions were sampled; "long": a line for each row, output and feature, KEY..., feature,
         value, value_number, attribution, std_error; "top_k": the lines of the `k` features with the
         largest |attribution|, with their rank, those with 0 left out.  Each has prediction,
-        base_value and status behind, and output where there are several.  A cube without a key has the position `row` in its
-        place.  Texts have no lines beyond their end in the shape "long".
+        base_value and status behind, and output where there are several.  A cube without a key has
+        the position `row` in its place.  Texts have no lines beyond their end in the shape "long".
     k : number of features of a row in the shape "top_k"
     rows : the explained rows, as in `dshap.report.beeswarm`, for the column value; None: those that
         the cube or its store keeps; value is missing where there are none
