@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 
@@ -398,6 +398,8 @@ class Listed(Method):
         return replace(self, design=linear(self.design))
 
     def checking(self) -> Self:
+        if sums_directly(self.value) and not held_coalitions(self.design):
+            return self  # a comparison takes the values, which cost ten times as much as their sums
         return replace(self, design=checking(self.design))
 
     def tuned(self, choice: Record) -> Self:
@@ -591,9 +593,14 @@ def attributor_of(
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
-    if isinstance(value, DirectSums) and value.link.is_identity and not has_pairs:
+    if sums_directly(value) and not has_pairs:
         return DirectContraction(game, shares, has_pairs, value.scored)
     return Contraction(game, shares, has_pairs)
+
+
+def sums_directly(value: Any) -> TypeGuard[DirectSums]:
+    """Whether a value function computes its sums without the single values."""
+    return isinstance(value, DirectSums) and value.link.is_identity
 
 
 def kind_of_design(design: Design) -> str:

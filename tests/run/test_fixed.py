@@ -337,6 +337,10 @@ def test_with_tol_and_in_runs_that_are_no_nights_rows_are_not_compared(tmp_path)
     case = CASES["rounds of kriging"]
     assert "checks_games" not in fix(case, tmp_path / "tol").chosen.fingerprint()
     assert fix(CASES["marginal, kriging"], tmp_path / "plain").chosen.design.checks_rows
+    shared = Case(regression, designs.kriging(D, 60, sparse=False))
+    assert not fix(shared, tmp_path / "shared").chosen.design.checks_rows
+    apart = Case(regression, designs.kriging(D, 60, sparse=True))
+    assert fix(apart, tmp_path / "apart").chosen.design.checks_rows
     cube = dshap.explain(marginal(), frame_of(X[:5]), design=designs.kriging(D, 60))
     assert "checks_games" not in cube.attrs["dshap_run"] and "counted" not in cube.attrs
 

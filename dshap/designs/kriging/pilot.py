@@ -76,7 +76,7 @@ def look(posterior: Posterior, odd: FloatArray) -> Findings:
         if pairs.can_be_held_out:
             likely = posterior.after(Findings.of(chosen)).prior
         chosen |= for_few(pairs, odd, first, before, likely)
-    if posterior.holds_values:
+    if posterior.may_differ:
         chosen |= _for_games(posterior.after(Findings.of(chosen)), odd)
     return Findings.of(chosen)
 

@@ -104,8 +104,13 @@ class Posterior:
     @property
     def holds_values(self) -> bool:
         """Whether `estimates` is, or a pilot may make it, different from the linear solution."""
+        return self.may_differ or not self.is_linear
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether games have, or a pilot may give them, sparse terms or separate processes."""
         is_asked = self.sparse is None and self.decay is None and self.pair_list.may_differ
-        return is_asked or not self.is_linear
+        return is_asked or self.games_differ
 
     @property
     def has_terms(self) -> bool:
@@ -212,6 +217,7 @@ class Posterior:
                     others,
                     self.service.likeliest(others),
                     self._signs[:, : self.n_contrasts],
+                    is_by_game=self.findings.by_game_gain is not None,
                 )
         shape = n, k, self.pair_list.n_players
         if self.n_contrasts:

@@ -14,7 +14,8 @@ A game is served unless one of its numbers is more than `SERVED_SLACK` times the
 pilot's games.  Additive games are always served.  A game that is not served is estimated by itself:
 with the likeliest of the other priors, with a process of its own where that is likelier
 (`game_processes.py`), and with sparse terms where they predict held-out pairs of the game better
-(`cross_validation.py`).  Nothing of this depends on other games.
+(`cross_validation.py`); where all games are to share a process (`sparse=False`), with the likeliest
+of the other priors alone.  Nothing of this depends on other games.
 """
 
 from __future__ import annotations
@@ -162,34 +163,46 @@ def kept_bytes(pair_list: PairList) -> int:
 
 
 def own_estimates(
-    pair_list: PairList, odd: FloatArray, kinds: NDArray[np.intp], signs: FloatArray
+    pair_list: PairList,
+    odd: FloatArray,
+    kinds: NDArray[np.intp],
+    signs: FloatArray,
+    *,
+    is_by_game: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """phi (games, d) and moves (R, games, d) of games odd (games, p), each estimated by itself.
 
     `kinds` (games,) are positions in `other_kinds`; `signs` (p, R) are as in `TermBase.estimates`.
+    Games have processes of their own and sparse terms only where `is_by_game`.
     """
     phi = np.zeros((len(odd), pair_list.n_players))
     moves = np.zeros((signs.shape[1], *phi.shape))
     for game in np.argsort(kinds, kind="stable"):  # those of one prior follow each other
         processes = _alike(pair_list, *other_kinds()[kinds[game]])
-        phi[game], moves[:, game] = _own_estimate(pair_list, processes, odd[game], signs)
+        phi[game], moves[:, game] = _own_estimate(
+            pair_list, processes, odd[game], signs, is_by_game
+        )
     return phi, moves
 
 
 def _own_estimate(
-    pair_list: PairList, processes: GameProcesses, game: FloatArray, signs: FloatArray
+    pair_list: PairList,
+    processes: GameProcesses,
+    game: FloatArray,
+    signs: FloatArray,
+    is_by_game: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """phi (d,) and moves (R, d) of a game (p,), from the processes of its prior."""
     found = None
     has_terms = False
     doubt = 1.0
-    if pair_list.may_differ:
+    if is_by_game:
         found = processes.likelier(game)
-        is_by_game = found is not None
+        has_own = found is not None
         gain, doubts = held_out(
-            processes, game[None], pair_list.seed, is_by_game, pair_list.has_few_players
+            processes, game[None], pair_list.seed, has_own, pair_list.has_few_players
         )
-        has_terms = gain <= (GAIN**2 if is_by_game else GAIN)
+        has_terms = gain <= (GAIN**2 if has_own else GAIN)
         doubt = doubts[has_terms]
     base = processes.shared if found is None else processes.base(found.process)
     phi, moves = base.estimates(game[None], signs, doubt, has_terms)

@@ -101,6 +101,22 @@ def test_a_row_is_served_if_all_its_outputs_are(games, pilots):
     np.testing.assert_allclose(phi, np.concatenate([each[0] for each in one_by_one], axis=2))
 
 
+def test_games_that_share_a_process_get_one_by_their_own_values(games):
+    """With sparse=False the pilot gives no game a process of its own, nor has any that is not
+    served; the error is that of a linear design whose pilot saw these games."""
+    linear = kriging(D, M, seed=1, sparse=False)
+    design = settled(linear.checking(), lambda masks: games["order 3"].values(masks)[:16])
+    assert not design.findings.by_game and design.findings.sparse is None
+    for kind in ("votes", "products over 15"):
+        values = _values(design, games[kind])
+        phi, _, is_served = design.of_checked_values(values[:, :, None])
+        assert not is_served.any()
+        truth = games[kind].shapley[LATER]
+        one = settled(linear, lambda masks, kind=kind: games[kind].values(masks)[LATER])
+        alone = error(estimated(one, _values(one, games[kind]))[0], truth)
+        assert error(phi[..., 0], truth) <= 1.5 * alone
+
+
 def test_no_rows(pilots):
     phi, replicates, is_served = pilots["votes"].of_checked_values(np.zeros((0, M, 2)))
     assert phi.shape == (0, D, 2) and replicates.shape == (20, 0, D, 2) and is_served.shape == (0,)
