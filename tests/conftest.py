@@ -3,6 +3,7 @@ kernel models."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.models import KernelExpansion
 from tests.buckets import Service, running_azure, running_s3
 from tests.databases import Server, running_postgresql
+from tests.pages import ROOT
 from tests.processes import fork_workers
 
 # Workers of clusters that a test starts in its own process.  Those of commands and scripts that
@@ -26,7 +28,8 @@ fork_workers()
 def client() -> Iterator[object]:
     """Two worker processes of one thread, ended with the session."""
     # tests say which client they mean
-    started = local_client(2, memory_limit="2GiB", set_as_default=False)
+    with contextlib.chdir(ROOT):  # workers outlive the folder of the test that starts them
+        started = local_client(2, memory_limit="2GiB", set_as_default=False)
     yield started
     shut_down(started)
 
@@ -35,7 +38,8 @@ def client() -> Iterator[object]:
 def open_client() -> Iterator[object]:
     """One worker process, without certificates: others may connect by the address of its
     scheduler."""
-    started = local_client(1, memory_limit="2GiB", set_as_default=False, is_open=True)
+    with contextlib.chdir(ROOT):
+        started = local_client(1, memory_limit="2GiB", set_as_default=False, is_open=True)
     yield started
     shut_down(started)
 

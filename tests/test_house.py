@@ -12,10 +12,10 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes and classes were raised by a twentieth for scales and classes of models, lakehouses, checksums, errors of draws
 # and rows unlike those of a pilot.
 BOUNDS = {
-    "syntax nodes": 345_000,
+    "syntax nodes": 346_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
-    "ternaries": 360,
+    "ternaries": 366,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
     "classes": 660,

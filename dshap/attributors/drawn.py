@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.attributors.checked import CheckedContraction
 from dshap.attributors.contraction import (
     Contraction,
     NoisyContraction,
@@ -30,7 +31,7 @@ from dshap.attributors.failing import Spared, bad_rows
 from dshap.attributors.game import OF_COALITION, Found, Game, RowsLeft
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock
-from dshap.core.capabilities import MeanOfDraws, linear
+from dshap.core.capabilities import MeanOfDraws, checks_rows, linear
 from dshap.core.draws import DrawGroups
 from dshap.core.records import FloatArray, Moments, State
 from dshap.core.types import Design
@@ -233,6 +234,11 @@ class DrawnWholeContraction(DrawnContraction, WholeContraction):
 
 
 @dataclass
+class DrawnCheckedContraction(DrawnWholeContraction, CheckedContraction):
+    """A contraction of values over draws that counts the rows which the pilot does not serve."""
+
+
+@dataclass
 class DrawnRounds(RoundsAttributor):
     """Rounds of values over draws: a row stops by the error of its coalitions alone.
 
@@ -288,6 +294,8 @@ def drawn_attributor(
     drawn = DrawnValues.of(game, n_replicates)
     if tol is not None:
         return DrawnRounds(game, has_pairs, tol, tuple(rounds), round_tiles, drawn)
+    if checks_rows(game.design):
+        return DrawnCheckedContraction(game, parts, has_pairs, drawn)
     if holds_values:
         return DrawnWholeContraction(game, parts, has_pairs, drawn)
     if is_noisy:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import DoesNotFitError, InputError
+from dshap.core.options import RULES
 from dshap.core.records import FloatArray
 from dshap.cube.columns import columns_of
 from dshap.cube.datasets import as_cube, rows_of
@@ -53,6 +54,7 @@ def to_shap(
     DoesNotFitError
         Its arrays would take more than 2 GiB: take fewer rows.
     """
+    interactions = RULES["interactions"]("interactions", interactions)
     cube = as_cube(cube)
     if output is not None:
         cube = cube.isel(output=[output_of(cube, output)])

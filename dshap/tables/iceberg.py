@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
@@ -18,6 +17,7 @@ from dshap.core.places import is_bucket, is_in_bucket
 from dshap.core.printing import shortened
 from dshap.core.rules import as_place, checked
 from dshap.tables.bucket_files import open_object
+from dshap.tables.checksums import open_parquet
 from dshap.tables.columns import Names, Times
 from dshap.tables.lake_files import (
     NO_POSITIONS,
@@ -185,7 +185,8 @@ def _positions_in(path: str) -> dict[str, NDArray[np.int64]]:
         source: Any = open_object(path)
     else:
         source = path
-    found = pq.read_table(source, columns=["file_path", "pos"])
+    with open_parquet(source) as opened:
+        found = opened.read(columns=["file_path", "pos"])
     files = found["file_path"].combine_chunks().cast(pa.string())
     positions = found["pos"].combine_chunks()
     return {

@@ -43,7 +43,7 @@ def store(tmp_path):
     make_cube(path / "plain", n_rows=9)
     for room in ("parts", "runs", "prepared"):
         (path / room / RUNS[0]).mkdir(parents=True)
-        (path / room / RUNS[0] / "snapshot.json").write_text("{}")
+        (path / room / RUNS[0] / "notes.json").write_text("{}")
     (path / "keys").mkdir()
     (path / "keys" / f"{RUNS[0]}.parquet").write_bytes(b"PAR1")
     set_current(path / "reasons", RUNS[1])

@@ -58,6 +58,7 @@ function = "{model}"
 name = "reasons"
 value = "marginal"
 background = 5
+selection = "random"
 [incremental]
 strategy = "digest"
 [[sink]]

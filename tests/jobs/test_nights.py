@@ -885,7 +885,7 @@ def test_rows_unlike_those_of_the_pilot_are_counted_and_their_errors_are_checked
             "features": names,
         },
         "model": {"kind": "import", "function": "tests.jobs.test_nights:flagged"},
-        "explain": [{"name": "reasons", "value": "marginal", "background": 4}],
+        "explain": [{"name": "reasons", "value": "marginal", "background": "all"}],
         "design": {"kind": "kriging", "n_coalitions": 200},
         "incremental": {"strategy": "digest"},
         "check": [{"kind": "std_error", "warn": 1e-6, "error": 1e6}],
