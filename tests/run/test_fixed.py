@@ -301,14 +301,16 @@ def test_a_new_kind_of_rows_is_explained_as_well_as_in_one_run(kind, tmp_path):
     assert found <= 1.5 * max(error(attributions(alone)), 1e-5)
 
 
-def test_a_night_counts_the_rows_that_its_pilot_does_not_serve(tmp_path):
+@pytest.mark.parametrize("sample_of", [None, 400], ids=["a background", "a sample"])
+def test_a_night_counts_the_rows_that_its_pilot_does_not_serve(tmp_path, sample_of):
     """Of rows that are explained, in every block; carried ones are those of an earlier night."""
 
     def predict(x):
         return x[:, 1:].sum(axis=1) + x[:, 0] * LATE_RULES["products"](x)
 
     def value():
-        return Marginal(predict, rows_of_kind(0, 4, 0), feature_names=FLAG_NAMES)
+        rows = rows_of_kind(0, 4, 0)
+        return Marginal(predict, rows, feature_names=FLAG_NAMES, sample_of=sample_of)
 
     case = Case(value, designs.kriging(WIDE, 256), {"instance_tile": 4})
     fixed = fix(case, tmp_path / "prepared")
