@@ -1,7 +1,9 @@
 """The categories that an XGBoost booster stores, read from its JSON and checked.
 
-`Booster.get_categories` of XGBoost 3.2 cuts names at characters in place of bytes, so that "Köln"
-becomes "Köl".  The JSON of the booster holds their bytes.
+The JSON of a booster holds all names of a column as one run of bytes, with the offset of each.
+XGBoost 3.2 and 3.3 count characters in place of bytes: with "Köln" among the names, the last bytes
+of the run are lost and offsets fall inside of names.  Such a list is refused there.  XGBoost 3.4
+stores it whole.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from dshap.core.errors import InputError
 
 STORED = '"cats":{'
 """Where the categories begin in the JSON of a booster, the last such text in it."""
+WHOLE_FROM = (3, 4)
+"""The version of XGBoost from which names with letters beyond ASCII are stored whole."""
 CHECKED_ROWS = 4_096
 """The most rows in one call of the check; it bounds memory for long lists."""
 
@@ -27,7 +31,7 @@ def kept_categories(booster: Any) -> dict[int, tuple[Any, ...]]:
     Raises
     ------
     InputError
-        The booster predicts otherwise for these categories than for their codes.
+        The names are cut, or the booster predicts otherwise for them than for their codes.
     """
     text = bytes(booster.save_raw("json")).decode()
     start = text.rfind(STORED)
@@ -47,7 +51,18 @@ def _names(encoded: Mapping[str, Any]) -> tuple[Any, ...]:
     if "offsets" not in encoded:
         return tuple(encoded["values"])
     content = np.array(encoded["values"]).astype(np.uint8).tobytes()
+    if not content.isascii() and _cuts_names():
+        raise _unread(
+            "XGBoost before 3.4 cuts names with letters such as ö: fit it anew with a later version"
+        )
     return tuple(content[i:j].decode() for i, j in pairwise(encoded["offsets"]))
+
+
+def _cuts_names() -> bool:
+    """Whether the installed XGBoost counts characters in place of bytes."""
+    import xgboost
+
+    return tuple(map(int, xgboost.__version__.split(".")[:2])) < WHOLE_FROM
 
 
 def _check(booster: Any, kept: Mapping[int, tuple[Any, ...]]) -> None:
@@ -97,5 +112,5 @@ def _unread(reason: str) -> InputError:
     """The error for categories that do not stand for their codes."""
     return InputError(
         f"the categories of this XGBoost model cannot be read ({reason}): give categories as "
-        "numbers, fit again, or use Marginal(model.predict, background)"
+        "numbers, or use Marginal(model.predict, background)"
     )
