@@ -1,14 +1,15 @@
-"""A task that takes longer than a worker lives ends the run, with the option to change."""
+"""A task that outlives its worker, and a cluster without workers, end the run with a reason."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
-from distributed import as_completed
+from distributed import Client, as_completed
 
-from dshap.core.errors import InputError
-from dshap.engine import DaskExecutor
+from dshap.core.errors import InputError, InterruptedRunError
+from dshap.engine import DaskExecutor, ToldProgress, shut_down
 from dshap.engine.graph import Call, Reduction
 from dshap.engine.lifetimes import Patience
 
@@ -52,3 +53,67 @@ def test_a_run_whose_tasks_take_longer_than_its_workers_live(client):
 
 def finish_late(context, total):
     time.sleep(3)
+
+
+@pytest.fixture
+def small():
+    """A client with one worker in this process, which `scale(0)` takes away."""
+    client = Client(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=None,
+        set_as_default=False,
+    )
+    yield client
+    shut_down(client)
+
+
+def test_a_run_that_loses_all_its_workers_ends(small):
+    """It says so within seconds, to other processes too, and ends after `wait` (130)."""
+    said = []
+    told = []
+
+    def say(text, **facts):
+        said.append(text)
+
+    executor = DaskExecutor(small, wait_s=2, say=say)
+    progress = ToldProgress(lambda facts, at_once: told.append((facts, at_once)), lambda: executor)
+    executor.listen(progress.say)
+    leaving = threading.Timer(0.5, small.cluster.scale, [0])
+    leaving.start()
+    began = time.monotonic()
+    with pytest.raises(InterruptedRunError, match=r"no worker for 2 s: what was finished is kept"):
+        executor.run(None, [later(number) for number in range(40)], lambda *_: None)
+    leaving.join()
+    assert time.monotonic() - began < 30
+    assert [line for line in said if "no worker left: waiting for another, for 2 s at most" in line]
+    assert [line for line in said if "left: 0): its tasks wait for another" in line]
+    assert told[-1][0]["workers"] == 0 and told[-1][1]
+    assert InterruptedRunError.exit_status == 130
+
+
+def test_a_run_whose_workers_come_back_goes_on(small):
+    """Those that were lost are waited for, and the run ends as if nothing had happened."""
+    said = []
+    done = []
+    executor = DaskExecutor(small, wait_s=60, say=lambda text, **facts: said.append(text))
+    timers = [
+        threading.Timer(0.5, small.cluster.scale, [0]),
+        threading.Timer(4.0, small.cluster.scale, [1]),
+    ]
+    for each in timers:
+        each.start()
+    executor.run(None, [later(number) for number in range(8)], lambda *_: done.append(1))
+    assert len(done) == 8
+    assert any("the cluster has a worker again" in line for line in said)
+
+
+def later(number):
+    """A reduction that takes a fifth of a second."""
+    return Reduction(str(number), (), Call(finish_soon, ()))
+
+
+def finish_soon(context, total):
+    time.sleep(0.2)
+    return 1
