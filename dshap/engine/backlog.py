@@ -12,13 +12,20 @@ TASKS_AHEAD = 2
 The window is bounded whatever the size of the run.
 """
 GROWING_AHEAD = 10
-"""The same for a cluster that grows with its backlog.
+"""Number of tasks per thread that are submitted ahead to a cluster that grows with its backlog.
 
 Dask asks for as many threads as would do the waiting tasks in 5 s
 (`distributed.adaptive.target-duration`): with tasks of a second, ten a thread ask for twice as many.
 """
 LEAST_BACKLOG = 64
-"""The tasks that such a cluster sees at least: with tasks of a second it grows to 13 threads."""
+"""The smallest number of tasks that such a cluster sees: with tasks of a second it grows to 13
+threads."""
+
+IDLE_LOOKS = 60
+"""The looks of Dask, one a second, after which it ends a worker without tasks (`wait_count`).
+
+Its own three seconds are shorter than the time between two stages of a run.
+"""
 
 
 def is_adaptive(client: Client) -> bool:

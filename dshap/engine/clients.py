@@ -17,6 +17,7 @@ from distributed import Client, LocalCluster, Nanny
 from distributed.security import Security
 
 from dshap.core.errors import InputError, shown
+from dshap.engine.backlog import IDLE_LOOKS
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """Environment of local workers: Dask logs errors only, as dshap itself reports lost workers."""
@@ -160,7 +161,7 @@ def local_client(
                 'import anew, put the lines that start them under `if __name__ == "__main__":`'
             ) from None
     if maximum is not None:
-        cluster.adapt(minimum=minimum, maximum=maximum)
+        cluster.adapt(minimum=minimum, maximum=maximum, wait_count=IDLE_LOOKS)
     return Client(cluster, set_as_default=set_as_default)
 
 

@@ -319,12 +319,14 @@ class DaskExecutor:
         lost = sorted(self._workers - workers)
         new = workers - self._workers
         self._workers = workers
-        does_its_tasks = "others do its tasks" if workers else "its tasks wait for another"
+        what_follows = "others do its tasks"
+        if not workers:
+            what_follows = "its tasks wait for another"
         for address in lost:
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
             self._say(
-                f"worker {address} is lost ({counts}): {does_its_tasks}",
+                f"worker {address} is lost ({counts}): {what_follows}",
                 event="worker_lost",
                 worker=address,
                 lost=self._n_lost,

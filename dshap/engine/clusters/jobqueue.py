@@ -22,6 +22,7 @@ from tornado.ioloop import PeriodicCallback
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.user_code import job_path
+from dshap.engine.backlog import IDLE_LOOKS
 from dshap.engine.certificates import Certificates, make_certificates
 from dshap.engine.clients import NO_HTTP
 from dshap.engine.clusters.installed import package_of
@@ -122,7 +123,7 @@ def queue_client(
     if maximum is None:
         cluster.loop.add_callback(_keep, cluster, lambda: cluster.scale(jobs=workers))
     else:
-        cluster.adapt(minimum_jobs=first, maximum_jobs=maximum)
+        cluster.adapt(minimum_jobs=first, maximum_jobs=maximum, wait_count=IDLE_LOOKS)
         cluster.loop.add_callback(_keep, cluster, lambda: _forget_ended(cluster))
     return client
 
