@@ -96,17 +96,20 @@ class _Batch:
     reduction: Reduction | None = None
     """The reduction that this future is the result of; None where more of it follows."""
 
-    def end(self, on_done: OnDone, on_failed: OnFailed | None) -> None:
+    def end(
+        self, fetch: Callable[[Future], Any], on_done: OnDone, on_failed: OnFailed | None
+    ) -> None:
         """Call back with the result or the error of a reduction whose future is done.
 
-        An error before the last batch ends the run here, unless `on_failed` will hear of it.
+        `fetch` gives the result of a future, or raises its error.  An error before the last batch
+        ends the run here, unless `on_failed` will hear of it.
         """
         if self.reduction is None:
             if on_failed is None and self.future.status == "error":
-                self.future.result()
+                fetch(self.future)
             return
         try:
-            result = self.future.result()
+            result = fetch(self.future)
         except Exception as error:
             # a finished result may be lost with its worker and fail when it is computed
             # anew: ask again
@@ -281,7 +284,7 @@ class DaskExecutor:
             fill_window()
             for future in self._patience.completed(finished, self._is_manned):
                 batch = running.pop(future)
-                batch.end(on_done, on_failed)
+                batch.end(self._fetched, on_done, on_failed)
                 if batch.reduction is not None:  # others are yet to be added
                     future.release()
                 fill_window()
@@ -289,8 +292,8 @@ class DaskExecutor:
             if running:
                 self.client.cancel(list(running), force=True)
 
-    def await_all(self, futures: Sequence[Future]) -> None:
-        """Return once all futures have ended, in whatever way.
+    def results(self, futures: Sequence[Future]) -> list[Any]:
+        """The results of futures once all have ended.
 
         Raises
         ------
@@ -300,6 +303,11 @@ class DaskExecutor:
         finished = as_completed(futures, loop=self.client.loop)
         for _ in self._patience.completed(finished, self._is_manned):
             pass
+        return [self._fetched(future) for future in futures]
+
+    def _fetched(self, future: Future) -> Any:
+        """The result of a future that has ended."""
+        return self._patience.result(future, self._is_manned)
 
     def _has_workers(self) -> bool:
         """Whether a worker is there; those that are lost are told."""
@@ -430,8 +438,7 @@ def collect_partitions(
     if executor is None:
         return [int(task.compute(scheduler="synchronous")) for task in tasks]
     futures = executor.client.compute(tasks)
-    executor.await_all(futures)
-    return [int(count) for count in executor.client.gather(futures)]
+    return [int(count) for count in executor.results(futures)]
 
 
 class ContextPlugin(WorkerPlugin):

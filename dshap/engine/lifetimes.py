@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,20 +51,50 @@ class Patience:
         InterruptedRunError
             There was no worker for `wait_s` seconds.
         """
-        step_s = min(WATCH_S, self.lifetime_s or WATCH_S, self.wait_s or WATCH_S)
         while not finished.is_empty():
             with finished.thread_condition:
                 if not finished.has_ready():
-                    finished.thread_condition.wait(timeout=step_s)
+                    finished.thread_condition.wait(timeout=self._step_s)
             if finished.has_ready():
-                self.waited_s = 0.0
-                self._end_of_wait()
+                self._has_ended()
                 yield next(finished)
-            elif has_workers():
-                self._end_of_wait()
-                self._wait(step_s)
             else:
-                self._wait_for_workers()
+                self._look(has_workers)
+
+    def result(self, future: Any, has_workers: Callable[[], bool]) -> Any:
+        """Fetch the result of a future that has ended.
+
+        A result that is lost with its worker is computed anew, which waits for a worker as any task.
+
+        Raises
+        ------
+        InputError, InterruptedRunError
+            As in `completed`; else the error of the task.
+        """
+        fetched: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        threading.Thread(target=_fetch, args=(future, fetched), daemon=True).start()
+        while not concurrent.futures.wait([fetched], timeout=self._step_s).done:
+            self._look(has_workers)
+        self._has_ended()
+        return fetched.result()
+
+    @property
+    def _step_s(self) -> float:
+        """The seconds between two looks."""
+        return min(WATCH_S, self.lifetime_s or WATCH_S, self.wait_s or WATCH_S)
+
+    def _has_ended(self) -> None:
+        """Note that a task has ended, and with it any wait."""
+        self.waited_s = 0.0
+        self._end_of_wait()
+
+    def _look(self, has_workers: Callable[[], bool]) -> None:
+        """Look at the workers while no task ends."""
+        if has_workers():
+            self._end_of_wait()
+            self._wait(self._step_s)
+        else:
+            self._wait_for_workers()
 
     def _wait(self, seconds: float) -> None:
         self.waited_s += seconds
@@ -98,3 +130,11 @@ class Patience:
         waited_s = time.monotonic() - self.alone_since
         self.alone_since = None
         self.say(f"the cluster has a worker again, after {waited_s:.0f} s", event="workers_back")
+
+
+def _fetch(future: Any, fetched: concurrent.futures.Future[Any]) -> None:
+    """Hand over the result of a Dask future, or the error that fetching it raises."""
+    try:
+        fetched.set_result(future.result())
+    except BaseException as error:  # whatever it is, the thread that waits raises it
+        fetched.set_exception(error)

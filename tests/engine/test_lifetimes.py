@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
-from distributed import Client, as_completed
+from distributed import Client, LocalCluster, as_completed
 
 from dshap.core.errors import InputError, InterruptedRunError
 from dshap.engine import DaskExecutor, ToldProgress, shut_down
@@ -116,4 +118,46 @@ def later(number):
 
 def finish_soon(context, total):
     time.sleep(0.2)
+    return 1
+
+
+def test_results_that_are_lost_with_the_last_worker(tmp_path):
+    """A worker is killed while it holds results that have not been fetched: the run ends too."""
+    cluster = LocalCluster(
+        n_workers=0, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    )
+    client = Client(cluster, set_as_default=False)
+    command = [sys.executable, "-m", "dask", "worker", cluster.scheduler_address]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--local-directory", tmp_path]
+    worker = subprocess.Popen([*command, *options], **quiet)
+    try:
+        client.wait_for_workers(1, timeout=60)
+        executor = DaskExecutor(client, wait_s=3)
+        done = []
+
+        def count(reduction, result):
+            done.append(result)
+            time.sleep(0.3)  # others end meanwhile, whose results stay with the worker
+            if len(done) == 2:
+                worker.kill()
+                worker.wait()
+
+        ending = threading.Timer(60, shut_down, [client])  # where the run would wait for ever
+        ending.start()
+        with pytest.raises(InterruptedRunError, match=r"no worker for 3 s: what was finished is"):
+            executor.run(None, [at_once(number) for number in range(20)], count)
+        ending.cancel()
+    finally:
+        worker.kill()
+        worker.wait()
+        shut_down(client)
+
+
+def at_once(number):
+    """A reduction that takes no time."""
+    return Reduction(str(number), (), Call(one, ()))
+
+
+def one(context, total):
     return 1

@@ -403,7 +403,7 @@ def test_what_every_worker_must_see(shop, beside, monkeypatch):
     """Nothing of this machine where rows and store are in a bucket."""
     required = []
 
-    def stopped(*given):
+    def stopped(*given, grows):
         required.append(next(sorted(each) for each in given if isinstance(each, dict)))
         raise Stopped
 
