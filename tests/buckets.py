@@ -44,6 +44,8 @@ class Service:
     """The share of requests that are answered by an error, or late."""
     is_conditional: bool = True
     """Whether it obeys If-None-Match."""
+    compares: bool = True
+    """Whether it obeys If-Match."""
     is_closed: bool = False
     """Whether it refuses all credentials, and shows them."""
     delay_s: float = 0.2
@@ -175,6 +177,8 @@ def _faulty(app: Any, service: Service) -> Callable[..., Iterable[bytes]]:
     def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         if not service.is_conditional:
             environ.pop("HTTP_IF_NONE_MATCH", None)
+        if not service.compares:
+            environ.pop("HTTP_IF_MATCH", None)
         if service.is_closed:
             start("403 Forbidden", [("Content-Type", "application/xml")])
             return [f"<Error><Code>InvalidAccessKeyId</Code><Key>{SECRET}</Key></Error>".encode()]

@@ -129,6 +129,7 @@ def s3(s3_service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
         monkeypatch.setenv(name, given)
     s3_service.rate = 0.0
     s3_service.is_conditional = True
+    s3_service.compares = True
     s3_service.is_closed = False
     s3_service.asked.clear()
     return s3_service

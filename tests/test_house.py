@@ -11,8 +11,9 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a sixtieth when dense statements were unfolded.
 # Nodes and classes were raised by a twentieth for scales and classes of models, lakehouses, checksums, errors of draws
 # and rows unlike those of a pilot.
+# Nodes were raised by a fiftieth for nights that cannot be fooled: baselines, backfills, damage, lost workers.
 BOUNDS = {
-    "syntax nodes": 346_000,
+    "syntax nodes": 353_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 366,

@@ -11,7 +11,7 @@ import re
 import shutil
 
 from dshap.core.disk import sync
-from dshap.core.errors import DamagedError, InputError
+from dshap.core.errors import DamagedError, InputError, LockedError
 from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.core.rules import OF_STORES
 from dshap.cube.arrays import is_cube_or_job, is_job_store, read_run
@@ -28,14 +28,35 @@ SHOWN_RUNS = 5
 def set_current(folder: Place, run_id: str) -> None:
     """Let the cube of this run be the one that is read, in one step that a power cut keeps.
 
+    The pointer never goes back to an earlier run, and never over one that was written meanwhile.
+
     Raises
     ------
     InputError
         There is no such cube.
+    LockedError
+        The pointer names the cube of a later run, or another process has just written it.
     """
     if not RUN_ID.fullmatch(run_id) or read_run(folder / run_id) is None:
         raise _no_run(folder, run_id)
-    Folder(folder).replace(CURRENT, f"{run_id}\n".encode())
+    files = Folder(folder)
+    before = _content(folder)
+    named = _run_in(before or b"")
+    if named == run_id:
+        return
+    if named is not None and named > run_id and read_run(folder / named) is not None:
+        raise LockedError(
+            f"{folder / CURRENT} names the later run {named}, which another process has finished: "
+            f"it cannot name {run_id} again; run the same again"
+        )
+    if before is not None and not files.has_file(CURRENT):  # a folder or a broken link
+        files.clear_way(CURRENT)
+        before = None
+    if not files.exchange(CURRENT, before, f"{run_id}\n".encode()):
+        raise LockedError(
+            f"{folder / CURRENT} was written by another process while it was to name {run_id}: run "
+            "the same again"
+        )
 
 
 def current_of(folder: Place) -> str | None:

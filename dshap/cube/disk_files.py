@@ -83,6 +83,15 @@ class DiskFiles:
             os.replace(private, path)
         sync([path.parent])
 
+    def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
+        """Put this content under a name that has the content `before`; None: that is free."""
+        if before is None:
+            return self.put_new(name, content)
+        if self.get(name) != before:
+            return False
+        self.replace(name, content)
+        return True
+
     def get(self, name: str) -> bytes | None:
         """The content of a file; None if there is none, or a folder or broken link in its place."""
         try:

@@ -87,6 +87,7 @@ class Files(Protocol):
     def put_new(self, name: str, *data: bytes | memoryview) -> bool: ...
     def clear_way(self, name: str) -> None: ...
     def replace(self, name: str, content: bytes) -> None: ...
+    def exchange(self, name: str, before: bytes | None, content: bytes) -> bool: ...
     def get(self, name: str) -> bytes | None: ...
     def open(self, name: str) -> BinaryIO: ...
     def delete(self, name: str) -> None: ...
@@ -137,6 +138,15 @@ class Folder:
     def replace(self, name: str, content: bytes) -> None:
         """Put this content under a name in one step, whatever stood there or above it."""
         self._files.replace(name, content)
+
+    def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
+        """Put this content under a name that has the content `before`; None: that is free.
+
+        Return False, changing nothing, if the name has another content, or has lost it.  In a bucket
+        nobody can write in between.  On a disk the comparison and the change are two steps: the lock
+        of the store keeps others out.
+        """
+        return self._files.exchange(name, before, content)
 
     def get(self, name: str) -> bytes | None:
         """The content of a file; None if there is none, or a folder or broken link in its place."""

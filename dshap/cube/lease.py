@@ -7,6 +7,11 @@ by creating the next number, which one process alone can do.
 
 A holder is dead when an observer has seen no sign of life for three minutes of its own clock, or at
 once when both are on one machine and the holder's process is gone.
+
+A holder may have slept, with its process stopped or its machine suspended, and another may have
+taken the name meanwhile.  `Lease.check` compares the age of the last sign of life by a clock that
+counts sleep, and reads the files again where that age is near the three minutes.  `Lease.confirm`
+reads them always: call it before a step that destroys the work of another holder.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from typing import Any, Self
 
 from dshap.core.errors import DshapError, LockedError
 from dshap.core.places import Place
+from dshap.cube.clocks import seconds_with_sleep
 from dshap.cube.folder import Folder
 
 RENEW_S = 30.0
@@ -157,6 +163,7 @@ class Lease:
         False: any holder that is not known to be dead refuses at once
     say : told once, in a line, when a holder is watched
     renew_s, dead_s : seconds between signs of life, and without one until a holder is dead
+    clock : function that returns seconds, and counts the time in which the machine is suspended
 
     Raises
     ------
@@ -175,6 +182,7 @@ class Lease:
         say: Callable[[str], None] | None = None,
         renew_s: float = RENEW_S,
         dead_s: float = DEAD_S,
+        clock: Callable[[], float] = seconds_with_sleep,
     ) -> None:
         if NAME.fullmatch(name) is None:
             raise DshapError(f"a lease has no name {name!r}: letters, digits and hyphens")
@@ -186,6 +194,11 @@ class Lease:
         self._say = say
         self._renew_s = renew_s
         self._dead_s = dead_s
+        self._clock = clock
+        self._last = 0.0
+        """The time of the last sign of life by `clock`, taken before it was given."""
+        self._renewal = threading.Lock()
+        """Held while a sign of life is given: two threads do that."""
         self._mine: _Hold | None = None
         self._loss = ""
         """How the lease was lost, in words; empty while it is held."""
@@ -228,9 +241,25 @@ class Lease:
                 self.folder.delete(_file(self.name, mine.number))
 
     def check(self) -> None:
-        """Raise a `LockedError` if the lease was lost: by silence, or as another process took it."""
+        """Raise a `LockedError` if the lease was lost: by silence, or as another process took it.
+
+        It reads the files only where the last sign of life is so old that another process may have
+        taken the name, as after a suspension of this machine.
+        """
+        if self._mine is not None and self._is_late:
+            self._renew()
         if self._loss:
             raise LockedError(f"{self.place} is no longer locked by this process: {self._loss}")
+
+    def confirm(self) -> None:
+        """Read now whether the name is still held, and raise a `LockedError` if it is not.
+
+        Call it before a removal, a record or a pointer, which could destroy the work of the process
+        that holds the name by now.
+        """
+        if self._mine is not None:
+            self._renew()
+        self.check()
 
     def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
         """Say with the next sign of life how far the work is; `at_once` it is given now."""
@@ -240,11 +269,13 @@ class Lease:
 
     def _take(self) -> bool:
         """Take the name if nobody holds it; False if it changed meanwhile."""
+        began = self._clock()
         before = _newest(self.folder, self.name)
         number = 1
         if before is not None:
             number = before.number + 1
             self._refuse_living(before)
+            began = self._clock()
         mine = _Hold(number, Holder.here(self._what).to_bytes())
         if not _put(self.folder, self.name, mine):
             return False
@@ -260,6 +291,7 @@ class Lease:
             if old < number:
                 self.folder.delete(_file(self.name, old))
         self._mine = mine
+        self._last = began
         return True
 
     def _refuse_living(self, hold: _Hold) -> None:
@@ -272,37 +304,70 @@ class Lease:
         if holder is not None:
             raise LockedError(f"{self.place} is locked by {holder}: wait for it")
 
+    @property
+    def _silent_s(self) -> float:
+        """The seconds since the last sign of life."""
+        return self._clock() - self._last
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether the last sign of life is so old that another process may soon take the name."""
+        return self._silent_s > self._dead_s - self._renew_s
+
     def _renew_until_the_end(self) -> None:
         """Give signs of life until the block ends or the lease is lost."""
-        last = time.monotonic()
         while not self._loss:
             self._due.wait(self._renew_s)
             self._due.clear()
             if self._is_ending:
                 return
+            self._renew()
+
+    def _renew(self) -> None:
+        """Give a sign of life, unless the lease is lost or another process has taken the name.
+
+        A failure is a loss only where the last sign is old: nobody can have the name before.
+        """
+        with self._renewal:
+            if self._loss:
+                return
+            began = self._clock()
             try:
-                self._renew()
-                last = time.monotonic()
+                self._loss = self._sign_of_life()
             except (
                 Exception
             ) as error:  # refused credentials may be renewed, as any other fault ends
-                silent_s = time.monotonic() - last
-                if silent_s > self._dead_s - self._renew_s:
-                    self._loss = f"no sign of life could be given for {silent_s:.0f} s ({error})"
+                if self._is_late:
+                    self._loss = (
+                        f"no sign of life could be given for {self._silent_s:.0f} s ({error})"
+                    )
+            else:
+                self._last = began
 
-    def _renew(self) -> None:
-        """Give a sign of life, unless another process has taken the name."""
+    def _sign_of_life(self) -> str:
+        """Write a sign of life; gives the reason where the lease is lost, else an empty text."""
         mine = self._mine
         assert mine is not None, "a lease is renewed while it is held"
+        was_late = self._is_late
         newest = _newest(self.folder, self.name)
         if newest is None or not newest.is_of(mine.holder):
-            taker = "nobody" if newest is None else newest.holder
-            self._loss = f"it gave no sign of life in time, and {taker} has it"
-            return
+            return _taken_by(newest)
         # a sign whose answer was lost on the way may stand there
         renewed = _Hold(mine.number, newest.holder.renewed(self._progress).to_bytes())
-        self.folder.replace(_file(self.name, mine.number), renewed.content)
+        name = _file(self.name, mine.number)
+        is_given = self.folder.exchange(name, newest.content, renewed.content)
+        if was_late or not is_given:  # another process may be taking the name at this moment
+            newest = _newest(self.folder, self.name)
+            if newest is None or not newest.is_of(mine.holder):
+                return _taken_by(newest)
         self._mine = renewed
+        return ""
+
+
+def _taken_by(newest: _Hold | None) -> str:
+    """The loss of a lease in words: the file that counts is of another holder, or of nobody."""
+    taker = "nobody" if newest is None else newest.holder
+    return f"it gave no sign of life in time, and {taker} has it"
 
 
 def holder_of(folder: Folder, name: str) -> Holder | None:

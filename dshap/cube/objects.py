@@ -11,11 +11,15 @@ import io
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dshap.core.buckets import connection, head_of, is_late, listed, told, whole_object
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
 
 SWITCH = "AWS_CONDITIONAL_PUT"
 """The variable by which obstore is told that a service has no conditional puts."""
@@ -35,21 +39,35 @@ def refuse_unusable(place: BucketPath) -> None:
     name = f".{place.name}.running/probe.{uuid.uuid4().hex[:12]}"
     probe.put_new(name, b"1")
     try:
-        is_kept = not probe.put_new(name, b"2")
+        if probe.put_new(name, b"2"):
+            raise _no_conditional_puts(place)
+        seen = probe.seen(name)
+        probe.replace(name, b"3")
+        if seen is not None and probe.put_over(name, seen, b"4"):
+            raise _no_conditional_puts(place, "If-Match")
     finally:
         probe.delete(name)
-    if not is_kept:
-        raise _no_conditional_puts(place)
 
 
-def _no_conditional_puts(place: BucketPath) -> InputError:
+def _no_conditional_puts(place: BucketPath, header: str = "If-None-Match") -> InputError:
     said = "choose another store"
     if SWITCH in os.environ:
         said = f"take {SWITCH} out of the environment, or {said}"
     return InputError(
-        f"{place}: this object store has no conditional puts (If-None-Match), so that two runs "
+        f"{place}: this object store has no conditional puts ({header}), so that two runs "
         f"could write the same mark: {said}"
     )
+
+
+@dataclass(frozen=True)
+class SeenObject:
+    """An object as it was when it was read."""
+
+    content: bytes
+    e_tag: str
+    """The text by which S3 and Azure compare two versions of an object."""
+    version: str | None
+    """The number by which Google compares them."""
 
 
 class ObjectFiles:
@@ -79,6 +97,38 @@ class ObjectFiles:
     def replace(self, name: str, content: bytes) -> None:
         with told(self.place):
             _put(self._store, self._key(name), content)
+
+    def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
+        """Put this content over an object with the content `before`; None: there is no object."""
+        if before is None:
+            return self.put_new(name, content)
+        seen = self.seen(name)
+        if seen is None:
+            return False
+        if seen.content != before:
+            return seen.content == content
+        return self.put_over(name, seen, content)
+
+    def seen(self, name: str) -> SeenObject | None:
+        """The content and the version of an object, read at once; None if there is none."""
+        import obstore
+
+        with contextlib.suppress(FileNotFoundError), told(self.place):
+            found = obstore.get(self._store, self._key(name))
+            version = found.meta.get("version")
+            return SeenObject(bytes(found.bytes()), str(found.meta["e_tag"]), version)
+        return None
+
+    def put_over(self, name: str, seen: SeenObject, content: bytes) -> bool:
+        """Put an object in the place of the one that was seen; False if that is not there any more."""
+        mode: UpdateVersion = {"e_tag": seen.e_tag}
+        if seen.version is not None:
+            mode["version"] = seen.version
+        try:
+            with told(self.place):
+                return _put(self._store, self._key(name), content, mode=mode)
+        except NotImplementedError:
+            raise _no_conditional_puts(self.place, "If-Match") from None
 
     def get(self, name: str) -> bytes | None:
         return whole_object(self.place / name)
@@ -183,22 +233,33 @@ async def put_in_one(store: Any, key: str, content: bytes) -> None:
 
 
 def _put(
-    store: Any, key: str, content: bytes, mode: Literal["create", "overwrite"] = "overwrite"
+    store: Any,
+    key: str,
+    content: bytes,
+    mode: Literal["create", "overwrite"] | UpdateVersion = "overwrite",
 ) -> bool:
-    """Put an object in one request; False if the mode is "create" and another object is there.
+    """Put an object in one request; False if the mode does not allow it.
+
+    The mode "create" wants that no object is there, and a version that it is there.
 
     A put that was repeated, here or by obstore, may have been done before: an object with the same
     content is this one.
     """
     import obstore
-    from obstore.exceptions import AlreadyExistsError, BaseError
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
     for attempt in range(1, PUT_ATTEMPTS + 1):
         try:
             obstore.put(store, key, content, mode=mode, use_multipart=False)
             return True
-        except AlreadyExistsError:
-            return bytes(obstore.get(store, key).bytes()) == content
+        except FileNotFoundError:  # the version to replace was deleted, or the bucket is not there
+            if isinstance(mode, str):
+                raise
+            return False
+        except (AlreadyExistsError, PreconditionError):
+            with contextlib.suppress(FileNotFoundError):
+                return bytes(obstore.get(store, key).bytes()) == content
+            return False
         except BaseError as error:
             if not is_late(error) or attempt == PUT_ATTEMPTS:
                 raise

@@ -50,6 +50,14 @@ class Rooms:
         if self.lease is not None:
             self.lease.check()
 
+    def confirm(self) -> None:
+        """Raise a `LockedError` unless the lease is still held now, by a look at its files.
+
+        Call it before a removal, a record or a pointer of the store.
+        """
+        if self.lease is not None:
+            self.lease.confirm()
+
     def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
         """Say how far the run is, with its next sign of life, for who looks from elsewhere."""
         if self.lease is not None:

@@ -13,10 +13,11 @@ from typing import Any
 
 import dask
 import distributed
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Nanny
 from distributed.security import Security
 
 from dshap.core.errors import InputError, shown
+from dshap.engine.backlog import IDLE_LOOKS
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """Environment of local workers: Dask logs errors only, as dshap itself reports lost workers."""
@@ -88,6 +89,8 @@ def local_client(
     memory_limit: str | int = "auto",
     threads: int = 1,
     *,
+    minimum: int = 0,
+    maximum: int | None = None,
     set_as_default: bool = True,
     is_open: bool = False,
     environment: Mapping[str, str] | None = None,
@@ -105,6 +108,8 @@ def local_client(
     workers : number of processes; one for each core when None
     memory_limit : memory of each worker, like "3GiB"
     threads : number of tasks that one worker runs at once
+    minimum, maximum : bounds of the number of processes, where it follows the tasks that wait; it
+        does not where `maximum` is None, and `workers` is the number
     set_as_default : make it the current client, which `explain` uses when no client is given
     is_open : use no certificates, so that other processes, of any user of this machine, can
         connect
@@ -123,12 +128,21 @@ def local_client(
     own = environment or {}
     variables = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
     # some variables, such as OMP_NUM_THREADS, are read as a process starts
-    with dask.config.set(
-        {"distributed.nanny.pre-spawn-environ": {**variables, **own}, **NO_ROUTES}
-    ):
+    settings = {"distributed.nanny.pre-spawn-environ": {**variables, **own}, **NO_ROUTES}
+
+    def nanny(*given: Any, **options: Any) -> Nanny:
+        with dask.config.set(settings):  # of a worker that starts later too
+            return Nanny(*given, **options)
+
+    if maximum is None:
+        first = workers or os.cpu_count() or 1
+    else:
+        first = minimum
+    with dask.config.set(settings):
         try:
             cluster = LocalCluster(
-                n_workers=workers or os.cpu_count() or 1,
+                n_workers=first,
+                worker_class=nanny,
                 threads_per_worker=threads,
                 memory_limit=memory_limit,
                 processes=True,
@@ -146,6 +160,8 @@ def local_client(
                 "script, which they "
                 'import anew, put the lines that start them under `if __name__ == "__main__":`'
             ) from None
+    if maximum is not None:
+        cluster.adapt(minimum=minimum, maximum=maximum, wait_count=IDLE_LOOKS)
     return Client(cluster, set_as_default=set_as_default)
 
 
@@ -224,7 +240,8 @@ def is_on_loopback(address: str) -> bool:
 def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> None:
     """Wait until the cluster has a worker.
 
-    When that takes longer than `NOTICE_S`, `say` is called with a line about the wait.
+    When that takes longer than `NOTICE_S`, `say` is called with a line about the wait.  Meanwhile one
+    task waits at the scheduler: a cluster that scales by its backlog would start no worker without.
 
     Raises
     ------
@@ -233,6 +250,15 @@ def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> 
     """
     if client.nthreads():
         return
+    waiting = client.submit(os.getpid, pure=False)
+    try:
+        _await_first(client, wait_s, say)
+    finally:
+        waiting.release()
+
+
+def _await_first(client: Client, wait_s: float, say: Callable[[str], None]) -> None:
+    """Wait for the first worker, or raise an `InputError` after `wait_s` seconds."""
     address = client.scheduler_info()["address"]
     notice = min(NOTICE_S, wait_s)
     try:

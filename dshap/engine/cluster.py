@@ -29,6 +29,7 @@ from dshap.core.records import FAN_IN, TreeSum
 from dshap.core.rows import spans
 from dshap.core.threads import one_blas_thread
 from dshap.core.user_code import told_by_workers
+from dshap.engine.backlog import is_adaptive, window_of
 from dshap.engine.clients import SENT_AWAY, await_workers
 from dshap.engine.clusters.inspection import (
     refuse_other_versions,
@@ -38,14 +39,9 @@ from dshap.engine.clusters.inspection import (
     with_other_versions,
 )
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
-from dshap.engine.lifetimes import Patience
+from dshap.engine.lifetimes import Patience, say_nothing
 from dshap.loops import warm_up
 
-TASKS_AHEAD = 2
-"""Number of tasks per thread that are submitted ahead of the running ones.
-
-The window is bounded whatever the size of the run.
-"""
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
 """The numbers by which mallopt(3) knows its parameters M_MMAP_THRESHOLD and M_TRIM_THRESHOLD."""
@@ -100,17 +96,20 @@ class _Batch:
     reduction: Reduction | None = None
     """The reduction that this future is the result of; None where more of it follows."""
 
-    def end(self, on_done: OnDone, on_failed: OnFailed | None) -> None:
+    def end(
+        self, fetch: Callable[[Future], Any], on_done: OnDone, on_failed: OnFailed | None
+    ) -> None:
         """Call back with the result or the error of a reduction whose future is done.
 
-        An error before the last batch ends the run here, unless `on_failed` will hear of it.
+        `fetch` gives the result of a future, or raises its error.  An error before the last batch
+        ends the run here, unless `on_failed` will hear of it.
         """
         if self.reduction is None:
             if on_failed is None and self.future.status == "error":
-                self.future.result()
+                fetch(self.future)
             return
         try:
-            result = self.future.result()
+            result = fetch(self.future)
         except Exception as error:
             # a finished result may be lost with its worker and fail when it is computed
             # anew: ask again
@@ -134,11 +133,13 @@ class DaskExecutor:
     Parameters
     ----------
     client : distributed.Client
-    wait_s : seconds to wait for a first worker
+    wait_s : seconds that the cluster may be without a worker, before the first and after the last
     say : called with each line about workers that are waited for or lost, and with the facts of a
         worker that is lost, as `Progress.say` takes them
     lifetime_s : seconds after which a worker ends itself; None where it has no walltime
     seen : noun -> place of what every worker must see
+    grows : whether the cluster grows with its backlog.  It also counts as one that does where its
+        client has called `adapt`, or where it has no worker yet
     """
 
     is_local = False
@@ -150,20 +151,31 @@ class DaskExecutor:
         say: Callable[..., None] | None = None,
         lifetime_s: float | None = None,
         seen: Mapping[str, Place] | None = None,
+        grows: bool = False,
     ) -> None:
         if client.status != "running":
             raise InputError(
                 f"the Dask client is {client.status}: connect a new one, or give client=None"
             )
         self.client = client
-        self._say = say or _say_nothing
+        self._listeners = [say or say_nothing]
+        self._wait_s = wait_s
+        self._grows = grows or not client.nthreads() or is_adaptive(client)
         await_workers(client, wait_s, self._say)
-        self._patience = Patience(lifetime_s)
+        self._patience = Patience(lifetime_s, wait_s, self._say)
         self._seen = seen or {}
         self._is_checked = False
         self._workers = set[str](client.nthreads())
         self._n_lost = 0
         self._strangers = set[str]()
+
+    def listen(self, say: Callable[..., None]) -> None:
+        """Call one more function with each line about workers that come and go."""
+        self._listeners.append(say)
+
+    def _say(self, text: str, **facts: Any) -> None:
+        for say in self._listeners:
+            say(text, **facts)
 
     def run(
         self,
@@ -173,6 +185,7 @@ class DaskExecutor:
         on_failed: OnFailed | None = None,
     ) -> None:
         run = f"dshap-{uuid.uuid4().hex[:12]}"
+        self._await_workers()
         self._check_workers()
         self._send(run, context)
         try:
@@ -189,6 +202,13 @@ class DaskExecutor:
         finally:
             with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)
+
+    def _await_workers(self) -> None:
+        """Wait where a cluster has no worker any more, as it may scale down while it has no task."""
+        try:
+            await_workers(self.client, self._wait_s, self._say)
+        except OSError as error:
+            raise _gone(error) from error
 
     def _check_workers(self) -> None:
         """Refuse workers that cannot do the tasks, before the first; late ones refuse themselves."""
@@ -256,15 +276,15 @@ class DaskExecutor:
         def fill_window() -> None:
             workers = self.client.nthreads()
             self.tell_lost(set(workers))
-            window = TASKS_AHEAD * max(1, sum(workers.values())) + 1
+            window = window_of(sum(workers.values()), self._grows)
             while (n_tasks() < window or len(running) == 1) and submit_next():
                 pass
 
         try:
             fill_window()
-            for future in self._patience.completed(finished, self._has_workers):
+            for future in self._patience.completed(finished, self._is_manned):
                 batch = running.pop(future)
-                batch.end(on_done, on_failed)
+                batch.end(self._fetched, on_done, on_failed)
                 if batch.reduction is not None:  # others are yet to be added
                     future.release()
                 fill_window()
@@ -272,26 +292,55 @@ class DaskExecutor:
             if running:
                 self.client.cancel(list(running), force=True)
 
+    def results(self, futures: Sequence[Future]) -> list[Any]:
+        """The results of futures once all have ended.
+
+        Raises
+        ------
+        InterruptedRunError
+            The cluster has had no worker for the seconds that it may be without.
+        """
+        finished = as_completed(futures, loop=self.client.loop)
+        for _ in self._patience.completed(finished, self._is_manned):
+            pass
+        return [self._fetched(future) for future in futures]
+
+    def _fetched(self, future: Future) -> Any:
+        """The result of a future that has ended."""
+        return self._patience.result(future, self._is_manned)
+
     def _has_workers(self) -> bool:
         """Whether a worker is there; those that are lost are told."""
         workers = self.client.nthreads()
         self.tell_lost(set(workers))
         return bool(workers)
 
+    def _is_manned(self) -> bool:
+        """Whether a worker is there, asked of a scheduler that may be gone."""
+        try:
+            return self._has_workers()
+        except OSError as error:
+            raise _gone(error) from error
+
     def tell_lost(self, workers: set[str]) -> None:
         """Report each worker that has disappeared, once."""
-        for address in sorted(self._workers - workers):
+        lost = sorted(self._workers - workers)
+        new = workers - self._workers
+        self._workers = workers
+        what_follows = "others do its tasks"
+        if not workers:
+            what_follows = "its tasks wait for another"
+        for address in lost:
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
             self._say(
-                f"worker {address} is lost ({counts}): others do its tasks",
+                f"worker {address} is lost ({counts}): {what_follows}",
                 event="worker_lost",
                 worker=address,
                 lost=self._n_lost,
                 left=len(workers),
             )
-        self._send_away(workers - self._workers)
-        self._workers = workers
+        self._send_away(new)
 
     def _send_away(self, late: set[str]) -> None:
         """Let workers end that came late with other versions than this process has."""
@@ -369,10 +418,6 @@ class DaskExecutor:
         return min((limit for limit in limits if limit), default=None)
 
 
-def _say_nothing(text: str, **facts: Any) -> None:
-    """Take a line that nobody wants."""
-
-
 def _gone(error: BaseException) -> InterruptedRunError:
     return InterruptedRunError(
         f"the scheduler does not answer any more ({type(error).__name__}): what was finished is "
@@ -382,18 +427,18 @@ def _gone(error: BaseException) -> InterruptedRunError:
 
 
 def collect_partitions(
-    parts: Sequence[Any], write: Callable[[Any, int], int], client: Client | None
+    parts: Sequence[Any], write: Callable[[Any, int], int], executor: DaskExecutor | None
 ) -> list[int]:
     """Run write(partition, index) for every delayed row partition of a Dask collection.
 
     It runs on the worker that holds the partition, and returns the row counts: the partitions
-    themselves never pass through the client.
+    themselves never pass through the client.  Without an executor it runs in this process.
     """
     tasks = [delayed(write)(part, index) for index, part in enumerate(parts)]
-    if client is None:
+    if executor is None:
         return [int(task.compute(scheduler="synchronous")) for task in tasks]
-    counts = client.gather(client.compute(tasks))
-    return [int(count) for count in counts]
+    futures = executor.client.compute(tasks)
+    return [int(count) for count in executor.results(futures)]
 
 
 class ContextPlugin(WorkerPlugin):

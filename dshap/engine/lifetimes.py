@@ -1,52 +1,100 @@
-"""Workers that end themselves before a task does: such a run would go on for ever."""
+"""How long a run waits: for workers when none is left, and for tasks that outlive their workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, InterruptedRunError
+from dshap.core.options import WAIT_S
 
 WATCH_S = 1.0
 """The seconds between two looks at the workers while no task ends."""
 
 
+def say_nothing(text: str, **facts: Any) -> None:
+    """Take a line that nobody wants."""
+
+
 @dataclass
 class Patience:
-    """How long no task may end: two lives of a worker, in one of which any task that fits ends.
+    """How long a run waits while no task ends.
 
-    Time without workers, such as that in a queue, does not count.
+    With workers it waits for two lives of a worker, in one of which any task that fits ends.
+    Without workers it waits for `wait_s` seconds; that time does not count for the tasks.
     """
 
     lifetime_s: float | None
     """The seconds that a worker lives; None where it has no end."""
+    wait_s: float = WAIT_S
+    """The seconds that the cluster may be without a worker."""
+    say: Callable[..., None] = say_nothing
+    """Function that shows a line, with facts for machines, as `Progress.say` takes them."""
     waited_s: float = 0.0
     """The seconds since the last task ended."""
+    alone_since: float | None = None
+    """The time at which no worker was left; None while there is one."""
 
-    def completed(self, finished: Any, has_workers: Any) -> Iterator[Any]:
+    def completed(self, finished: Any, has_workers: Callable[[], bool]) -> Iterator[Any]:
         """Yield the futures of `as_completed` as they end.
 
-        `has_workers` tells whether a worker is there.
+        `has_workers` tells whether a worker is there; it is called every second while no task ends.
 
         Raises
         ------
         InputError
             None has ended for two lives of a worker.
+        InterruptedRunError
+            There was no worker for `wait_s` seconds.
         """
-        if self.lifetime_s is None:
-            yield from finished
-            return
-        step_s = min(WATCH_S, self.lifetime_s)
         while not finished.is_empty():
             with finished.thread_condition:
                 if not finished.has_ready():
-                    finished.thread_condition.wait(timeout=step_s)
+                    finished.thread_condition.wait(timeout=self._step_s)
             if finished.has_ready():
-                self.waited_s = 0.0
+                self._has_ended()
                 yield next(finished)
-            elif has_workers():
-                self._wait(step_s)
+            else:
+                self._look(has_workers)
+
+    def result(self, future: Any, has_workers: Callable[[], bool]) -> Any:
+        """Fetch the result of a future that has ended.
+
+        A result that is lost with its worker is computed anew, which waits for a worker as any task.
+
+        Raises
+        ------
+        InputError, InterruptedRunError
+            As in `completed`; else the error of the task.
+        """
+        fetched: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        threading.Thread(target=_fetch, args=(future, fetched), daemon=True).start()
+        while not concurrent.futures.wait([fetched], timeout=self._step_s).done:
+            self._look(has_workers)
+        self._has_ended()
+        return fetched.result()
+
+    @property
+    def _step_s(self) -> float:
+        """The seconds between two looks."""
+        return min(WATCH_S, self.lifetime_s or WATCH_S, self.wait_s or WATCH_S)
+
+    def _has_ended(self) -> None:
+        """Note that a task has ended, and with it any wait."""
+        self.waited_s = 0.0
+        self._end_of_wait()
+
+    def _look(self, has_workers: Callable[[], bool]) -> None:
+        """Look at the workers while no task ends."""
+        if has_workers():
+            self._end_of_wait()
+            self._wait(self._step_s)
+        else:
+            self._wait_for_workers()
 
     def _wait(self, seconds: float) -> None:
         self.waited_s += seconds
@@ -56,3 +104,37 @@ class Patience:
                 f"{self.lifetime_s:.0f} s, its walltime less five minutes: a task takes longer. "
                 "Give [worker] walltime more, or make tasks smaller with [run] instance_tile"
             )
+
+    def _wait_for_workers(self) -> None:
+        """Say once that no worker is left, and give up after `wait_s` seconds."""
+        now = time.monotonic()
+        if self.alone_since is None:
+            self.alone_since = now
+            self.say(
+                f"the cluster has no worker left: waiting for another, for {self.wait_s:g} s at "
+                "most",
+                event="no_workers",
+                wait_s=self.wait_s,
+            )
+        if now - self.alone_since >= self.wait_s:
+            raise InterruptedRunError(
+                f"the cluster has had no worker for {self.wait_s:g} s: what was finished is kept, "
+                "run the same again on a cluster with workers, or wait longer: wait=SECONDS in "
+                "Python, [cluster] wait in a job file, --wait of dshap run"
+            )
+
+    def _end_of_wait(self) -> None:
+        """Say that a worker is there again, where none was."""
+        if self.alone_since is None:
+            return
+        waited_s = time.monotonic() - self.alone_since
+        self.alone_since = None
+        self.say(f"the cluster has a worker again, after {waited_s:.0f} s", event="workers_back")
+
+
+def _fetch(future: Any, fetched: concurrent.futures.Future[Any]) -> None:
+    """Hand over the result of a Dask future, or the error that fetching it raises."""
+    try:
+        fetched.set_result(future.result())
+    except BaseException as error:  # whatever it is, the thread that waits raises it
+        fetched.set_exception(error)

@@ -19,6 +19,10 @@ RESET_PEAK = "5"
 """The value that, written to `clear_refs` (proc(5)), resets the peak to what is resident now."""
 
 
+OF_WORKERS = ("worker_lost", "no_workers", "workers_back")
+"""The events of lines about workers that come and go."""
+
+
 class Progress(Protocol):
     """A display of what the engine reports as a run goes on."""
 
@@ -211,7 +215,10 @@ class ToldProgress:
         self._tell(self._facts, False)
 
     def say(self, text: str, **facts: Any) -> None:
-        """Leave out what is for people."""
+        """Count the workers anew after a line about one that came or went; the line is left out."""
+        if facts.get("event") in OF_WORKERS:
+            self._facts = {**self._facts, **workers_of(self._executor())}
+            self._tell(self._facts, True)
 
     def has_blocks(self, explanation: str, blocks: range) -> None:
         """Say which blocks of an explanation this process has, where others have others."""

@@ -70,11 +70,14 @@ class ClusterSite:
     """The table [worker]."""
     new_folder: Callable[[], Path]
     """Makes a private folder that workers see, and that goes with the run."""
+    say: Callable[[str], None]
+    """Shows a line about hosts that are missing."""
 
 
 PARTS = {
     "worker": ConstructedArgument(lambda table, site: WorkerOptions(**dict(site.worker))),
     "new_folder": ConstructedArgument(lambda table, site: site.new_folder),
+    "say": ConstructedArgument(lambda table, site: site.say),
 }
 """Argument of a kind of cluster -> how it is made of a `ClusterSite`."""
 
@@ -112,7 +115,35 @@ class SizedTable(ClusterTable):
     """The memory of one process; [worker] memory says it where this is left out."""
 
 
-class LocalTable(SizedTable):
+class GrowingTable(ClusterTable):
+    """The keys of clusters whose number of workers may follow the tasks that wait."""
+
+    minimum: Annotated[int, Field(ge=0)] | None = None
+    """The least number of workers, where `maximum` lets their number follow the tasks; 0 where it is
+    left out."""
+    maximum: Count | None = None
+    """The largest number of workers, where their number follows the tasks that wait."""
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> GrowingTable:
+        if self.maximum is None:
+            if self.minimum is not None:
+                raise ValueError(f"minimum = {self.minimum} needs maximum: give both")
+            return self
+        if self.minimum is not None and self.minimum > self.maximum:
+            raise ValueError(
+                f"minimum = {self.minimum} is more than maximum = {self.maximum}: give at most that"
+            )
+        for name in ("workers", "cluster"):
+            if name in self.model_fields_set:
+                raise ValueError(
+                    f"maximum = {self.maximum} lets the number of workers follow the tasks, and "
+                    f"{name} is given too: leave one of both out"
+                )
+        return self
+
+
+class LocalTable(SizedTable, GrowingTable):
     """The table [cluster] of kind "local"."""
 
     worker_keys: ClassVar[Collection[str]] = (*SIZE, "environment")
@@ -134,7 +165,7 @@ class TlsTable(ClusterTable):
     """The folder of ca.pem, cert.pem and key.pem, which `dshap cluster certificates` makes."""
 
 
-class QueueTable(TlsTable):
+class QueueTable(TlsTable, GrowingTable):
     """The table [cluster] of a queue: "slurm", "pbs", "sge" or "lsf"."""
 
     worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS, "walltime")
@@ -225,7 +256,7 @@ class PodsTable(ClusterTable):
         return Pods(**given, tolerations=tolerations, address=address, worker=worker)
 
 
-class GatewayTable(ClusterTable):
+class GatewayTable(GrowingTable):
     """The table [cluster] of kind "gateway"; what is left out stands in dask-gateway's own
     configuration."""
 

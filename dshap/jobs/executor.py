@@ -23,6 +23,7 @@ class ThisProcess(LoopExecutor):
 
     def start(self) -> None: ...
     def close(self) -> None: ...
+    def listen(self, say: Callable[..., None]) -> None: ...
 
 
 class ClusterExecutor:
@@ -39,6 +40,7 @@ class ClusterExecutor:
     lifetime_s : the seconds after which a worker ends itself; None where it has no walltime
     seen : noun -> place of what every worker must see
     report : a performance report from the start of the cluster to its end; None for none
+    grows : whether the cluster grows with its backlog
     """
 
     is_local = False
@@ -53,8 +55,11 @@ class ClusterExecutor:
         lifetime_s: float | None = None,
         seen: Mapping[str, Place] | None = None,
         report: PerformanceReport | None = None,
+        grows: bool = False,
     ) -> None:
         self._report = report
+        self._grows = grows
+        self._listeners: list[Callable[..., None]] = []
         self._lifetime_s = lifetime_s
         self._seen = seen or {}
         self._connected = connected
@@ -77,14 +82,25 @@ class ClusterExecutor:
         client = self._connected()
         try:
             executor = DaskExecutor(
-                client, self._wait_s, self._say, lifetime_s=self._lifetime_s, seen=self._seen
+                client,
+                self._wait_s,
+                self._say,
+                lifetime_s=self._lifetime_s,
+                seen=self._seen,
+                grows=self._grows,
             )
+            for say in self._listeners:
+                executor.listen(say)
             if self._report is not None:
                 self._report.begin(client)
             return executor
         except InputError:
             shut_down(client)
             raise
+
+    def listen(self, say: Callable[..., None]) -> None:
+        """Call one more function with each line about workers, from the start of the cluster."""
+        self._listeners.append(say)
 
     def start(self) -> None:
         """Start the cluster now."""

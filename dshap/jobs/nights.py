@@ -238,6 +238,7 @@ class Night:
             return replace(self._idle(snapshot, changes), facts=facts)
         results |= self._explained_of(job, left, methods)
         if self.part.finishes:
+            self.session.workspace.confirm()
             learner.forget_others()
         in_order = tuple(results[each.name] for each in self.job.explain)
         result = JobResult(self.store, in_order, None, tuple(self.progress.stages), part=self.part)
@@ -287,6 +288,7 @@ class Night:
 
     def _idle(self, snapshot: Snapshot, changes: KeyCounts) -> NightResult:
         """Throw the rows of a run away that has nothing to do."""
+        self.session.workspace.confirm()
         self.folders.drop_rows()
         currents = {each.name: current_of(self.store / each.name) for each in self.job.explain}
         results = tuple(
@@ -318,6 +320,7 @@ class Night:
             parts = parts_in(self.made or self.folders.parts)
             found = digest_rows(parts, reader.key_names, reader.feature_names)
             self._refuse_repeats(found)
+            self.session.workspace.confirm()
             self.folders.keep_digests(found)
             self._drop_made()
             counted.rows = len(found)
@@ -411,6 +414,7 @@ class Night:
                 f"warning: {self.folders.keys} is damaged ({history.damage}): the rows to carry "
                 "are chosen again"
             )
+        self.session.workspace.confirm()
         history.write(method.about.method, before, statuses, self._facts_of(method, reason))
 
     def _carried_from(
@@ -473,6 +477,7 @@ class Night:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has no cube yet")
         is_other = begun is not None and begun["method"] != method.about.method
         if self.part.learns and is_other:
+            self.session.workspace.confirm()
             remove_run(self.store / explain.name, self.run_id)
         explanation = Explanation.of(
             method.value,
@@ -488,5 +493,6 @@ class Night:
             work.check_sinks([(explain, explanation)])
         found = work.explained(explain, explanation)
         if self.part.finishes and is_finished(path):
+            self.session.workspace.confirm()
             set_current(self.store / explain.name, self.run_id)
         return found

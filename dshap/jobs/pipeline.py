@@ -361,6 +361,7 @@ class Pipeline:
         for name in Folder(self.store).list():
             place = self.store / name
             if has_nights(place) and current_of(place) != run.run_id:
+                self.session.workspace.confirm()
                 remove_run(place, run.run_id)
         self._throw_away(run)
 
@@ -369,6 +370,7 @@ class Pipeline:
         run = RunFolders(self.store, new_run_id(self.store, datetime.now(UTC)))
         if self.reads_once:
             currents = {each.name: self._current(each) for each in self.job.explain}
+            self.session.workspace.confirm()
             known = {name: run_id for name, run_id in currents.items() if run_id is not None}
             as_of = self.command.as_of or datetime.now(UTC).date()
             run.begin(self._about(run, as_of, known))
@@ -392,6 +394,7 @@ class Pipeline:
             f"warning: {place / 'current'} was lost: it names the newest finished cube, "
             f"{finished[-1]}, again"
         )
+        self.session.workspace.confirm()
         set_current(place, finished[-1])
         return finished[-1]
 
@@ -411,10 +414,13 @@ class Pipeline:
         try:
             done = self._explained(run)
         except StaleSourceError as error:
+            self.session.workspace.confirm()
             run.drop_rows()
             nothing = JobResult(self.store, (), None, tuple(self.progress.stages), is_empty=True)
             return self._over(replace(facts, failure=error), nothing)
-        except DamagedError:  # what is damaged stays, for `dshap verify` to name it
+        # what is damaged stays, for `dshap verify` to name it; a run that another process has taken
+        # over is not this one's to remove
+        except (DamagedError, LockedError):
             raise
         except Exception:
             if self.part.learns and not any(
@@ -433,6 +439,7 @@ class Pipeline:
         others = [check for check in self.job.check if not check.blocks_sinks]
         facts = replace(facts, checks=(*first, *judge(others, facts, self.store)))
         if self.reads_once:
+            self.session.workspace.confirm()
             run.drop_facts()
             self._tidy(facts)
         result = replace(done.result, stages=tuple(self.progress.stages))
@@ -442,6 +449,7 @@ class Pipeline:
         """The outcome of a part of a run, which leaves no record."""
         result = replace(done.result, stages=tuple(self.progress.stages))
         if self.part.learns and not self.reads_once:
+            self.session.workspace.confirm()
             run.begin(self._about(run, self.command.as_of or facts.started.date(), {}))
             if done.snapshot is not None:
                 run.keep_look(done.snapshot)
@@ -454,10 +462,12 @@ class Pipeline:
         if self.part.learns and not self.reads_once:
             for other in unfinished_runs(self.store):
                 if other.run_id != run.run_id:
+                    self.session.workspace.confirm()
                     other.drop()
 
     def _throw_away(self, run: RunFolders) -> None:
         """Remove a run that was refused, with what it learned: the next one reads the source anew."""
+        self.session.workspace.confirm()
         Learner(self.job, run, self.session, self.progress).forget_tonight()
         run.drop()
 
@@ -474,6 +484,7 @@ class Pipeline:
         over = self._run_before(facts)
         if over is not None:
             return self._still_over(over, facts, result)
+        self.session.workspace.confirm()
         return RecordedRun(result, facts, write_record(self.store, facts))
 
     def _run_before(self, facts: RunFacts) -> RunRecord | None:
@@ -598,6 +609,7 @@ class Pipeline:
         if not self.job.is_incremental:
             keep = 1
         for old in runs_with_rows(self.store)[:-keep]:
+            self.session.workspace.confirm()
             old.drop_rows()
         if self.job.is_incremental:
             for explain in self.job.explain:
@@ -608,6 +620,7 @@ class Pipeline:
         current = current_of(place)
         for run_id in cubes_of(place)[:-keep]:
             if run_id != current:
+                self.session.workspace.confirm()
                 remove_run(place, run_id)
 
 

@@ -423,6 +423,7 @@ def locked(
         ) as executor,
     ):
         recorder = StageRecorder(progress, executor, workspace.check, workspace.tell)
+        executor.listen(recorder.heard)
         yield Session(executor, workspace, job.options(), recorder), recorder
 
 
@@ -472,7 +473,7 @@ def executor_of(
             )
         return ThisProcess()
     require_kind(job.cluster.kind)
-    site = ClusterSite(job.worker, partial(workspace.folder, "certificates"))
+    site = ClusterSite(job.worker, partial(workspace.folder, "certificates"), progress.say)
     limit = dict(job.cluster).get("memory_limit") or job.worker_options.process_memory
     if wait_s is None:
         wait_s = job.options().wait
@@ -485,6 +486,7 @@ def executor_of(
         job.worker_options.lifetime_s,
         seen,
         None if report is None else PerformanceReport(report, progress.say),
+        grows=dict(job.cluster).get("maximum") is not None,
     )
 
 

@@ -198,6 +198,10 @@ class StageRecorder:
     def say(self, text: str, **facts: Any) -> None:
         self.progress.say(text, **facts)
 
+    def heard(self, text: str, **facts: Any) -> None:
+        """Pass on to other processes what a line about workers changes; it is shown already."""
+        self._told.say(text, **facts)
+
     def tell(self, event: str, **facts: Any) -> None:
         """Write the line of an event, in a log for machines alone."""
         match self.progress:

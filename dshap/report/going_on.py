@@ -38,6 +38,8 @@ class RunView:
     """Missing blocks that no running process has: all of them where none runs."""
     last: float | None
     """The time at which the last block ended, in seconds since 1970."""
+    is_unmanned: bool = False
+    """Whether every process that runs has a cluster without workers."""
 
     @property
     def n_again(self) -> int:
@@ -60,6 +62,8 @@ class RunView:
 
         Processes with shares are waited for until the last of them is done.
         """
+        if self.is_going_on and self.is_unmanned:
+            return None
         if not self.is_going_on or not self.shares:
             return self.pace.seconds_left
         if self.left_alone:
@@ -78,6 +82,8 @@ class RunView:
             return
         if self.n_again:
             yield _again(self.n_again)
+        if self.is_unmanned:
+            yield "the cluster has no workers now: the run waits for one"
         yield f"{_rates(self.pace)}; {_time_left(self.seconds_left)}"
         for what, share in self.shares.items():
             done = f"{share.n_ended} of {share.n_blocks} blocks ended"
@@ -125,7 +131,8 @@ def view_of_run(name: str, path: Place, holders: Sequence[Holder]) -> RunView:
     if living and n_told == len(living):
         missing = (block for run in pace.missing for block in range(run[0], run[1] + 1))
         alone = runs_of_neighbours(block for block in missing if block not in taken)
-    return RunView(pace, shares, tuple(sorted(times.failed)), tuple(alone), times.last)
+    is_unmanned = bool(living) and all(each.progress.get("workers") == 0 for each in living)
+    return RunView(pace, shares, tuple(sorted(times.failed)), tuple(alone), times.last, is_unmanned)
 
 
 def _start(name: str, holder: Holder, now: float) -> float:

@@ -110,11 +110,10 @@ class Session:
 
         The call runs where the partition lives; gives the results.
         """
-        if isinstance(self.executor, DaskExecutor):
-            client = self.executor.client
-        else:
-            client = None
-        return collect_partitions(parts, write, client)
+        match self.executor:
+            case DaskExecutor() as executor:
+                return collect_partitions(parts, write, executor)
+        return collect_partitions(parts, write, None)
 
 
 @contextlib.contextmanager
@@ -137,6 +136,9 @@ def open_session(
         try:
             told = ToldProgress(workspace.tell, lambda: executor)
             held = HeldProgress(shown, workspace.check, told)
+            match executor:
+                case DaskExecutor():
+                    executor.listen(told.say)
             yield path, Session(executor, workspace, record, held)
         except KeyboardInterrupt:
             shown.say(f"interrupted; {_kept(store)}")

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from dshap.cube.folder import Folder
 from dshap.cube.lease import Lease
+
+
+def hold_and_write(path: str, go: str, written: str) -> None:
+    """Hold a lease; once the file `go` is there, write a file, if the lease is still held."""
+    with Lease(Folder(path), "run", "a test", renew_s=0.4, dead_s=0.8) as lease:
+        while not Path(go).exists():
+            time.sleep(0.001)
+        lease.check()
+        Path(written).touch()
 
 
 def hold(path: str, name: str) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import dshap
 from dshap.blocks import finished_blocks
 from dshap.cli import cli
-from dshap.core.errors import DamagedError, InputError
+from dshap.core.errors import DamagedError, InputError, LockedError
 from dshap.cube import (
     clear_orphans,
     cube_at,
@@ -28,6 +28,7 @@ from dshap.cube import (
     verify_store,
 )
 from dshap.cube.arrays import create_store
+from dshap.cube.folder import Folder
 from tests.cube.cubes import bytes_of, make_cube
 
 RUNS = ("20260226T031500Z", "20260227T031500Z", "20260228T031500Z")
@@ -144,7 +145,7 @@ def test_the_pointer_is_put_in_one_step(store, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", dying)
         with pytest.raises(KeyboardInterrupt):
-            set_current(reasons, RUNS[0])
+            set_current(reasons, RUNS[2])
     assert seen == [f"{RUNS[1]}\n"] and current_of(reasons) == RUNS[1]
     assert clear_orphans(store) == ("reasons/.current.0123456789ab",)
 
@@ -180,3 +181,39 @@ def test_folders_without_nights_are_read_as_before(tmp_path):
     with pytest.raises(InputError, match="has no cube for each run: leave --run out"):
         cube_at(tmp_path / "build/a", RUNS[0])
     np.testing.assert_array_equal(dshap.open_cube(tmp_path / "build/a").sizes["instance"], 21)
+
+
+def test_the_pointer_never_goes_back_to_an_earlier_run(store):
+    """A holder that slept finishes its night after a later one was finished by another machine."""
+    reasons = store / "reasons"
+    set_current(reasons, RUNS[2])
+    for _ in range(2):
+        with pytest.raises(LockedError, match=f"names the later run {RUNS[2]}, which another"):
+            set_current(reasons, RUNS[0])
+    set_current(reasons, RUNS[2])
+    assert (reasons / "current").read_text() == f"{RUNS[2]}\n"
+
+
+def test_a_pointer_that_another_process_writes_meanwhile_stays(store, monkeypatch):
+    """It is put only over the content that was seen."""
+    reasons = store / "reasons"
+    set_by_another = f"{RUNS[2]}\n"
+    exchange = Folder.exchange
+
+    def late(folder, name, before, content):
+        (reasons / "current").write_text(set_by_another)
+        return exchange(folder, name, before, content)
+
+    (reasons / "current").write_text(f"{RUNS[0]}\n")
+    monkeypatch.setattr(Folder, "exchange", late)
+    with pytest.raises(LockedError, match="was written by another process"):
+        set_current(reasons, RUNS[1])
+    assert (reasons / "current").read_text() == set_by_another
+
+
+def test_a_pointer_over_what_is_no_file(store):
+    reasons = store / "reasons"
+    (reasons / "current").unlink()
+    (reasons / "current").mkdir()
+    set_current(reasons, RUNS[0])
+    assert current_of(reasons) == RUNS[0]

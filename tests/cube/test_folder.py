@@ -92,6 +92,19 @@ def test_a_name_is_put_once_read_replaced_and_deleted(place):
     assert folder.put_new("room/a", b"fourth")
 
 
+def test_a_content_is_exchanged_only_where_it_is_what_was_seen(place):
+    folder = Folder(place)
+    assert not folder.exchange("current", b"first", b"second") and not folder.has("current")
+    assert folder.exchange("current", None, b"first")
+    assert not folder.exchange("current", None, b"second")
+    assert not folder.exchange("current", b"other", b"second")
+    assert folder.get("current") == b"first"
+    assert folder.exchange("current", b"first", b"second") and folder.get("current") == b"second"
+    assert not folder.exchange("current", b"first", b"third") and folder.get("current") == b"second"
+    folder.delete("current")
+    assert not folder.exchange("current", b"second", b"third") and not folder.has("current")
+
+
 def test_rooms_and_files_are_listed_by_their_names(place):
     folder = Folder(place)
     for name in ("b", "room/inner/ä ö.json", "room/a", "z.npz"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 from dshap.core.errors import DshapError, InputError, LockedError
 from dshap.cube.folder import Folder
 from dshap.cube.lease import Lease, held_names, holder_of, living_holder
-from tests.cube.leases import hold
+from tests.cube.leases import hold, hold_and_write
 from tests.processes import forked
 
 SOON_S = 0.01
@@ -223,12 +226,13 @@ class Shaky(Folder):
         self.before = list(before)
         self.after = list(after)
 
-    def replace(self, name, content):
+    def exchange(self, name, before, content):
         if self.before:
             raise self.before.pop()
-        super().replace(name, content)
+        is_put = super().exchange(name, before, content)
         if self.after:
             raise self.after.pop()
+        return is_put
 
 
 def counts_again(path: Path, folder: Shaky) -> bool:
@@ -285,3 +289,95 @@ def test_the_dead_of_a_fleet_are_watched_together(tmp_path):
         assert living_holder(Folder(tmp_path), *names, dead_s=0.2, say=said.append) is None
     assert sum(slept) < 0.5 and len(said) == 1 and "and 15 more may be running" in said[0]
     assert list(tmp_path.iterdir()) == []
+
+
+class Clock:
+    """A clock that counts on by itself, and that can be set ahead as by a suspension."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+def taken_by_another(path: Path) -> None:
+    """Let a holder of another machine have the name of the only file."""
+    file = file_of(path)
+    holder = json.loads(file.read_bytes())
+    file.unlink()
+    other = {**holder, "token": "other", "machine": "another", "host": "node7", "pid": 1}
+    (path / "run-000002.json").write_text(json.dumps(other))
+
+
+def test_a_holder_that_slept_looks_before_it_goes_on(tmp_path):
+    """The clock that counts sleep tells it; where nobody has come, it goes on."""
+    clock = Clock()
+    with lease_of(tmp_path, renew_s=30.0, dead_s=180.0, clock=clock) as lease:
+        clock.ahead_s = 3600.0
+        lease.check()
+        assert json.loads(file_of(tmp_path).read_bytes())["count"] == 1
+        taken_by_another(tmp_path)
+        lease.check()  # the last sign of life is young: no file is read
+        clock.ahead_s = 7200.0
+        with pytest.raises(LockedError, match=r"no sign of life in time, and .*node7\) has it$"):
+            lease.check()
+        with pytest.raises(LockedError, match="no longer locked by this process"):
+            lease.confirm()
+    assert file_of(tmp_path).name == "run-000002.json"  # that of the other stays
+
+
+def test_confirm_reads_the_files_at_any_age(tmp_path):
+    with lease_of(tmp_path, renew_s=30.0, dead_s=180.0) as lease:
+        lease.confirm()
+        taken_by_another(tmp_path)
+        lease.check()
+        with pytest.raises(LockedError, match="node7"):
+            lease.confirm()
+
+
+def test_a_name_that_is_taken_while_a_late_sign_is_given(tmp_path, monkeypatch):
+    """The other created its file after the look, and removed this one's: it is the holder."""
+    clock = Clock()
+    with lease_of(tmp_path, renew_s=30.0, dead_s=180.0, clock=clock) as lease:
+        exchange = Folder.exchange
+
+        def late(folder, name, before, content):
+            taken_by_another(tmp_path)
+            return exchange(folder, name, before, content)
+
+        monkeypatch.setattr(Folder, "exchange", late)
+        clock.ahead_s = 3600.0
+        with pytest.raises(LockedError, match="node7"):
+            lease.check()
+    assert file_of(tmp_path).name == "run-000002.json"
+
+
+def has_given_a_sign(path: Path) -> bool:
+    """Whether the holder of the name has it for sure, and has given a sign of life since."""
+    holder = holder_of(Folder(path), "run")
+    return holder is not None and holder.count > 0
+
+
+def test_a_stopped_process_writes_nothing_once_another_has_its_lease(tmp_path):
+    """Stopped for longer than the lease; it looks before its first step afterwards."""
+    room = tmp_path / "room"
+    go = tmp_path / "go"
+    written = tmp_path / "written"
+    with forked(hold_and_write, str(room), str(go), str(written)) as process:
+        end = time.monotonic() + 60
+        while not has_given_a_sign(room) and time.monotonic() < end:
+            time.sleep(SOON_S)
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            for file in room.glob(".*"):  # a sign of life that was being written
+                file.unlink()
+            on_another_machine(room)
+            with lease_of(room, dead_s=0.8):
+                go.touch()
+                os.kill(process.pid, signal.SIGCONT)
+                process.join(60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGCONT)
+        assert not process.is_alive() and not written.exists()

@@ -311,9 +311,12 @@ def test_where_only_a_path_is_taken_an_address_is_refused(s3, tmp_path):
     assert "600 rows" in page.read_text()
 
 
-def test_a_service_without_conditional_puts_is_refused(s3):
-    s3.is_conditional = False
-    with pytest.raises(InputError, match=r"no conditional puts \(If-None-Match\)"):
+@pytest.mark.parametrize(
+    ("lacks", "header"), [("is_conditional", "If-None-Match"), ("compares", "If-Match")]
+)
+def test_a_service_without_conditional_puts_is_refused(s3, lacks, header):
+    setattr(s3, lacks, False)
+    with pytest.raises(InputError, match=rf"no conditional puts \({header}\)"):
         explain(place("a.zarr"))
     assert Folder(place("a.zarr")).list() == []
 

@@ -67,7 +67,7 @@ def test_a_closed_client_and_one_without_workers(tmp_path, capsys):
 def test_a_lost_worker_is_told_once():
     """With its address, and how many are left, whatever it had to do."""
     there, said = {"tcp://a:1": 1, "tcp://b:2": 1}, []
-    client = SimpleNamespace(status="running", nthreads=lambda: dict(there))
+    client = SimpleNamespace(status="running", nthreads=lambda: dict(there), cluster=None)
     told: list[dict[str, Any]] = []
 
     def say(text: str, **facts: Any) -> None:

@@ -45,6 +45,45 @@ def test_what_a_queue_refuses(changes, said):
     assert said in str(refused.value)
 
 
+BOUNDED = [{"kind": "local"}, {"kind": "slurm"}, {"kind": "gateway"}]
+
+
+@pytest.mark.parametrize("cluster", BOUNDED, ids=lambda table: table["kind"])
+def test_bounds_of_a_cluster_that_grows(cluster):
+    """`maximum` alone is enough; the number of workers cannot be given beside it."""
+
+    def read(**keys):
+        return parse_job(changed(("cluster", {**cluster, **keys}), ("worker", {"memory": "2GiB"})))
+
+    for minimum, maximum in ((0, 1), (1, 1), (3, 8)):
+        found = read(minimum=minimum, maximum=maximum).cluster
+        assert (found.minimum, found.maximum) == (minimum, maximum)
+    assert read(maximum=4).cluster.minimum is None
+    assert read(workers=4).cluster.maximum is None
+    for keys, said in (
+        ({"minimum": 2}, "minimum = 2 needs maximum: give both"),
+        ({"minimum": 3, "maximum": 2}, "minimum = 3 is more than maximum = 2: give at most that"),
+        ({"workers": 2, "maximum": 2}, "workers is given too: leave one of both out"),
+        ({"maximum": 0}, "[cluster] maximum = 0: give at least 1"),
+        ({"minimum": -1, "maximum": 2}, "[cluster] minimum = -1: give at least 0"),
+    ):
+        with pytest.raises(InputError) as refused:
+            read(**keys)
+        assert said in str(refused.value)
+
+
+def test_a_cluster_that_runs_already_has_no_bounds():
+    table = {"kind": "gateway", "cluster": "mine", "maximum": 3}
+    with pytest.raises(InputError, match="cluster is given too: leave one of both out"):
+        parse_job(changed(("cluster", table)))
+
+
+@pytest.mark.parametrize("kind", ["scheduler", "ssh", "kubernetes", "python"])
+def test_kinds_that_cannot_grow_refuse_bounds(kind):
+    with pytest.raises(InputError, match=r"unknown key 'maximum'"):
+        parse_job(changed(("cluster", {"kind": kind, **TABLES[kind], "maximum": 3})))
+
+
 SSH = {"kind": "ssh", "hosts": ["node1"], "certificates": "tls"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import re
 import signal
 
@@ -12,10 +14,11 @@ from click.testing import CliRunner
 
 import dshap
 from dshap.cli import cli
-from dshap.core.errors import DamagedError, InputError, StaleSourceError
+from dshap.core.errors import DamagedError, InputError, LockedError, StaleSourceError
 from dshap.core.places import place_of
 from dshap.cube import Rooms, current_of, named_cubes
 from dshap.cube.folder import Folder
+from dshap.cube.running import lease_folder
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, run_recorded
 from dshap.jobs.run_folders import runs_in_store
@@ -400,7 +403,7 @@ def test_what_every_worker_must_see(shop, beside, monkeypatch):
     """Nothing of this machine where rows and store are in a bucket."""
     required = []
 
-    def stopped(*given):
+    def stopped(*given, grows):
         required.append(next(sorted(each) for each in given if isinstance(each, dict)))
         raise Stopped
 
@@ -454,3 +457,45 @@ def test_errors_and_delays_change_nothing(shop, beside, s3):
     s3.rate = 0.0
     assert s3.n_faults
     assert_same_files(shop, beside)
+
+
+def lease_taken_by_another(store):
+    """Let a process of another machine have the lease of a store, as after a long sleep of this one."""
+    folder = lease_folder(store)
+    (name,) = folder.list()
+    holder = json.loads(folder.get(name))
+    other = {**holder, "token": "other", "machine": "another", "host": "node7", "pid": 1}
+    folder.delete(name)
+    folder.put_new("run-000099.json", json.dumps(other).encode())
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["nights.is_finished", "nights.digest_rows", "pipeline.judge", "pipeline.runs_with_rows"],
+)
+def test_a_holder_that_slept_changes_nothing_in_a_bucket(shop, monkeypatch, moment):
+    """It slept just before a pointer, a record or a removal, and another machine has its lease."""
+    before = {}
+    module, name = moment.split(".")
+    step = getattr(importlib.import_module(f"dshap.jobs.{module}"), name)
+
+    def asleep(*given):
+        found = step(*given)
+        if not before:
+            lease_taken_by_another(shop.store)
+            before.update({each: Folder(shop.store).version(each) for each in files_of(shop)})
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"dshap.jobs.{module}.{name}", asleep)
+        with pytest.raises(LockedError, match=r"no longer locked by this process: .*node7\) has"):
+            shop.night()
+    assert {each: Folder(shop.store).version(each) for each in files_of(shop)} == before
+    lease_folder(shop.store).delete("run-000099.json")
+    shop.night()
+    shop.check()
+
+
+def files_of(shop):
+    """The names of all files of the store."""
+    return list(Folder(shop.store).tree())

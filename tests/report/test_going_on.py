@@ -146,6 +146,20 @@ def test_a_run_that_only_tries_failed_blocks_again(tmp_path):
     assert share.startswith("shard 2 of 2: 2 of 2 blocks ended, 1 failed block is tried again; ")
 
 
+def test_a_run_whose_workers_are_all_lost(tmp_path):
+    """No time left is estimated, and a line says what the run waits for."""
+    make_cube(tmp_path / "c", tiles=[0])
+    told = {"explains": True, "explanation": "c", "stage_started": time.time() - 100}
+    working = view_of_run("c", tmp_path / "c", [holder_of("a run", **told, workers=1)])
+    assert working.seconds_left is not None and not working.is_unmanned
+    waiting = view_of_run("c", tmp_path / "c", [holder_of("a run", **told, workers=0)])
+    assert waiting.seconds_left is None and waiting.to_dict()["seconds_left"] is None
+    _, first, second = waiting.lines(is_running=True)
+    assert first == "the cluster has no workers now: the run waits for one"
+    assert second.endswith("time left unknown")
+    assert not view_of_run("c", tmp_path / "c", []).is_unmanned
+
+
 def test_a_process_in_words():
     """It is told with what it said last, and the dead only with their last sign of life."""
     run = holder_of("a run", stage="fit", done=3, total=7, unit="passes")

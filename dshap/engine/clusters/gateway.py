@@ -17,9 +17,12 @@ def gateway_client(
     auth: str | None = None,
     cluster: str | None = None,
     gateway: Mapping[str, Any] | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
 ) -> Client:
     """Start a cluster with so many workers, or reach the one of a name, which then stays.
 
+    With `maximum` the gateway lets their number follow the tasks that wait, from `minimum` (0) upward.
     Where `address` and `auth` are left out, the configuration of dask-gateway says them.  `gateway`
     are the options that it offers; its connections are encrypted by itself.
     """
@@ -29,7 +32,10 @@ def gateway_client(
         reached = gateway_class(**{name: each for name, each in given.items() if each is not None})
         if cluster is None:
             started = reached.new_cluster(shutdown_on_close=True, **(gateway or {}))
-            started.scale(workers)
+            if maximum is None:
+                started.scale(workers)
+            else:
+                started.adapt(minimum=minimum or 0, maximum=maximum)
         else:
             started = reached.connect(cluster, shutdown_on_close=False)
         client: Client = started.get_client()

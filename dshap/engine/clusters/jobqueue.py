@@ -22,6 +22,7 @@ from tornado.ioloop import PeriodicCallback
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.user_code import job_path
+from dshap.engine.backlog import IDLE_LOOKS
 from dshap.engine.certificates import Certificates, make_certificates
 from dshap.engine.clients import NO_HTTP
 from dshap.engine.clusters.installed import package_of
@@ -84,8 +85,12 @@ def queue_client(
     workers: int = 1,
     certificates: str | None = None,
     jobqueue: Mapping[str, Any] | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
 ) -> Client:
     """Submit `workers` jobs to the queue, and keep as many there until the client is closed.
+
+    With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
 
     Without `certificates`, new ones are made for this cluster, in a folder that `new_folder` makes
     where workers see it; dask-jobqueue puts them into files in `shared_temp_directory` instead,
@@ -102,7 +107,11 @@ def queue_client(
         cluster = cluster_class(**_arguments(kind, worker, security, dict(jobqueue or {})))
     except (TypeError, ValueError) as error:
         raise InputError(f'[cluster] kind = "{kind}": {error}') from error
-    for _ in range(workers):
+    if maximum is None:
+        first = workers
+    else:
+        first = minimum or 0
+    for _ in range(first):
         cluster.worker_spec.update(cluster.new_worker_spec())
     try:
         cluster.sync(_submitted, cluster)
@@ -111,7 +120,11 @@ def queue_client(
             cluster.close()
         raise InputError(f"the queue takes no worker: {_told_by_queue(error)}") from error
     client = Client(cluster)
-    cluster.loop.add_callback(_keep, cluster, workers)
+    if maximum is None:
+        cluster.loop.add_callback(_keep, cluster, lambda: cluster.scale(jobs=workers))
+    else:
+        cluster.adapt(minimum_jobs=first, maximum_jobs=maximum, wait_count=IDLE_LOOKS)
+        cluster.loop.add_callback(_keep, cluster, lambda: _forget_ended(cluster))
     return client
 
 
@@ -178,7 +191,14 @@ class _Arrivals(SchedulerPlugin):
         self.names.add(str(scheduler.workers[worker].name))
 
 
-def _keep(cluster: Any, workers: int) -> None:
+def _forget_ended(cluster: Any) -> None:
+    """Take jobs that have ended out of the plan of an adaptive cluster, which then plans others."""
+    for name in set(cluster.worker_spec) - set(cluster.workers):
+        if not cluster._lock.locked():  # else these jobs are being submitted
+            del cluster.worker_spec[name]
+
+
+def _keep(cluster: Any, replace_ended: Callable[[], object]) -> None:
     """Submit jobs anew as others end, on the loop of the cluster, while that is open."""
     arrivals = _Arrivals()
     cluster.scheduler.add_plugin(arrivals)
@@ -198,7 +218,7 @@ def _keep(cluster: Any, workers: int) -> None:
                 missed.pop(name)
                 arrivals.names.difference_update(_processes_of(name, arrivals.names))
                 cluster.loop.add_callback(cluster.workers.pop(name).close)
-        cluster.scale(jobs=workers)
+        replace_ended()
 
     watch = PeriodicCallback(look, WATCH_S * 1000)
     watch.start()

@@ -13,8 +13,12 @@ def local_workers(
     workers: int | None = None,
     memory_limit: str | int | None = None,
     threads: int | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
 ) -> Client:
     """Start worker processes on this machine, one for each core where `workers` is left out.
+
+    With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
 
     `memory_limit` and `threads` are those of one process; [worker] says them where they are left
     out.
@@ -23,5 +27,7 @@ def local_workers(
         workers,
         memory_limit or worker.process_memory or "auto",
         threads or worker.threads,
+        minimum=minimum or 0,
+        maximum=maximum,
         environment=worker.environment,
     )

@@ -11,7 +11,8 @@ import inspect
 import logging
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dask
@@ -24,9 +25,12 @@ from dshap.engine.certificates import Certificates
 from dshap.engine.clients import NO_HTTP
 from dshap.engine.clusters.installed import package_of
 from dshap.engine.clusters.worker import WorkerOptions
+from dshap.engine.lifetimes import say_nothing
 
 START_S = 120
-"""The seconds that the workers of all hosts may take to start."""
+"""The seconds that the worker of a host may take to start."""
+CONNECT_S = 30
+"""The seconds that a host may take to answer, where `connect` does not say `connect_timeout`."""
 DEATH_S = 30
 """The seconds after which a worker that has lost its scheduler ends."""
 HIDDEN = {"self", "args", "kwargs", "host", "loop"}
@@ -65,9 +69,11 @@ def ssh_client(
     certificates: str,
     host: str | None = None,
     connect: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = say_nothing,
 ) -> Client:
     """Start a worker on each of `hosts`, like "user@host:port".
 
+    A host that does not start its worker is named by `say`, and the others go on without it.
     The folder `certificates` stands under the same path on this machine and all hosts.  `host` is
     the address at which they see this machine, and `connect` are options of asyncssh.
     """
@@ -90,16 +96,19 @@ def ssh_client(
             security=made.security(),
             silence_logs=logging.ERROR,
         )
-        cluster.worker_spec.update(workers)
-        try:
-            cluster.sync(_started, cluster)
-        except Exception as error:
-            with contextlib.suppress(AssertionError):  # of workers that have never started
-                cluster.close()
-            raise InputError(
-                f"no worker starts on {', '.join(hosts)} by SSH: {type(error).__name__}: {error}; "
-                "does `ssh HOST` work without a password, and is Python there (python of [worker])?"
-            ) from error
+        missing = cluster.sync(_started, cluster, workers)
+    if len(missing) == len(workers):
+        cluster.close()
+        error = next(iter(missing.values()))
+        raise InputError(
+            f"no worker starts on {', '.join(hosts)} by SSH: {type(error).__name__}: {error}; "
+            "does `ssh HOST` work without a password, and is Python there (python of [worker])?"
+        ) from error
+    for place, error in missing.items():
+        say(
+            f"no worker starts on {place} by SSH ({type(error).__name__}: {error}): the run goes on "
+            f"with {len(workers) - len(missing)} of {len(workers)} hosts"
+        )
     return Client(cluster)
 
 
@@ -121,20 +130,43 @@ def _worker_on(place: str, worker: WorkerOptions, connect: Mapping[str, Any]) ->
     ]
     options = {
         "address": address,
-        "connect_options": {**connect, **own},
+        "connect_options": {"connect_timeout": CONNECT_S, **connect, **own},
         "kwargs": {name: value for name, value in given.items() if value is not None},
         "remote_python": shlex.join(["env", *python]),
     }
     return {"cls": Worker, "options": options}
 
 
-async def _started(cluster: Any) -> None:
-    """Wait for the workers.
+async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exception]:
+    """Start the worker of each host, all at once; gives the error of each host that has none.
 
-    Raises
-    ------
-    TimeoutError
-        One has not told its address after `START_S`.
+    Dask's SpecCluster starts all of its workers or fails, so each is started here and then handed to
+    it as one that it has started.
     """
-    async with asyncio.timeout(START_S):
-        await cluster
+    places = list(specs)
+    ended = await asyncio.gather(
+        *(_worker_started(cluster, place, specs[place]) for place in places)
+    )
+    missing = {}
+    for place, worker in zip(places, ended, strict=True):
+        if isinstance(worker, Exception):
+            missing[place] = worker
+            continue
+        worker._cluster = weakref.ref(cluster)
+        cluster._created.add(worker)
+        cluster.worker_spec[place] = specs[place]
+        cluster.workers[place] = worker
+    return missing
+
+
+async def _worker_started(cluster: Any, place: str, spec: Mapping[str, Any]) -> Any:
+    """The worker of one host once it has told its address; the error where it does not start."""
+    worker = spec["cls"](cluster.scheduler.address, name=place, **spec["options"])
+    try:
+        async with asyncio.timeout(START_S):
+            await worker
+    except Exception as error:
+        with contextlib.suppress(Exception):  # a connection that is broken, too
+            await worker.close()
+        return error
+    return worker

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +16,11 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
+from dshap.engine import DaskExecutor, shut_down
 from dshap.engine.clusters.jobqueue import check_queue_options, queue_client, queue_options
 from dshap.engine.clusters.worker import WorkerOptions
+from dshap.engine.graph import Call, Reduction
+from tests.engine.test_backlog import wait_a_little
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.pages import ROOT
 
@@ -155,3 +160,53 @@ def test_cancelled_shards_of_an_array_job_are_made_by_the_same_line(tmp_path):
     assert subprocess.run(whole).returncode == 0
     there = chunks_of(tmp_path / "out.zarr")
     assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")
+
+
+FAKE = {
+    "sbatch": """#!/bin/sh
+cp "$1" "$JOBS.script"
+setsid bash "$JOBS.script" >>"$JOBS.log" 2>&1 &
+echo $! >> "$JOBS"
+echo "Submitted batch job $!"
+""",
+    "scancel": """#!/bin/sh
+for job in "$@"; do kill -TERM -- "-$job" 2>/dev/null; done
+exit 0
+""",
+}
+"""A queue of this machine that runs every job at once, in a process group of its own."""
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_jobs_that_follow_the_tasks(tmp_path, monkeypatch):
+    """The queue has no job at first; one that is cancelled is replaced, and none is left."""
+    for name, text in FAKE.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    jobs = tmp_path / "jobs"
+    jobs.touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("JOBS", str(jobs))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    folder = tmp_path / "certificates"
+    client = queue_client("slurm", WORKER, lambda: folder, jobqueue={"interface": "lo"}, maximum=2)
+    try:
+        assert not client.nthreads() and jobs.read_text() == ""
+        executor = DaskExecutor(client, wait_s=60)
+        done = []
+
+        def count(reduction, result):
+            done.append(len(client.nthreads()))
+            if len(done) == 3:
+                first = int(jobs.read_text().split()[0])
+                os.killpg(first, signal.SIGKILL)
+
+        reductions = [Reduction(str(number), (), Call(wait_a_little, ())) for number in range(100)]
+        executor.run(None, reductions, count)
+        assert len(done) == 100 and max(done) == 2 and len(jobs.read_text().split()) >= 3
+    finally:
+        shut_down(client)
+        for group in jobs.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(group), signal.SIGKILL)

@@ -6,12 +6,14 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import pytest
+from distributed.deploy.spec import ProcessInterface
 
 from dshap.core.errors import InputError
-from dshap.engine import make_certificates
+from dshap.engine import make_certificates, shut_down
 from dshap.engine.clusters.ssh import check_connect_options, host_options, ssh_client
 from dshap.engine.clusters.worker import WorkerOptions
 from tests.engine.clusters.ssh_hosts import Hosts, two_hosts
@@ -107,3 +109,55 @@ def test_a_host_that_does_not_answer(tmp_path):
     make_certificates(tmp_path / "tls")
     with pytest.raises(InputError, match=r"no worker starts on 127\.0\.0\.1:1 by SSH: "):
         ssh_client(WorkerOptions(), ["127.0.0.1:1"], str(tmp_path / "tls"), host="127.0.0.1")
+
+
+class OnHost(ProcessInterface):
+    """A worker on a host, by its name: it starts nothing, and some do not answer."""
+
+    closed: ClassVar[list[str]] = []
+
+    def __init__(self, scheduler, address, connect_options, kwargs, remote_python, name):
+        super().__init__()
+        self.host = address
+        self.connect_options = connect_options
+
+    async def start(self):
+        if self.host.startswith("dead"):
+            raise OSError(f"{self.host} does not answer")
+        await super().start()
+
+    async def close(self):
+        self.closed.append(self.host)
+        await super().close()
+
+
+def test_hosts_that_are_dead_are_named_and_the_others_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("dshap.engine.clusters.ssh.Worker", OnHost)
+    monkeypatch.setattr(OnHost, "closed", [])
+    make_certificates(tmp_path / "tls")
+    said = []
+    hosts = ["dead1", "me@node1:2222", "dead2", "node2"]
+    given = {"host": "127.0.0.1", "say": said.append}
+    client = ssh_client(WorkerOptions(), hosts, str(tmp_path / "tls"), **given)
+    try:
+        assert list(client.cluster.workers) == ["me@node1:2222", "node2"]
+        assert said == [
+            f"no worker starts on {host} by SSH (OSError: {host} does not answer): the run goes on "
+            "with 2 of 4 hosts"
+            for host in ("dead1", "dead2")
+        ]
+        started = client.cluster.workers["me@node1:2222"]
+        assert started.connect_options == {"connect_timeout": 30, "username": "me", "port": 2222}
+        assert OnHost.closed == ["dead1", "dead2"]
+    finally:
+        shut_down(client)
+    assert sorted(OnHost.closed) == ["dead1", "dead2", "node1", "node2"]
+
+
+def test_all_hosts_are_dead(tmp_path, monkeypatch):
+    monkeypatch.setattr("dshap.engine.clusters.ssh.Worker", OnHost)
+    make_certificates(tmp_path / "tls")
+    with pytest.raises(
+        InputError, match=r"no worker starts on dead1, dead2 by SSH: OSError: dead1"
+    ):
+        ssh_client(WorkerOptions(), ["dead1", "dead2"], str(tmp_path / "tls"), host="127.0.0.1")
