@@ -48,6 +48,7 @@ from dshap.cube import runs_of as cubes_of
 from dshap.cube.current import has_nights
 from dshap.cube.folder import Folder
 from dshap.engine import Progress
+from dshap.jobs.baselines import Baselines, accept, is_baseline
 from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
@@ -100,6 +101,8 @@ class Command:
     cluster: str | None = None
     performance: Path | None = None
     """The performance report of the cluster that it writes; None for none."""
+    accept: str = ""
+    """The run whose failed checks are accepted; empty for none."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -112,6 +115,7 @@ class Command:
             "reread": self.reread,
             "wait": self.wait_s,
             "cluster": self.cluster,
+            "accept": self.accept or None,
             **self.part.arguments,
         }
 
@@ -138,9 +142,16 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
     part = command.part
+    if command.accept and not part.learns:
+        raise InputError(
+            f"--accept {command.accept} with {part}: give it to the command that begins the run, "
+            f"`dshap run {command.job_file}` or `{part.learn_command}`"
+        )
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
         refuse_altered(store)
+        if command.accept:
+            accept(store, command.accept)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         match part.name:
             case "learn":
@@ -461,10 +472,10 @@ class Pipeline:
         Learner(self.job, run, self.session, self.progress).forget_tonight()
         run.drop()
 
-    def _as_of(self, run: RunFolders) -> date | None:
+    def _as_of(self, run: RunFolders) -> date:
         """The date that {as_of} of a query stood for."""
         if run.about is None:
-            return self.command.as_of
+            return self.command.as_of or datetime.now(UTC).date()
         return date.fromisoformat(run.about.as_of)
 
     def _over(self, facts: RunFacts, result: JobResult) -> RecordedRun:
@@ -600,14 +611,20 @@ class Pipeline:
         for old in runs_with_rows(self.store)[:-keep]:
             old.drop_rows()
         if self.job.is_incremental:
+            baselines = Baselines(self.store, facts.run_id)
             for explain in self.job.explain:
-                self._remove_old_cubes(explain, keep)
+                compared = () if is_baseline(facts) else baselines.cubes_of(explain.name)
+                self._remove_old_cubes(explain, keep, compared)
 
-    def _remove_old_cubes(self, explain: ExplainTable, keep: int) -> None:
+    def _remove_old_cubes(
+        self, explain: ExplainTable, keep: int, compared: Collection[str]
+    ) -> None:
+        """Remove the cubes beyond `keep_runs`, but those that checks compare with and the one that
+        is read."""
         place = self.store / explain.name
-        current = current_of(place)
+        in_use = {current_of(place), *compared}
         for run_id in cubes_of(place)[:-keep]:
-            if run_id != current:
+            if run_id not in in_use:
                 remove_run(place, run_id)
 
 
