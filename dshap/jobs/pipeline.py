@@ -78,7 +78,7 @@ from dshap.jobs.run_record import (
 from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_place
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
-from dshap.jobs.sinking import SinkTable
+from dshap.jobs.sinking import SinkTable, refuse_unfit_targets
 from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store
@@ -150,6 +150,9 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
         refuse_altered(store)
+        if part.learns:
+            day = command.as_of or datetime.now(UTC).date()
+            refuse_unfit_targets(job.sink, job.source, day)
         if command.accept:
             accept(store, command.accept)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)

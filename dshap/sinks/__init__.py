@@ -12,6 +12,7 @@ from dshap.sinks.checks import check_sink, table_of
 from dshap.sinks.loading import check_target, load_table
 from dshap.sinks.parquet_folder import load_folder
 from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
+from dshap.sinks.targets import SourceRows, refuse_unfit_target
 
 __all__ = [
     "CubeFacts",
@@ -19,9 +20,11 @@ __all__ = [
     "SingleRun",
     "Sink",
     "SinkResult",
+    "SourceRows",
     "check_sink",
     "check_target",
     "load_sink",
+    "refuse_unfit_target",
     "table_of",
 ]
 

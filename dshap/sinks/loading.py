@@ -30,6 +30,7 @@ from dshap.sinks.shapes import (
     key_schema,
     table_schema,
 )
+from dshap.sinks.targets import refuse_view
 from dshap.tables.databases import Database, masking
 
 STAGING = "_dshap_staging"
@@ -164,7 +165,8 @@ def load_table(
         ledger = Ledger(session, load.target)
         last = ledger.last(sink, job)
         refuse_later_run(sink, last, history.run_id)
-        refuse_shape(load)
+        refuse_view(sink, session)
+        refuse_shape(load, is_known=last is not None)
         if is_loaded(sink, last, history) and not is_empty(load):
             return SinkResult(reason="this run was loaded before", already=True)
         choice = rows_to_load(sink, history, last, is_empty(load))
@@ -223,10 +225,10 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
     ledger.last(load.sink, job)
 
 
-def refuse_shape(load: TableLoad) -> None:
+def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
-        refuse_other_shape(load.sink, load.schema, load.found, load.dialect, load.table)
+        refuse_other_shape(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
 
 
 def is_empty(load: TableLoad) -> bool:
@@ -466,9 +468,10 @@ def check_target(sink: Sink, facts: CubeFacts, job: str) -> None:
         session = LoadSession(connection, dialect_of(sink.database.kind))
         target = Place(sink.schema, sink.table)
         ledger = Ledger(session, target)
-        ledger.last(sink, job)
+        last = ledger.last(sink, job)
         found = session.columns(target)
         if found:
             table = session.dialect.place(target)
             schema = table_schema(sink.shape, facts)
-            refuse_other_shape(sink, schema, found, session.dialect, table)
+            is_known = last is not None
+            refuse_other_shape(sink, schema, found, session.dialect, table, is_known)
