@@ -47,6 +47,8 @@ class Baselines:
     """The id of the run; empty for the baselines of a run that begins now."""
     as_of: date | None = None
     """The date of the run: baselines for later dates are left out.  None leaves out none."""
+    is_backfill: bool = False
+    """Whether the run is a backfill: numbers that were accepted are those of the same date."""
 
     def __iter__(self) -> Iterator[RunRecord]:
         return (each for each in self.earlier if self._is_one(each))
@@ -79,6 +81,9 @@ class Baselines:
         """The number of a check that was accepted last; None once the check has passed since."""
         for record in self.earlier:
             found = record.check(check)
+            is_other_day = self.is_backfill and record.as_of != self.as_of
+            if record.is_backfill != self.is_backfill or is_other_day:
+                continue
             if found is None or found["status"] == "skipped":
                 continue
             response = found["adapter_response"]

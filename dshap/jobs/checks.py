@@ -354,7 +354,7 @@ def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Place) -> tuple[
         The store of the job, whose earlier runs are compared with.
     """
     explanations = {each.name: each for each in facts.explanations}
-    earlier = Baselines(store, facts.run_id, facts.as_of)
+    earlier = Baselines(store, facts.run_id, facts.as_of, facts.is_backfill)
     results = []
     for check in checks:
         explain = check.explain or next(iter(explanations), "")
@@ -397,7 +397,7 @@ def _if_accepted(check: CheckTable, failed: CheckResult, earlier: Baselines) -> 
     that compares with the baseline is never accepted by itself: the run that is accepted becomes
     the baseline.
     """
-    if not check.compares:
+    if earlier.is_backfill or not check.compares:
         known = earlier.accepted_number(failed.name)
         value = failed.value or 0.0
         if known is not None and not check.is_beyond(value, known.value):

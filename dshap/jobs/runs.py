@@ -255,6 +255,9 @@ def closing_lines(facts: RunFacts, store: Place) -> list[str]:
     for sink in facts.sinks:
         if is_idle and sink.status == "no-op":
             continue
+        if sink.status == "skipped":
+            lines.append(f"sink {label(sink.name)}: skipped: {sink.message}")
+            continue
         lines.append(
             f"sink {label(sink.name)}: {sink.rows:,} lines, {sink.deleted:,} deleted, "
             f"{sink.seconds:.1f} s; {sink.status}"

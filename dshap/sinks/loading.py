@@ -19,7 +19,7 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
-from dshap.sinks.ledger import Ledger, LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.ledger import WITHOUT_DAY, Ledger, LoadLine, RunDay, is_loaded, refuse_later_run
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
 from dshap.sinks.shapes import (
     DELETED,
@@ -85,6 +85,7 @@ class TableLoad:
     cube: CubeArrays
     history: RowHistory
     session: LoadSession
+    day: RunDay = WITHOUT_DAY
     found: dict[str, str] = field(default_factory=dict)
     """Column -> type of the target, empty until it is there."""
 
@@ -147,6 +148,7 @@ def load_table(
     history: RowHistory,
     job: str,
     say: Callable[[str], None],
+    day: RunDay = WITHOUT_DAY,
 ) -> SinkResult:
     """Load a cube into a table, in one transaction with its line in `_dshap_runs`.
 
@@ -160,14 +162,18 @@ def load_table(
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))
         session.dialect.begin(session)
-        load = TableLoad(sink, cube, history, session)
+        load = TableLoad(sink, cube, history, session, day)
         load.found = session.columns(load.target)
         ledger = Ledger(session, load.target)
         last = ledger.last(sink, job)
-        refuse_later_run(sink, last, history.run_id)
+        line = last
+        if day.is_backfill:
+            line = ledger.of_run(sink, job, history.run_id)
+        else:
+            refuse_later_run(sink, last, history.run_id)
         refuse_view(sink, session)
         refuse_shape(load, is_known=last is not None)
-        if is_loaded(sink, last, history) and not is_empty(load):
+        if is_loaded(line, day.form(sink), history) and not is_empty(load):
             return SinkResult(reason="this run was loaded before", already=True)
         choice = rows_to_load(sink, history, last, is_empty(load))
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
@@ -207,12 +213,13 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             load.sink.table,
             load.history.run_id,
             load.history.method,
-            load.sink.form,
+            load.day.form(load.sink),
             n_rows,
             n_lines,
             n_deleted,
             datetime.now(UTC).replace(tzinfo=None),
             load.cube.scale,
+            load.day.written,
         )
     )
     return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
