@@ -99,7 +99,7 @@ def _named_by_link(folder: Path) -> str:
 def _folder_of(folder: Path, sink: Sink, history: RowHistory) -> Path:
     """The folder of this load: named by its run, and by its form where another form of it is there."""
     run = folder / history.run_id
-    if not (run / LINE).is_file() or is_loaded(sink, _line(run), history):
+    if not (run / LINE).is_file() or is_loaded(_line(run), sink.form, history):
         return run
     digest = hashlib.sha256(f"{history.method} {sink.form}".encode()).hexdigest()
     return run.with_name(f"{history.run_id}-{digest[:12]}")
