@@ -11,14 +11,15 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a sixtieth when dense statements were unfolded.
 # Nodes and classes were raised by a twentieth for scales and classes of models, lakehouses, checksums, errors of draws
 # and rows unlike those of a pilot.
+# Nodes and classes were raised by a hundredth for baselines, backfills and sinks that are their source.
 BOUNDS = {
-    "syntax nodes": 345_000,
+    "syntax nodes": 348_500,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 660,
+    "classes": 662,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

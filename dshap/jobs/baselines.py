@@ -17,7 +17,7 @@ from typing import NamedTuple
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
 from dshap.cube.folder import Folder
-from dshap.jobs.run_record import RUNS, EarlierRuns, RunFacts, RunRecord, record_of
+from dshap.jobs.run_record import RUNS, EarlierRuns, RunFacts, RunRecord, as_record
 
 ACCEPTED = "accepted.json"
 """The file of a run that was accepted, beside its record."""
@@ -27,7 +27,7 @@ LOADED = ("success", "no-op")
 """The statuses of a sink that holds the cube of its run."""
 NO_RUN = "there is no earlier run to compare with"
 NO_BASELINE = (
-    "there is no earlier run whose checks passed and whose sinks were loaded, to compare with"
+    "there is no earlier run to compare with whose checks passed and whose sinks were loaded"
 )
 
 
@@ -61,6 +61,8 @@ class Baselines:
     @property
     def reason_for_none(self) -> str:
         """The reason why there is no baseline, in words."""
+        if self.is_backfill:
+            return f"{NO_BASELINE}, for this date or an earlier one"
         if any(each.is_over for each in self.earlier):
             return NO_BASELINE
         return NO_RUN
@@ -104,7 +106,7 @@ class Baselines:
 
 def is_baseline(facts: RunFacts) -> bool:
     """Whether a run that ends now is a baseline of later runs."""
-    record = record_of(facts)
+    record = as_record(facts)
     return not has_failed_check(record) and has_loaded_sinks(record) and not record.is_backfill
 
 

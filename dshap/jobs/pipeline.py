@@ -656,7 +656,9 @@ class Pipeline:
         if self.job.is_incremental:
             baselines = Baselines(self.store, facts.run_id)
             for explain in self.job.explain:
-                compared = () if is_baseline(facts) else baselines.cubes_of(explain.name)
+                compared = baselines.cubes_of(explain.name)
+                if is_baseline(facts):
+                    compared = ()
                 self._remove_old_cubes(explain, keep, compared)
 
     def _remove_old_cubes(

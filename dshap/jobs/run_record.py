@@ -273,13 +273,13 @@ def write_record(store: Place, facts: RunFacts) -> Place:
         The run has its record already.
     """
     name = f"{RUNS}/{facts.run_id}/{RECORD}"
-    content = json.dumps(record_of(facts).content, indent=2, ensure_ascii=False, allow_nan=False)
+    content = json.dumps(as_record(facts).content, indent=2, ensure_ascii=False, allow_nan=False)
     if not Folder(store).put_new(name, content.encode()):
         raise InputError(f"run {facts.run_id} of {store} is over: it has its {RECORD}")
     return store / name
 
 
-def record_of(facts: RunFacts) -> RunRecord:
+def as_record(facts: RunFacts) -> RunRecord:
     """The record of a run, as it is read later."""
     return RunRecord(facts.run_id, _plain(_document(facts)))
 

@@ -221,7 +221,7 @@ def run_content(facts: RunFacts, record: Place | None) -> dict[str, Any]:
     return {
         "run_id": facts.run_id,
         "previous_run": facts.previous,
-        "as_of": None if facts.as_of is None else facts.as_of.isoformat(),
+        "as_of": str(facts.as_of or "") or None,
         "backfill": facts.is_backfill,
         "baseline": facts.baseline,
         "exit_status": exit_status(facts),

@@ -18,7 +18,7 @@ from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, dat
 from dshap.jobs.spooled import SqlTable
 from dshap.sinks import (
     CubeFacts,
-    SourceRows,
+    SourceQuery,
     check_sink,
     check_target,
     refuse_unfit_target,
@@ -182,13 +182,13 @@ def refuse_unfit_targets(sinks: Sequence[SinkTable], source: Any, as_of: date) -
             refuse_unfit_target(sink, _rows_of(source, as_of))
 
 
-def _rows_of(source: Any, as_of: date) -> SourceRows | None:
+def _rows_of(source: Any, as_of: date) -> SourceQuery | None:
     """The rows of a source that is a database; None of another."""
     match source:
         case SqlTable():
             database = source.database()
             statement = source.rows().literal(database.kind, as_of)
-            return SourceRows(database, statement, source.table or "")
+            return SourceQuery(database, statement, source.table or "")
     return None
 
 

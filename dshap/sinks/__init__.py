@@ -14,7 +14,7 @@ from dshap.sinks.ledger import RunDay
 from dshap.sinks.loading import check_target, load_table
 from dshap.sinks.parquet_folder import load_folder
 from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
-from dshap.sinks.targets import SourceRows, refuse_unfit_target
+from dshap.sinks.targets import SourceQuery, refuse_unfit_target
 
 __all__ = [
     "CubeFacts",
@@ -22,7 +22,7 @@ __all__ = [
     "SingleRun",
     "Sink",
     "SinkResult",
-    "SourceRows",
+    "SourceQuery",
     "check_sink",
     "check_target",
     "load_sink",

@@ -492,7 +492,7 @@ def _real_path(rows: Sequence[tuple[Any, ...]]) -> str:
 def _parts_of(name: str) -> list[str]:
     """The parts of a name like `shop.mart."the table"`, without their quotes."""
     return [
-        part[1:-1].replace('""', '"') if part.startswith('"') else part
+        part.removeprefix('"').removesuffix('"').replace('""', '"')
         for part in _NAME_PART.findall(name)
     ]
 

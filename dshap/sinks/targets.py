@@ -17,7 +17,7 @@ from dshap.tables.databases import Database, masking
 
 
 @dataclass(frozen=True)
-class SourceRows:
+class SourceQuery:
     """The rows that a job reads from a database."""
 
     database: Database
@@ -27,7 +27,7 @@ class SourceRows:
     """The name of the table, or "schema.name"; empty where a query is given."""
 
 
-def refuse_unfit_target(sink: Sink, source: SourceRows | None) -> None:
+def refuse_unfit_target(sink: Sink, source: SourceQuery | None) -> None:
     """Raise an `InputError` where a sink is a view, or a table that its source reads.
 
     A database that cannot be reached is left to the load, and so is a statement that the database
@@ -58,7 +58,7 @@ def refuse_view(sink: Sink, session: LoadSession) -> None:
         )
 
 
-def _reads(sink: Sink, source: SourceRows, session: LoadSession) -> bool:
+def _reads(sink: Sink, source: SourceQuery, session: LoadSession) -> bool:
     """Whether the source reads the table of a sink."""
     if sink.database is None or source.database.kind != sink.database.kind:
         return False

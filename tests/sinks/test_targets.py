@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.sinks import Sink, SourceRows, refuse_unfit_target
+from dshap.sinks import Sink, SourceQuery, refuse_unfit_target
 from dshap.sinks.dialects import Dialect, LoadSession, Place
 from dshap.tables.databases import Database
 from tests.sinks.test_loading import database, run  # noqa: F401 (a fixture)
@@ -31,7 +31,7 @@ def refused(database, table, statement="SELECT * FROM of_both", name="", schema=
     """The message of the refusal; empty where there is none."""
     sink = Sink("reasons", database, table=table, schema=schema)
     try:
-        refuse_unfit_target(sink, SourceRows(database, statement, name))
+        refuse_unfit_target(sink, SourceQuery(database, statement, name))
     except InputError as error:
         return str(error)
     return ""
@@ -78,7 +78,7 @@ def test_one_database_by_two_addresses(shop, tmp_path):
         other = shop.uri.replace("127.0.0.1", "localhost")
     else:
         (tmp_path / "link").symlink_to(shop.path)
-    source = SourceRows(Database(other), "SELECT * FROM customers", "customers")
+    source = SourceQuery(Database(other), "SELECT * FROM customers", "customers")
     with pytest.raises(InputError, match="reads its rows from this table"):
         refuse_unfit_target(Sink("reasons", shop, table="customers"), source)
     if shop.kind != "postgresql":
@@ -86,7 +86,7 @@ def test_one_database_by_two_addresses(shop, tmp_path):
         run(elsewhere, "CREATE TABLE customers (id INTEGER)")
         refuse_unfit_target(
             Sink("reasons", elsewhere, table="customers"),
-            SourceRows(shop, "SELECT * FROM customers", "customers"),
+            SourceQuery(shop, "SELECT * FROM customers", "customers"),
         )
 
 
