@@ -474,6 +474,19 @@ def schema(as_json: bool, quiet: bool) -> None:
     "summaries, checks, sinks).",
 )
 @click.option(
+    "--backfill",
+    is_flag=True,
+    help="Explain a date before that of the last run, given with --as-of, into a cube of its own: "
+    "the cube that is read stays, and only sinks that append are loaded.",
+)
+@click.option(
+    "--accept",
+    metavar="RUN_ID",
+    default="",
+    help="Accept the failed checks of this run: it becomes the run that later ones are compared with, "
+    "and the sinks that it blocked are loaded.",
+)
+@click.option(
     "--skip-code",
     metavar="N",
     type=int,
@@ -502,6 +515,8 @@ def run(
     as_of: date | None,
     shard: str | None,
     only: str | None,
+    backfill: bool,
+    accept: str,
     skip_code: int,
     performance: str | None,
     log: str,
@@ -527,7 +542,9 @@ def run(
         require_matplotlib()
     if job.report.page:
         require_jinja()
-    given = Command(job_file, settings, as_of, reread, wait_s, part, cluster, page)
+    given = Command(
+        job_file, settings, as_of, reread, wait_s, part, cluster, page, accept, backfill
+    )
     if not quiet:
         LOGS[log].open(about_start(job, part))
     ended = run_recorded(job, _progress(quiet, log), given)

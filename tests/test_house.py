@@ -13,13 +13,13 @@ from tests.house import circles, importers_of_designs, measured, members
 # and rows unlike those of a pilot.
 # Nodes were raised by a fiftieth for nights that cannot be fooled: baselines, backfills, damage, lost workers.
 BOUNDS = {
-    "syntax nodes": 353_000,
+    "syntax nodes": 356_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 366,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 660,
+    "classes": 670,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,12 +21,12 @@ from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.cube import read_run
+from dshap.jobs.baselines import NO_RUN, Baselines
 from dshap.jobs.fields import NotEmpty
 from dshap.jobs.kinds import Kinds, KindTable
 from dshap.jobs.run_record import (
     CheckResult,
     CheckStatus,
-    EarlierRuns,
     ExplanationFacts,
     RunFacts,
     RunRecord,
@@ -45,6 +46,8 @@ class Measured(NamedTuple):
     """The number; None where there is none."""
     said: str
     """The number in words, or why there is none."""
+    baseline: str = ""
+    """The id of the run that it compares with; empty for none."""
 
 
 class CheckTable(KindTable, ABC):
@@ -101,15 +104,20 @@ class CheckTable(KindTable, ABC):
         """The word for what is measured, where a kind can measure several things."""
         return str(dict(self).get("metric", ""))
 
+    @property
+    def compares(self) -> bool:
+        """Whether the number compares with the baseline, so that it changes with a run accepted."""
+        return False
+
     @abstractmethod
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
-        """The number of a finished explanation, given earlier runs of the store, newest first."""
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
+        """The number of a finished explanation, given the baselines of its run."""
 
 
 class AdditivityCheck(CheckTable):
     """A check of max |Σφ + base value − prediction| over the rows, in units of the output."""
 
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         residuals = [each for each in facts.accuracy.get("residual", ()) if each is not None]
         if not residuals:
             return Measured(None, "no row has attributions")
@@ -123,7 +131,7 @@ class FailedRowsCheck(CheckTable):
     metric: Literal["rows", "share"] = "rows"
     """The number of failed rows, or their share of all rows."""
 
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         share = facts.failed / max(facts.rows, 1)
         said = f"{facts.failed:,} of {facts.rows:,} rows failed"
         if self.metric == "share":
@@ -135,28 +143,27 @@ class RowCountCheck(CheckTable):
     """A check of the rows of the table; fewer are worse."""
 
     metric: Literal["rows", "ratio"] = "rows"
-    """The number of rows, or its ratio to that of the run before."""
+    """The number of rows, or its ratio to that of the baseline."""
 
     @property
     def is_floor(self) -> bool:
         return True
 
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+    @property
+    def compares(self) -> bool:
+        return self.metric == "ratio"
+
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         said = f"the table has {facts.rows:,} rows"
         if self.metric == "rows":
             return Measured(float(facts.rows), said)
-        before = _rows_before(facts.name, earlier)
-        if not before:
-            return Measured(None, f"{said}, and no earlier run has any to compare with")
-        ratio = facts.rows / before
-        return Measured(ratio, f"{said}, {ratio:.3g} × the {before:,} of the run before")
-
-
-def _rows_before(explain: str, earlier: Iterable[RunRecord]) -> int:
-    """The rows of an explanation in the newest earlier run that has any; 0 where none has."""
-    found = (each.explanation(explain) for each in earlier)
-    counts = (int(each["adapter_response"]["rows_affected"]) for each in found if each is not None)
-    return next((count for count in counts if count), 0)
+        before = next((each for each in earlier if each.rows(facts.name)), None)
+        if before is None:
+            return Measured(None, f"{said}, and {earlier.reason_for_none}")
+        n_before = before.rows(facts.name)
+        ratio = facts.rows / n_before
+        said = f"{said}, {ratio:.3g} × the {n_before:,} of run {before.run_id}"
+        return Measured(ratio, said, before.run_id)
 
 
 class QualityCheck(CheckTable):
@@ -165,7 +172,7 @@ class QualityCheck(CheckTable):
     metric: Literal["mse", "share_of_variance"] = "mse"
     """MSE_v in squared units of the output, or divided by the variance of the predictions."""
 
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         note = facts.accuracy.get("mse_v", {})
         found = [each for each in note.get(self.metric, ()) if each is not None]
         if not found:
@@ -180,7 +187,7 @@ class StdErrorCheck(CheckTable):
     metric: Literal["largest", "median"] = "largest"
     """The largest of all rows, or their median."""
 
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         found = error_sizes(facts.cube) if facts.cube else None
         if found is None:
             return Measured(None, "the attributions have no standard errors")
@@ -204,21 +211,28 @@ class DriftCheck(CheckTable):
     smallest.  Or the population stability index or the Wasserstein-1 distance (in units of the
     output) of the attributions of a column, the largest of all columns and outputs."""
     against: NotEmpty = PREVIOUS
-    """The run to compare with: "previous", or the id of a run of the store."""
+    """The run to compare with: "previous", the last one whose checks passed and whose sinks were
+    loaded, or the id of a run of the store."""
 
     @property
     def is_floor(self) -> bool:
         return self.metric == "ndcg"
 
-    def measured(self, facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> Measured:
+    @property
+    def compares(self) -> bool:
+        return self.against == PREVIOUS
+
+    def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         before = self._before(facts.name, earlier)
         if before is None:
-            return Measured(None, "there is no earlier run to compare with")
+            return Measured(None, self._reason_for_none(earlier))
         if not facts.ranking:
             return Measured(None, "no row has attributions")
         if self.metric == "ndcg":
-            return self._of_ranking(facts, before)
-        return self._of_distributions(facts, before)
+            found = self._of_ranking(facts, before)
+        else:
+            found = self._of_distributions(facts, before)
+        return found._replace(baseline=before.run_id)
 
     def _of_ranking(self, facts: ExplanationFacts, before: RunRecord) -> Measured:
         ranking = before.ranking(facts.name)
@@ -237,9 +251,8 @@ class DriftCheck(CheckTable):
 
     def _of_distributions(self, facts: ExplanationFacts, before: RunRecord) -> Measured:
         """Read both cubes; the earlier one lies beside tonight's, or is the same."""
-        found = before.explanation(facts.name) or {}
         tonight = facts.cube or Path()
-        cube = tonight.with_name(str(found.get("relation_name") or "none").rpartition("/")[2])
+        cube = tonight.with_name(before.cube_name(facts.name) or "none")
         if read_run(cube) is None:
             said = f"the cube of run {before.run_id} is not kept ([job] keep_runs keeps more)"
             return Measured(None, said)
@@ -252,11 +265,18 @@ class DriftCheck(CheckTable):
             said += f" ({label(shift.output)})"
         return Measured(shift.value, f"{said} against run {before.run_id}")
 
-    def _before(self, explain: str, earlier: Iterable[RunRecord]) -> RunRecord | None:
+    def _before(self, explain: str, earlier: Baselines) -> RunRecord | None:
         """The run to compare with."""
-        wanted = self.against
-        ranked = (each for each in earlier if each.ranking(explain))
-        return next((each for each in ranked if wanted in (PREVIOUS, each.run_id)), None)
+        if self.against == PREVIOUS:
+            return next((each for each in earlier if each.ranking(explain)), None)
+        named = (each for each in earlier.earlier if each.run_id == self.against)
+        return next((each for each in named if each.ranking(explain)), None)
+
+    def _reason_for_none(self, earlier: Baselines) -> str:
+        """The reason why there is no run to compare with, in words."""
+        if self.against == PREVIOUS:
+            return earlier.reason_for_none
+        return NO_RUN
 
 
 _NAMES = {"psi": "PSI", "wasserstein": "the Wasserstein distance"}
@@ -334,7 +354,7 @@ def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Place) -> tuple[
         The store of the job, whose earlier runs are compared with.
     """
     explanations = {each.name: each for each in facts.explanations}
-    earlier = EarlierRuns(store, facts.run_id)
+    earlier = Baselines(store, facts.run_id, facts.as_of, facts.is_backfill)
     results = []
     for check in checks:
         explain = check.explain or next(iter(explanations), "")
@@ -343,7 +363,10 @@ def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Place) -> tuple[
             measured = check.measured(explanations[explain], earlier)
         else:
             measured = Measured(None, "the explanation has no cube")
-        results.append(_result(check, name, explain, measured))
+        result = _result(check, name, explain, measured)
+        if result.status == "error":
+            result = _if_accepted(check, result, earlier)
+        results.append(result)
     return tuple(results)
 
 
@@ -355,8 +378,35 @@ def _result(check: CheckTable, name: str, explain: str, measured: Measured) -> C
     if status == "skipped":
         message = f"not judged: {message}"
     return CheckResult(
-        name, status, measured.value, bound, message, check.kind, explain, check.measures
+        name,
+        status,
+        measured.value,
+        bound,
+        message,
+        check.kind,
+        explain,
+        check.measures,
+        measured.baseline,
     )
+
+
+def _if_accepted(check: CheckTable, failed: CheckResult, earlier: Baselines) -> CheckResult:
+    """The result of a check that failed: a warning where a number that is no better was accepted.
+
+    Else its message names the option that accepts it, where later runs depend on that.  A number
+    that compares with the baseline is never accepted by itself: the run that is accepted becomes
+    the baseline.
+    """
+    if earlier.is_backfill or not check.compares:
+        known = earlier.accepted_number(failed.name)
+        value = failed.value or 0.0
+        if known is not None and not check.is_beyond(value, known.value):
+            message = f"{failed.message}; accepted with run {known.run_id}"
+            return replace(failed, status="warn", message=message, accepted=known.run_id)
+    if not (check.compares or check.blocks_sinks):
+        return failed
+    remedy = f"if the data are right, `dshap run JOB --accept {earlier.before}` accepts this run"
+    return replace(failed, message=f"{failed.message}; {remedy}")
 
 
 def _status(check: CheckTable, value: float | None) -> tuple[CheckStatus, float | None]:

@@ -99,6 +99,8 @@ class Learner:
         if not self.part.learns:
             return self._method_of_tonight(explain, about, n_rows)
         reason = self._reason_to_learn(explain, about)
+        if self._is_backfill:
+            reason = ""
         if about is not None and not reason:
             try:
                 value = self._value(explain, about.run_id)
@@ -106,6 +108,11 @@ class Learner:
                 return NightMethod(value, prepared, about, True, "")
             except (StoreMismatchError, InputError) as error:  # another model, option or column
                 reason = f"{error}"
+        if self._is_backfill:
+            raise InputError(
+                f"--backfill: explanation {explain.name} cannot be explained by the method of the "
+                f"runs before: {reason or 'none was learned'}: run the job without --backfill first"
+            )
         value = self._value(explain, self._keep_rows())
         prepared = self._fixed(explain, value, n_rows, None)
         about = LearnedAbout(prepared.digest, self.run.run_id)
@@ -123,6 +130,11 @@ class Learner:
         value = self._value(explain, about.run_id)
         prepared = self._fixed(explain, value, n_rows, about.method)
         return NightMethod(value, prepared, about, True, "")
+
+    @property
+    def _is_backfill(self) -> bool:
+        """Whether the run is a backfill, which explains by what was learned, however old."""
+        return self.run.about is not None and self.run.about.backfill
 
     def forget_tonight(self) -> None:
         """Remove what was learned from the rows of a run that is thrown away."""

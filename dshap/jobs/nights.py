@@ -256,12 +256,16 @@ class Night:
 
     @property
     def has_cubes(self) -> bool:
-        """Whether the run has all its cubes, and each of them is the one that is read."""
+        """Whether the run has all its cubes, each of them the one that is read, or of a backfill."""
         return self.job.is_incremental and all(map(self._has_cube, self.job.explain))
 
     def _has_cube(self, explain: ExplainTable) -> bool:
-        """Whether the run's cube is whole, and the one that is read: nothing is done to it then."""
-        if current_of(self.store / explain.name) != self.run_id:
+        """Whether the run's cube is whole, and the one that is read, or of a backfill.
+
+        Nothing is done to it then.
+        """
+        is_read = current_of(self.store / explain.name) == self.run_id
+        if not (is_read or self._about.backfill):
             return False
         history = self._history(explain, self.run_id)
         is_known = history.is_written and not history.damage
@@ -290,11 +294,9 @@ class Night:
         """Throw the rows of a run away that has nothing to do."""
         self.session.workspace.confirm()
         self.folders.drop_rows()
-        currents = {each.name: current_of(self.store / each.name) for each in self.job.explain}
         results = tuple(
             ExplanationResult(name, self.store / name / run_id, was_complete=True)
-            for name, run_id in currents.items()
-            if run_id is not None
+            for name, run_id in self._about.previous.items()
         )
         stages = tuple(self.progress.stages)
         result = JobResult(self.store, results, None, stages, is_idle=True)
@@ -492,7 +494,7 @@ class Night:
         if self.part.learns:
             work.check_sinks([(explain, explanation)])
         found = work.explained(explain, explanation)
-        if self.part.finishes and is_finished(path):
+        if self.part.finishes and is_finished(path) and not self._about.backfill:
             self.session.workspace.confirm()
             set_current(self.store / explain.name, self.run_id)
         return found

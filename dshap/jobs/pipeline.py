@@ -48,6 +48,14 @@ from dshap.cube import runs_of as cubes_of
 from dshap.cube.current import has_nights
 from dshap.cube.folder import Folder
 from dshap.engine import Progress
+from dshap.jobs.backfills import (
+    SKIPPED,
+    backfilled_before,
+    check_day,
+    is_backfill,
+    sink_of_backfill,
+)
+from dshap.jobs.baselines import Baselines, accept, is_baseline
 from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
@@ -77,7 +85,7 @@ from dshap.jobs.run_record import (
 from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_place
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
-from dshap.jobs.sinking import SinkTable
+from dshap.jobs.sinking import SinkTable, refuse_unfit_targets
 from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store
@@ -100,6 +108,10 @@ class Command:
     cluster: str | None = None
     performance: Path | None = None
     """The performance report of the cluster that it writes; None for none."""
+    accept: str = ""
+    """The run whose failed checks are accepted; empty for none."""
+    backfill: bool = False
+    """Whether the run is for an earlier date than the last one."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -112,6 +124,8 @@ class Command:
             "reread": self.reread,
             "wait": self.wait_s,
             "cluster": self.cluster,
+            "accept": self.accept or None,
+            "backfill": self.backfill,
             **self.part.arguments,
         }
 
@@ -138,9 +152,20 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_unknown_runs(job.check, store)
     refuse_place(store)
     part = command.part
+    if command.accept and not part.learns:
+        raise InputError(
+            f"--accept {command.accept} with {part}: give it to the command that begins the run, "
+            f"`dshap run {command.job_file}` or `{part.learn_command}`"
+        )
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
         refuse_altered(store)
+        if part.learns:
+            day = command.as_of or datetime.now(UTC).date()
+            check_day(job, store, day, is_backfill=command.backfill)
+            refuse_unfit_targets(job.sink, job.source, day)
+        if command.accept:
+            accept(store, command.accept)
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         match part.name:
             case "learn":
@@ -285,6 +310,10 @@ class Pipeline:
                     f"--as-of {as_of}: run {run.run_id} was learned with --as-of {self._as_of(run)}: "
                     "give that one, or none"
                 )
+            if self.command.backfill and not run.about.backfill:
+                raise InputError(
+                    f"--backfill: run {run.run_id} was learned without it: leave --backfill out"
+                )
             # of rows that are read in place, the store knows more exactly what differs
             is_same = not self.reads_once or night.is_of_job(self._job_digest)
             if not (is_same or night.has_cubes):
@@ -369,17 +398,25 @@ class Pipeline:
         """The folders of a run that begins now."""
         run = RunFolders(self.store, new_run_id(self.store, datetime.now(UTC)))
         if self.reads_once:
-            currents = {each.name: self._current(each) for each in self.job.explain}
             self.session.workspace.confirm()
-            known = {name: run_id for name, run_id in currents.items() if run_id is not None}
             as_of = self.command.as_of or datetime.now(UTC).date()
+            previous = {each.name: self._previous(each, as_of) for each in self.job.explain}
+            known = {name: run_id for name, run_id in previous.items() if run_id is not None}
             run.begin(self._about(run, as_of, known))
         return run
 
     def _about(self, run: RunFolders, as_of: date, previous: Mapping[str, str]) -> RunAbout:
         """The facts that a run begins with."""
         digest = self._job_digest
-        return RunAbout(run.run_id, as_of.isoformat(), previous, digest, self._digests)
+        day = as_of.isoformat()
+        backfill = self.command.backfill
+        return RunAbout(run.run_id, day, previous, digest, self._digests, backfill)
+
+    def _previous(self, explain: ExplainTable, as_of: date) -> str | None:
+        """The run whose rows tonight's are compared with: of a backfill one for the same date."""
+        if self.command.backfill:
+            return backfilled_before(self.store, explain.name, as_of)
+        return self._current(explain)
 
     def _current(self, explain: ExplainTable) -> str | None:
         """The run whose cube is read; where the pointer is lost, it names the newest again."""
@@ -387,7 +424,7 @@ class Pipeline:
         named = current_of(place)
         if named is not None or not self.job.is_incremental:
             return named
-        finished = [run_id for run_id in cubes_of(place) if is_finished(place / run_id)]
+        finished = [run_id for run_id in self._nights(place) if is_finished(place / run_id)]
         if not finished:
             return None
         self.progress.say(
@@ -410,6 +447,7 @@ class Pipeline:
             previous=last_run(self.store),
             as_of=self._as_of(run),
             command=self.command.arguments,
+            is_backfill=run.about is not None and run.about.backfill,
         )
         try:
             done = self._explained(run)
@@ -434,7 +472,7 @@ class Pipeline:
         facts = replace(facts, explanations=self._explanations(run, done))
         blocking = [check for check in self.job.check if check.blocks_sinks]
         first = judge(blocking, facts, self.store)
-        sinks = tuple(self._loaded(each, done, first) for each in self.job.sink)
+        sinks = tuple(self._loaded(each, done, first, facts) for each in self.job.sink)
         facts = replace(facts, sinks=sinks)
         others = [check for check in self.job.check if not check.blocks_sinks]
         facts = replace(facts, checks=(*first, *judge(others, facts, self.store)))
@@ -471,10 +509,10 @@ class Pipeline:
         Learner(self.job, run, self.session, self.progress).forget_tonight()
         run.drop()
 
-    def _as_of(self, run: RunFolders) -> date | None:
+    def _as_of(self, run: RunFolders) -> date:
         """The date that {as_of} of a query stood for."""
         if run.about is None:
-            return self.command.as_of
+            return self.command.as_of or datetime.now(UTC).date()
         return date.fromisoformat(run.about.as_of)
 
     def _over(self, facts: RunFacts, result: JobResult) -> RecordedRun:
@@ -539,7 +577,11 @@ class Pipeline:
         return {**known, **done.facts.get(facts.name, {})}
 
     def _loaded(
-        self, table: SinkTable, done: NightResult, checks: tuple[CheckResult, ...]
+        self,
+        table: SinkTable,
+        done: NightResult,
+        checks: tuple[CheckResult, ...],
+        run: RunFacts,
     ) -> SinkFacts:
         """Load a sink, unless a check forbids it; a failure is a fact, and the run goes on."""
         sink = table.sink(self.job.explain[0].name, self.job.incremental.deletes)
@@ -548,7 +590,14 @@ class Pipeline:
         facts = SinkFacts(
             name, "success", started=started, explain=sink.explain, target=sink.describe()
         )
-        cube = self._cube_to_load(sink.explain)
+        if run.is_backfill:
+            backfilled = sink_of_backfill(sink)
+            if backfilled is None:
+                return replace(facts, status="skipped", message=SKIPPED)
+            sink = backfilled
+            cube = done.result.paths.get(sink.explain)
+        else:
+            cube = self._cube_to_load(sink.explain)
         failed = [each.name for each in checks if each.status == "error"]
         if cube is None:
             return replace(facts, status="skipped", message="there is no whole cube to load")
@@ -563,6 +612,8 @@ class Pipeline:
                     self._history(sink.explain, cube, done),
                     self.job.job.name,
                     self.progress.say,
+                    as_of=run.as_of,
+                    is_backfill=run.is_backfill,
                 )
                 counted.rows = found.n_rows
         except DshapError as error:
@@ -608,20 +659,35 @@ class Pipeline:
         keep = self.job.job.keep_runs
         if not self.job.is_incremental:
             keep = 1
-        for old in runs_with_rows(self.store)[:-keep]:
+        nights = [
+            each for each in runs_with_rows(self.store) if not is_backfill(self.store, each.run_id)
+        ]
+        for old in nights[:-keep]:
             self.session.workspace.confirm()
             old.drop_rows()
         if self.job.is_incremental:
+            baselines = Baselines(self.store, facts.run_id)
             for explain in self.job.explain:
-                self._remove_old_cubes(explain, keep)
+                compared = baselines.cubes_of(explain.name)
+                if is_baseline(facts):
+                    compared = ()
+                self._remove_old_cubes(explain, keep, compared)
 
-    def _remove_old_cubes(self, explain: ExplainTable, keep: int) -> None:
+    def _remove_old_cubes(
+        self, explain: ExplainTable, keep: int, compared: Collection[str]
+    ) -> None:
+        """Remove the cubes beyond `keep_runs`, but those that checks compare with and the one that
+        is read."""
         place = self.store / explain.name
-        current = current_of(place)
-        for run_id in cubes_of(place)[:-keep]:
-            if run_id != current:
+        in_use = {current_of(place), *compared}
+        for run_id in self._nights(place)[:-keep]:
+            if run_id not in in_use:
                 self.session.workspace.confirm()
                 remove_run(place, run_id)
+
+    def _nights(self, place: Place) -> list[str]:
+        """The runs that have a cube of an explanation, the oldest first, without backfills."""
+        return [run_id for run_id in cubes_of(place) if not is_backfill(self.store, run_id)]
 
 
 def _plain_table(table: Any) -> Any:

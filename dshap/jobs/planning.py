@@ -14,6 +14,7 @@ from dshap.jobs.outlook import nights_of, sinks_of
 from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout
 from dshap.jobs.schema import Job
 from dshap.jobs.shard_work import ShardsPlan
+from dshap.jobs.sinking import refuse_unfit_targets
 from dshap.jobs.spooling import (
     is_spooled,
     job_of_parts,
@@ -55,7 +56,9 @@ def plan_from_source(
     store = place_of(job.job.store)
     refuse_unknown_runs(job.check, store)
     refuse_other_layout(store, is_incremental=job.is_incremental)
-    plan = _plan_of_rows(job, as_of or datetime.now(UTC).date(), say)
+    day = as_of or datetime.now(UTC).date()
+    refuse_unfit_targets(job.sink, job.source, day)
+    plan = _plan_of_rows(job, day, say)
     if shards is not None:
         plan = replace(plan, shards=ShardsPlan.of(shards, plan.explanations))
     return replace(plan, nights=nights_of(job), sinks=sinks_of(job))

@@ -45,6 +45,8 @@ class RunAbout:
     """The digest of [source], [model] and [[explain]] as the job had them; empty: not known."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """"[source]", … -> the digest of that table of the job alone."""
+    backfill: bool = False
+    """Whether the run is for an earlier date than the run before, beside the cubes that are read."""
 
 
 @dataclass(frozen=True)

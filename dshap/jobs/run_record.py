@@ -149,6 +149,10 @@ class CheckResult:
     explain: str = ""
     """The explanation whose cube was judged."""
     metric: str = ""
+    baseline: str = ""
+    """The run that the number compares with; empty where it compares with none."""
+    accepted: str = ""
+    """The run with which a number beyond the bound was accepted; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,13 @@ class RunFacts:
     checks: tuple[CheckResult, ...] = ()
     failure: DshapError | None = None
     """The error that ended the whole run, such as a stale source; None where it went on."""
+    is_backfill: bool = False
+    """Whether it is for an earlier date than the last run, beside the cubes that are read."""
+
+    @property
+    def baseline(self) -> str | None:
+        """The id of the run that checks compared with, of several the newest; None for none."""
+        return max((each.baseline for each in self.checks), default="") or None
 
     @property
     def seconds(self) -> float:
@@ -262,10 +273,15 @@ def write_record(store: Place, facts: RunFacts) -> Place:
         The run has its record already.
     """
     name = f"{RUNS}/{facts.run_id}/{RECORD}"
-    content = json.dumps(_plain(_document(facts)), indent=2, ensure_ascii=False, allow_nan=False)
+    content = json.dumps(as_record(facts).content, indent=2, ensure_ascii=False, allow_nan=False)
     if not Folder(store).put_new(name, content.encode()):
         raise InputError(f"run {facts.run_id} of {store} is over: it has its {RECORD}")
     return store / name
+
+
+def as_record(facts: RunFacts) -> RunRecord:
+    """The record of a run, as it is read later."""
+    return RunRecord(facts.run_id, _plain(_document(facts)))
 
 
 def _document(facts: RunFacts) -> dict[str, Any]:
@@ -296,6 +312,8 @@ def _of_the_run(facts: RunFacts) -> dict[str, Any]:
         "previous_run": facts.previous,
         "started_at": _time(facts.started),
         "as_of": facts.as_of,
+        "backfill": facts.is_backfill,
+        "baseline": facts.baseline,
         "has_work": facts.has_work,
         "exit_status": exit_status(facts),
         "message": _said(error_of(facts)) or None,
@@ -375,6 +393,8 @@ def _check(facts: RunFacts, each: CheckResult) -> _Result:
         "explain": each.explain,
         "value": each.value,
         "bound": each.bound,
+        "baseline": each.baseline or None,
+        "accepted": each.accepted or None,
     }
     n_failures = int(each.status in ("warn", "error"))
     return _Result(
@@ -459,6 +479,36 @@ class RunRecord:
         """The result of one explanation."""
         wanted = f"explanation.{self.about.get('job')}.{name}"
         return next((each for each in self.results if each["unique_id"] == wanted), None)
+
+    def check(self, name: str) -> Mapping[str, Any] | None:
+        """The result of one check."""
+        wanted = f"check.{self.about.get('job')}.{name}"
+        return next((each for each in self.results if each["unique_id"] == wanted), None)
+
+    def rows(self, name: str) -> int:
+        """The number of rows of one explanation; 0 where it has no cube."""
+        found = self.explanation(name)
+        if found is None:
+            return 0
+        return int(found["adapter_response"]["rows_affected"])
+
+    def cube_name(self, name: str) -> str:
+        """The name of the cube of one explanation in its folder; empty where there is none."""
+        found = self.explanation(name) or {}
+        return str(found.get("relation_name") or "").rpartition("/")[2]
+
+    @property
+    def as_of(self) -> date | None:
+        """The date of the run; None where its record has none."""
+        written = self.about.get("as_of")
+        if written is None:
+            return None
+        return date.fromisoformat(written)
+
+    @property
+    def is_backfill(self) -> bool:
+        """Whether it was for an earlier date than the run before."""
+        return bool(self.about.get("backfill"))
 
     def ranking(self, name: str) -> Mapping[str, Mapping[str, float]]:
         """Output -> feature -> mean |attribution| of one explanation; empty where there is none."""

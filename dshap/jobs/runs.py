@@ -14,6 +14,7 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import read_job
+from dshap.jobs.baselines import has_failed_check, is_accepted
 from dshap.jobs.run_record import (
     EarlierRuns,
     ExplanationFacts,
@@ -30,7 +31,21 @@ N_MOVED = 3
 """The most columns that a closing line names."""
 WIDTH = 120
 """The most characters of a line of the table of runs on a terminal, unless its numbers need more."""
-HEADS = ("run", "exit", "seconds", "rows", "new", "changed", "deleted", "failed", "what was done")
+HEADS = (
+    "run",
+    "exit",
+    "seconds",
+    "rows",
+    "new",
+    "changed",
+    "deleted",
+    "failed",
+    "as of",
+    "baseline",
+    "what was done",
+)
+OPTIONAL = ("as of", "baseline")
+"""Heads of columns that are left out where no run has anything in them."""
 
 
 def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dict[str, Any]]:
@@ -48,8 +63,20 @@ def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dic
         raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
     if not records:
         return ["no run is recorded"], {"runs": []}
-    lines = _aligned([HEADS, *map(_row, records)], width)
+    rows = [HEADS, *(_row(record, store) for record in records)]
+    lines = _aligned(_without_empty(rows), width)
     return lines, {"runs": [_content(record) for record in records]}
+
+
+def _without_empty(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The rows of a table without the columns of `OPTIONAL` that hold nothing."""
+    columns = [cells for cells in zip(*rows, strict=True) if _is_shown(cells)]
+    return list(zip(*columns, strict=True))
+
+
+def _is_shown(cells: Sequence[str]) -> bool:
+    head, *others = cells
+    return head not in OPTIONAL or any(others)
 
 
 def about_run(store: Place, run_id: str = "") -> dict[str, str]:
@@ -103,7 +130,7 @@ def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     return "  ".join([first.ljust(widths[0]), *aligned, done]).rstrip()
 
 
-def _row(record: RunRecord) -> tuple[str, ...]:
+def _row(record: RunRecord, store: Place) -> tuple[str, ...]:
     """The cells of one run."""
     if record.content is None:
         return (record.run_id, *[""] * (len(HEADS) - 2), "not over")
@@ -112,7 +139,12 @@ def _row(record: RunRecord) -> tuple[str, ...]:
     failed = sum(each["failed"] for each in explained)
     keys = _keys_of(record)
     bad_first = sorted(record.results, key=_is_good)
-    done = ", ".join(map(_word, bad_first))
+    marks = []
+    if record.is_backfill:
+        marks.append("backfill")
+    if has_failed_check(record) and is_accepted(store, record.run_id):
+        marks.append("accepted")
+    done = ", ".join([*marks, *map(_word, bad_first)])
     return (
         record.run_id,
         str(record.about["exit_status"]),
@@ -122,6 +154,8 @@ def _row(record: RunRecord) -> tuple[str, ...]:
         _count(keys.changed),
         _count(keys.deleted),
         f"{failed:,}",
+        str(record.as_of or ""),
+        record.about.get("baseline") or "",
         printable(done),
     )
 
@@ -187,6 +221,9 @@ def run_content(facts: RunFacts, record: Place | None) -> dict[str, Any]:
     return {
         "run_id": facts.run_id,
         "previous_run": facts.previous,
+        "as_of": str(facts.as_of or "") or None,
+        "backfill": facts.is_backfill,
+        "baseline": facts.baseline,
         "exit_status": exit_status(facts),
         "has_work": facts.has_work,
         "seconds": facts.seconds,
@@ -217,6 +254,9 @@ def closing_lines(facts: RunFacts, store: Place) -> list[str]:
             lines.append(_explained_line(explained, earlier))
     for sink in facts.sinks:
         if is_idle and sink.status == "no-op":
+            continue
+        if sink.status == "skipped":
+            lines.append(f"sink {label(sink.name)}: skipped: {sink.message}")
             continue
         lines.append(
             f"sink {label(sink.name)}: {sink.rows:,} lines, {sink.deleted:,} deleted, "

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from pydantic import model_validator
 
-from dshap.core.errors import DatabaseError, unknown_name
+from dshap.core.addresses import is_of_bucket
+from dshap.core.errors import DatabaseError, InputError, unknown_name
 from dshap.jobs.fields import Count
 from dshap.jobs.kinds import Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
-from dshap.sinks import CubeFacts, check_sink, check_target, table_of
+from dshap.jobs.spooled import SqlTable
+from dshap.sinks import (
+    CubeFacts,
+    SourceQuery,
+    check_sink,
+    check_target,
+    refuse_unfit_target,
+    table_of,
+)
 from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
 from dshap.tables.databases import Database
 
@@ -148,6 +158,51 @@ def check_targets_of(
             check_target(sink, cubes[sink.explain], job_name)
         except DatabaseError:
             continue
+
+
+def refuse_unfit_targets(sinks: Sequence[SinkTable], source: Any, as_of: date) -> None:
+    """Refuse sinks that are views, or that the source reads its rows from, before it is read.
+
+    Parameters
+    ----------
+    sinks : the tables [[sink]] of the job
+    source : the table [source] of the job
+    as_of : the date of the run
+
+    Raises
+    ------
+    InputError
+        A sink is a view, a table that the source reads, or a folder that holds the source's files.
+    """
+    for each in sinks:
+        sink = each.sink()
+        if sink.path is not None:
+            _refuse_folder_of_source(sink.path, source)
+        elif sink.database is not None and not _is_missing(sink.database):
+            refuse_unfit_target(sink, _rows_of(source, as_of))
+
+
+def _rows_of(source: Any, as_of: date) -> SourceQuery | None:
+    """The rows of a source that is a database; None of another."""
+    match source:
+        case SqlTable():
+            database = source.database()
+            statement = source.rows().literal(database.kind, as_of)
+            return SourceQuery(database, statement, source.table or "")
+    return None
+
+
+def _refuse_folder_of_source(folder: Path, source: Any) -> None:
+    """Raise where a sink's folder is that of the source, or lies inside of it."""
+    given = str(dict(source).get("path") or "")
+    if not given or is_of_bucket(given):
+        return
+    home = Path(given).resolve()
+    if home in (folder.resolve(), *folder.resolve().parents):
+        raise InputError(
+            f"[[sink]] path = {folder}: [source] reads its rows from {given}, and a load would "
+            "mix lines with them: give the sink a folder of its own"
+        )
 
 
 def _is_missing(database: Database) -> bool:

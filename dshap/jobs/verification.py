@@ -27,6 +27,7 @@ from dshap.cube.arrays import is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
 from dshap.cube.folder import Folder
+from dshap.jobs.backfills import is_backfill
 from dshap.jobs.history import NightHistory
 from dshap.jobs.outlook import ROOM, read_learned
 from dshap.jobs.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
@@ -73,6 +74,8 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
         yield from _damage_of_run(run, explanations)
     for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"
+        if Folder(store / explain).has(CURRENT):
+            what = f"names a backfill: the newest finished cube that is none is {run_id}"
         yield Damage(f"{explain}/{CURRENT}", what, is_copied=True)
     yield from _damage_of_learned(store, explanations)
 
@@ -86,11 +89,19 @@ def _lost_pointers(store: Place, explanations: Iterable[str]) -> Iterator[tuple[
     """(explanation, its newest finished cube) where no pointer names a cube, and no run will."""
     for name in explanations:
         folder = store / name
-        if Folder(folder).has(CURRENT):
+        if Folder(folder).has(CURRENT) and not _names_backfill(store, name):
             continue
-        finished = [each for each in cubes_of(folder) if is_finished(folder / each)]
+        nights = [each for each in cubes_of(folder) if not is_backfill(store, each)]
+        finished = [each for each in nights if is_finished(folder / each)]
         if finished and RunFolders(store, finished[-1]).is_over:
             yield name, finished[-1]
+
+
+def _names_backfill(store: Place, name: str) -> bool:
+    """Whether the pointer of an explanation names a backfill, which is never the cube that is read."""
+    if fault_of_current(store / name) is not None:
+        return False
+    return is_backfill(store, current_of(store / name) or "")
 
 
 def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Damage]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 
 from dshap.core.places import Place, place_of
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_sink, table_of
+from dshap.sinks.ledger import RunDay
 from dshap.sinks.loading import check_target, load_table
 from dshap.sinks.parquet_folder import load_folder
 from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
+from dshap.sinks.targets import SourceQuery, refuse_unfit_target
 
 __all__ = [
     "CubeFacts",
@@ -19,9 +22,11 @@ __all__ = [
     "SingleRun",
     "Sink",
     "SinkResult",
+    "SourceQuery",
     "check_sink",
     "check_target",
     "load_sink",
+    "refuse_unfit_target",
     "table_of",
 ]
 
@@ -32,6 +37,9 @@ def load_sink(
     history: RowHistory,
     job_name: str,
     say: Callable[[str], None] = lambda line: None,
+    *,
+    as_of: date | None = None,
+    is_backfill: bool = False,
 ) -> SinkResult:
     """Load a finished cube into a sink; a load that was killed is finished by the same call.
 
@@ -46,6 +54,8 @@ def load_sink(
     history : the nights that its rows come from
     job_name : the name of the job, which the table belongs to from its first load on
     say : function that shows a line of progress
+    as_of : the date of the run, which its line in `_dshap_runs` states
+    is_backfill : whether the run is for an earlier date than the last load, which stays the last
 
     Raises
     ------
@@ -57,9 +67,10 @@ def load_sink(
     started = time.perf_counter()
     cube = CubeArrays(place_of(cube_path))
     check_sink(sink, CubeFacts.of_cube(cube))
+    day = RunDay(as_of, is_backfill)
     if sink.database is not None:
-        result = load_table(sink, sink.database, cube, history, job_name, say)
+        result = load_table(sink, sink.database, cube, history, job_name, say, day)
     else:
         assert sink.path is not None
-        result = load_folder(sink, sink.path, cube, history, job_name, say)
+        result = load_folder(sink, sink.path, cube, history, job_name, say, day)
     return replace(result, seconds=time.perf_counter() - started)

@@ -91,9 +91,17 @@ class ColumnDifference(NamedTuple):
 
 
 def refuse_other_shape(
-    sink: Sink, schema: pa.Schema, found: Mapping[str, str], dialect: Dialect, table: str
+    sink: Sink,
+    schema: pa.Schema,
+    found: Mapping[str, str],
+    dialect: Dialect,
+    table: str,
+    is_known: bool,
 ) -> None:
     """Check the columns of the target, name -> type, against those of the sink.
+
+    `is_known` says that the ledger has a load into the table.  Statements that mend a table are
+    offered for such tables only: in another one they would alter the data of somebody else.
 
     Raises
     ------
@@ -106,6 +114,11 @@ def refuse_other_shape(
         what = "; ".join(each.what for each in differences[:SHOWN])
         if len(differences) > SHOWN:
             what += f"; and {len(differences) - SHOWN} more"
+        if not is_known:
+            raise InputError(
+                f"{sink}: the table is there with another shape: {what}. No line of {LEDGER} names "
+                "it, so that dshap did not make it: give another table"
+            )
         remedy = "; ".join(dict.fromkeys(each.remedy for each in differences))
         raise InputError(
             f"{sink}: the table is there with another shape: {what}. Give another table, drop it, "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +63,20 @@ class Place:
     def beside(self, table: str) -> Place:
         """Another table of the same schema."""
         return Place(self.schema, table)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table or view as the catalog of a database names it."""
+
+    schema: str
+    name: str
+    is_view: bool = False
+    """Whether it is a view, materialized or not."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.schema, self.name)
 
 
 @dataclass
@@ -200,6 +216,40 @@ class Dialect:
             for column in table["table_columns"]
         }
 
+    def relation(self, session: LoadSession, place: Place) -> Relation | None:
+        """The table or view of this name; None where there is none."""
+        with session.connection.adbc_get_objects(
+            depth="tables",
+            db_schema_filter=place.schema or None,
+            table_name_filter=place.table,
+        ) as found:
+            catalogs = found.read_all().to_pylist()
+        for catalog in catalogs:
+            for schema in catalog["catalog_db_schemas"] or ():
+                for table in schema["db_schema_tables"] or ():
+                    name = table["table_name"]
+                    if self.as_name(name) == self.as_name(place.table):
+                        is_view = "view" in (table["table_type"] or "").lower()
+                        return Relation(schema["db_schema_name"] or "", name, is_view)
+        return None
+
+    def location(self, session: LoadSession) -> str:
+        """The database of a session, equal for all addresses of it; empty where it cannot tell."""
+        return ""
+
+    def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
+        """Whether a SELECT statement reads a table, directly or through views.
+
+        `table` is the table that the statement reads all of; empty for another statement, about
+        which plain SQL tells nothing.
+        """
+        if not table:
+            return False
+        schema, _, name = table.rpartition(".")
+        if schema and self.as_name(schema) != self.as_name(relation.schema):
+            return False
+        return self.as_name(name) == self.as_name(relation.name)
+
     def begin(self, session: LoadSession) -> None:
         """Prepare the transaction of a load."""
 
@@ -260,6 +310,25 @@ class DuckDB(Dialect):
         )
         return dict(session.rows(query, place.table, place.schema))
 
+    def relation(self, session: LoadSession, place: Place) -> Relation | None:
+        query = (
+            "SELECT table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
+            "WHERE lower(table_name) = lower(?) AND table_catalog = current_database() AND "
+            "lower(table_schema) = lower(coalesce(nullif(?, ''), current_schema()))"
+        )
+        return _first_relation(session.rows(query, place.table, place.schema))
+
+    def location(self, session: LoadSession) -> str:
+        query = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+        return _real_path(session.rows(query))
+
+    def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
+        # the optimiser would take scans out of the plan whose rows are not needed
+        session.run("PRAGMA disable_optimizer")
+        ((_, plan),) = session.rows(f"EXPLAIN (FORMAT json) {statement}")
+        wanted = [relation.schema, relation.name]
+        return any(_parts_of(each)[-2:] == wanted for each in _scanned(json.loads(plan)))
+
 
 class SQLite(Dialect):
     """The dialect of SQLite, whose columns convert what they are given."""
@@ -271,6 +340,25 @@ class SQLite(Dialect):
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
         query = "SELECT name, type FROM pragma_table_info(?, ?)"
         return dict(session.rows(query, place.table, place.schema or "main"))
+
+    def relation(self, session: LoadSession, place: Place) -> Relation | None:
+        query = (
+            "SELECT schema, name, type = 'view' FROM pragma_table_list WHERE "
+            "lower(name) = lower(?) AND lower(schema) = lower(?)"
+        )
+        return _first_relation(session.rows(query, place.table, place.schema or "main"))
+
+    def location(self, session: LoadSession) -> str:
+        return _real_path(session.rows("SELECT file FROM pragma_database_list WHERE seq = 0"))
+
+    def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
+        # the program of the statement opens a table, or an index of it, by its first page
+        program = session.rows(f"EXPLAIN {statement}")
+        pages = {
+            page for _, code, _, page, schema, *_ in program if code == "OpenRead" and not schema
+        }
+        query = "SELECT rootpage FROM sqlite_schema WHERE lower(tbl_name) = lower(?)"
+        return any(page in pages for (page,) in session.rows(query, relation.name))
 
     def makes(self, place: Place, schema: pa.Schema) -> bool:
         return not place.schema and TIME not in schema.types
@@ -341,6 +429,32 @@ class PostgreSQL(Dialect):
         )
         return dict(session.rows(query, self.place(place)))
 
+    def relation(self, session: LoadSession, place: Place) -> Relation | None:
+        query = (
+            "SELECT nspname::text, relname::text, relkind IN ('v', 'm') FROM pg_class "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE pg_class.oid = to_regclass($1)"
+        )
+        return _first_relation(session.rows(query, self.place(place)))
+
+    def location(self, session: LoadSession) -> str:
+        query = (
+            "SELECT extract(epoch FROM pg_postmaster_start_time())::text, current_database()::text"
+        )
+        return " ".join(session.rows(query)[0])
+
+    def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
+        # the planner locks all that it reads until the transaction ends: views, partitions, tables
+        with session.connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+            cursor.execute(f"EXPLAIN {statement}")
+            cursor.fetchall()
+        query = (
+            "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND "
+            "locktype = 'relation' AND relation = to_regclass($1)"
+        )
+        return session.rows(query, self.place(relation.place)) != [(0,)]
+
     def begin(self, session: LoadSession) -> None:
         session.run("SET LOCAL TIME ZONE 'UTC'")  # times of a cube are UTC
 
@@ -355,6 +469,40 @@ class PostgreSQL(Dialect):
     ) -> None:
         table = self.place(place)
         session.run(f"CREATE INDEX {self.quoted(name)} ON {table} ({self.listed(keys)})")
+
+
+_NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^.]+')
+"""Pattern of one part of a name with dots, in quotes where it needs them."""
+
+
+def _first_relation(rows: Sequence[tuple[Any, ...]]) -> Relation | None:
+    for schema, name, is_view in rows:
+        return Relation(schema, name, bool(is_view))
+    return None
+
+
+def _real_path(rows: Sequence[tuple[Any, ...]]) -> str:
+    """The file that a query names, without links; empty for a database in memory."""
+    ((path,),) = rows
+    if not path:
+        return ""
+    return os.path.realpath(path)
+
+
+def _parts_of(name: str) -> list[str]:
+    """The parts of a name like `shop.mart."the table"`, without their quotes."""
+    return [
+        part.removeprefix('"').removesuffix('"').replace('""', '"')
+        for part in _NAME_PART.findall(name)
+    ]
+
+
+def _scanned(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The names of the tables that a plan of DuckDB reads."""
+    for node in nodes:
+        if table := node.get("extra_info", {}).get("Table"):
+            yield table
+        yield from _scanned(node.get("children", ()))
 
 
 _OF_SQLITE = {**SQL_TYPES, pa.int64(): "INTEGER", pa.float64(): "REAL", TIME: "TEXT"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import date, datetime
 
 import pyarrow as pa
 
@@ -21,6 +21,36 @@ TYPES: Mapping[str, pa.DataType] = {
     "datetime": TIME,
 }
 """Type of a field of `LoadLine` -> the Arrow type of its column."""
+
+
+BACKFILL = ", backfill"
+"""The end of the form of a load that was a backfill, which no later load builds on."""
+
+
+@dataclass(frozen=True)
+class RunDay:
+    """The date of the run that is loaded."""
+
+    as_of: date | None = None
+    is_backfill: bool = False
+    """Whether it is earlier than that of the last load."""
+
+    @property
+    def written(self) -> str | None:
+        """The date as a line of `_dshap_runs` has it; None where the run has none."""
+        if self.as_of is None:
+            return None
+        return self.as_of.isoformat()
+
+    def form(self, sink: Sink) -> str:
+        """The form of the lines of this load."""
+        if self.is_backfill:
+            return f"{sink.form}{BACKFILL}"
+        return sink.form
+
+
+WITHOUT_DAY = RunDay()
+"""The date of a run that has none."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +71,12 @@ class LoadLine:
     """The time of the load, UTC."""
     scale: str | None = None
     """The scale of the attributions, such as "log-odds"; None in a line of an earlier version."""
+    as_of: str | None = None
+    """The date of the run, as in 2026-11-27; None in a line of an earlier version."""
 
 
 COLUMNS = tuple(each.name for each in fields(LoadLine))
-ADDED = ("scale",)
+ADDED = ("scale", "as_of")
 """The columns that a table of an earlier version lacks; the next load adds them."""
 
 
@@ -98,13 +130,30 @@ class Ledger:
     def last(self, sink: Sink, job: str) -> LoadLine | None:
         """The line of the latest run that was loaded into the sink's table; None before the first.
 
+        Backfills count as earlier than all other runs.
+
         Raises
         ------
         InputError
             Another job, or another explanation, was loaded into this table.
         """
+        return max(self._lines(sink, job), key=_place_of, default=None)
+
+    def of_run(self, sink: Sink, job: str, run_id: str) -> LoadLine | None:
+        """The line of a run that was loaded into the sink's table; None where it was not.
+
+        Raises
+        ------
+        InputError
+            Another job, or another explanation, was loaded into this table.
+        """
+        found = [line for line in self._lines(sink, job) if line.run_id == run_id]
+        return max(found, key=_place_of, default=None)
+
+    def _lines(self, sink: Sink, job: str) -> list[LoadLine]:
+        """The lines of all loads into the sink's table; none where there is no ledger."""
         if not self.exists():
-            return None
+            return []
         dialect = self.session.dialect
         (mark,) = dialect.parameters(1)
         lacking = self._lacking()
@@ -125,7 +174,7 @@ class Ledger:
                     f"and job {job!r} would load {sink.explain!r}: give another table; or, if that "
                     f"load is given up, free the table: {self._freeing(line)}"
                 )
-        return max(lines, key=lambda line: (line.run_id, line.loaded_at), default=None)
+        return lines
 
     def _freeing(self, line: LoadLine) -> str:
         """The statements after which another job may load the table of a line."""
@@ -141,6 +190,11 @@ class Ledger:
         self.session.run(
             f"INSERT INTO {self._table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
         )
+
+
+def _place_of(line: LoadLine) -> tuple[bool, str, datetime]:
+    """The place of a load among others, in the order of time; backfills come first."""
+    return not line.form.endswith(BACKFILL), line.run_id, line.loaded_at
 
 
 def refuse_later_run(sink: Sink, last: LoadLine | None, run_id: str) -> None:
@@ -159,10 +213,10 @@ def refuse_later_run(sink: Sink, last: LoadLine | None, run_id: str) -> None:
         )
 
 
-def is_loaded(sink: Sink, last: LoadLine | None, history: RowHistory) -> bool:
-    """Whether the last load was of this run, in the form that the sink has now."""
+def is_loaded(line: LoadLine | None, form: str, history: RowHistory) -> bool:
+    """Whether a load was of this run, in the form that its lines have now."""
     return (
-        last is not None
-        and (last.run_id, last.method) == (history.run_id, history.method)
-        and last.form == sink.form
+        line is not None
+        and (line.run_id, line.method) == (history.run_id, history.method)
+        and line.form == form
     )

@@ -19,7 +19,7 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
-from dshap.sinks.ledger import Ledger, LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.ledger import WITHOUT_DAY, Ledger, LoadLine, RunDay, is_loaded, refuse_later_run
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
 from dshap.sinks.shapes import (
     DELETED,
@@ -30,6 +30,7 @@ from dshap.sinks.shapes import (
     key_schema,
     table_schema,
 )
+from dshap.sinks.targets import refuse_view
 from dshap.tables.databases import Database, masking
 
 STAGING = "_dshap_staging"
@@ -84,6 +85,7 @@ class TableLoad:
     cube: CubeArrays
     history: RowHistory
     session: LoadSession
+    day: RunDay = WITHOUT_DAY
     found: dict[str, str] = field(default_factory=dict)
     """Column -> type of the target, empty until it is there."""
 
@@ -146,6 +148,7 @@ def load_table(
     history: RowHistory,
     job: str,
     say: Callable[[str], None],
+    day: RunDay = WITHOUT_DAY,
 ) -> SinkResult:
     """Load a cube into a table, in one transaction with its line in `_dshap_runs`.
 
@@ -159,13 +162,18 @@ def load_table(
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))
         session.dialect.begin(session)
-        load = TableLoad(sink, cube, history, session)
+        load = TableLoad(sink, cube, history, session, day)
         load.found = session.columns(load.target)
         ledger = Ledger(session, load.target)
         last = ledger.last(sink, job)
-        refuse_later_run(sink, last, history.run_id)
-        refuse_shape(load)
-        if is_loaded(sink, last, history) and not is_empty(load):
+        line = last
+        if day.is_backfill:
+            line = ledger.of_run(sink, job, history.run_id)
+        else:
+            refuse_later_run(sink, last, history.run_id)
+        refuse_view(sink, session)
+        refuse_shape(load, is_known=last is not None)
+        if is_loaded(line, day.form(sink), history) and not is_empty(load):
             return SinkResult(reason="this run was loaded before", already=True)
         choice = rows_to_load(sink, history, last, is_empty(load))
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
@@ -205,12 +213,13 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             load.sink.table,
             load.history.run_id,
             load.history.method,
-            load.sink.form,
+            load.day.form(load.sink),
             n_rows,
             n_lines,
             n_deleted,
             datetime.now(UTC).replace(tzinfo=None),
             load.cube.scale,
+            load.day.written,
         )
     )
     return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
@@ -223,10 +232,10 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
     ledger.last(load.sink, job)
 
 
-def refuse_shape(load: TableLoad) -> None:
+def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
-        refuse_other_shape(load.sink, load.schema, load.found, load.dialect, load.table)
+        refuse_other_shape(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
 
 
 def is_empty(load: TableLoad) -> bool:
@@ -466,9 +475,10 @@ def check_target(sink: Sink, facts: CubeFacts, job: str) -> None:
         session = LoadSession(connection, dialect_of(sink.database.kind))
         target = Place(sink.schema, sink.table)
         ledger = Ledger(session, target)
-        ledger.last(sink, job)
+        last = ledger.last(sink, job)
         found = session.columns(target)
         if found:
             table = session.dialect.place(target)
             schema = table_schema(sink.shape, facts)
-            refuse_other_shape(sink, schema, found, session.dialect, table)
+            is_known = last is not None
+            refuse_other_shape(sink, schema, found, session.dialect, table, is_known)

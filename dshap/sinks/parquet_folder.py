@@ -20,7 +20,7 @@ from dshap.core.errors import InputError, SinkError
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import clear_private_folders, private_folder
-from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.ledger import WITHOUT_DAY, LoadLine, RunDay, is_loaded, refuse_later_run
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
 from dshap.sinks.shapes import batches_of, table_schema
 from dshap.tables.checksums import parquet_writer
@@ -40,6 +40,7 @@ def load_folder(
     history: RowHistory,
     job: str,
     say: Callable[[str], None],
+    day: RunDay = WITHOUT_DAY,
 ) -> SinkResult:
     """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
 
@@ -55,10 +56,10 @@ def load_folder(
     with _refusals_of_files(sink):
         last = _last(sink, folder, job)
         refuse_later_run(sink, last, history.run_id)
-        if is_loaded(sink, last, history):
+        if is_loaded(last, sink.form, history):
             return SinkResult(reason="this run was loaded before", already=True)
         say(f"{sink}: loading all rows")
-        line = _loaded(sink, folder, cube, history, job)
+        line = _loaded(sink, folder, cube, history, job, day)
     return SinkResult(line.n_rows, line.n_lines)
 
 
@@ -71,14 +72,16 @@ def _refusals_of_files(sink: Sink) -> Iterator[None]:
         raise SinkError(f"{sink}: the file system refuses: {error}") from error
 
 
-def _loaded(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, job: str) -> LoadLine:
+def _loaded(
+    sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, job: str, day: RunDay
+) -> LoadLine:
     """Write the folder of the run, let the link name it, and remove older ones; give its record."""
     make_folder(folder)
     before = _named_by_link(folder)
     run = _folder_of(folder, sink, history)
     clear_private_folders(run)
     if not (run / LINE).is_file():
-        _write_run(sink, run, cube, history, job)
+        _write_run(sink, run, cube, history, job, day)
     line = _line(run)
     _point(folder, run.name)
     _clear(folder, {run.name, before})
@@ -96,7 +99,7 @@ def _named_by_link(folder: Path) -> str:
 def _folder_of(folder: Path, sink: Sink, history: RowHistory) -> Path:
     """The folder of this load: named by its run, and by its form where another form of it is there."""
     run = folder / history.run_id
-    if not (run / LINE).is_file() or is_loaded(sink, _line(run), history):
+    if not (run / LINE).is_file() or is_loaded(_line(run), sink.form, history):
         return run
     digest = hashlib.sha256(f"{history.method} {sink.form}".encode()).hexdigest()
     return run.with_name(f"{history.run_id}-{digest[:12]}")
@@ -132,7 +135,9 @@ def _line(run: Path) -> LoadLine:
     return LoadLine(**found | {"loaded_at": datetime.fromisoformat(found["loaded_at"])})
 
 
-def _write_run(sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job: str) -> None:
+def _write_run(
+    sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job: str, day: RunDay
+) -> None:
     """Write the files of a run, and the record of its load, in a folder that is then named."""
     private = private_folder(run)
     private.mkdir()
@@ -140,7 +145,7 @@ def _write_run(sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job
         n_lines = _write_files(sink, private, cube, history)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC).replace(tzinfo=None)
-        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale))
+        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale, day.written))
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)
         os.rename(private, run)

@@ -58,6 +58,15 @@ class Query:
         sign, n_values = _signs(kind, n_days)
         return self.query.replace(AS_OF, sign), (as_of,) * n_values
 
+    def literal(self, kind: str, as_of: datetime.date) -> str:
+        """The statement of a kind of database without parameters, for a look at its plan."""
+        if self.table:
+            return self.bound(kind, as_of)[0]
+        day = f"'{as_of.isoformat()}'"
+        if kind != "sqlite":
+            day = f"DATE {day}"
+        return self.query.replace(AS_OF, day)
+
     def select(
         self, what: str, kind: str, as_of: datetime.date, where: str = ""
     ) -> tuple[str, tuple[Any, ...]]:

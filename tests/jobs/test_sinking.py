@@ -1,18 +1,23 @@
+# ruff: noqa: F811
 """The tables [[sink]] of a job: what they are read as, and what is refused while planning."""
 
 from __future__ import annotations
 
 import pickle
+from datetime import date
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.jobs import parse_job
+from dshap.engine import SilentProgress
+from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
 from dshap.jobs.reading import read_job_file
 from dshap.jobs.runner import plan_job
-from dshap.jobs.sinking import SinkTable
+from dshap.jobs.sinking import SinkTable, refuse_unfit_targets
 from tests.jobs.job_files import changed, small_table, write_job
+from tests.jobs.test_nights import model, shop  # noqa: F401 (fixtures)
 
 SINK = {"explain": "observational", "uri": "duckdb:///shop.duckdb", "table": "mart.reasons"}
 
@@ -173,3 +178,46 @@ def test_the_defaults_of_the_page_are_those_of_a_sink():
     assert told["rows"] == f'`"{made.rows}"`; with `write = "replace"` `"{replaced.rows}"`'
     assert told["write"] == f'`"{made.write}"`; with `path` `"{folder.write}"`'
     assert told["deletes"] == f'`"{made.deletes}"`, or what `[incremental] deletes` says'
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "said"),
+    [
+        ({"table": "customers"}, "Customers", "reads its rows from this table"),
+        ({"query": "select * from seen where {as_of} > DATE '2020-01-01'"}, "main.customers",
+         "reads its rows from this table"),
+        ({"table": "customers"}, "seen", "this is a view"),
+    ],
+)  # fmt: skip
+def test_a_sink_that_is_the_source_is_refused_before_anything_is_read(shop, source, table, said):
+    """The message told how to alter the source; done as told, every row of it was emptied."""
+    with duckdb.connect(str(shop.folder / "shop.duckdb")) as connection:
+        connection.execute("create view seen as select * from customers")
+        before = connection.sql("select * from customers order by id").fetchall()
+    tables = shop.tables(sink=[{"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": table}])
+    tables["source"].pop("table")
+    tables["source"] |= source
+    job = parse_job(tables)
+    with pytest.raises(InputError, match=said) as told:
+        run_recorded(job, SilentProgress(), Command("job.toml"))
+    assert "ALTER" not in str(told.value) and not (shop.folder / "store").exists()
+    with pytest.raises(InputError, match=said):
+        plan_from_source(job)
+    with duckdb.connect(str(shop.folder / "shop.duckdb")) as connection:
+        assert connection.sql("select * from customers order by id").fetchall() == before
+
+
+def test_a_folder_of_the_source_is_no_sink(tmp_path):
+    """A Parquet table explained into itself, or into a folder inside of it; beside it is fine."""
+    small_table().to_parquet(tmp_path / "part.parquet")
+    for path, is_refused in (("", True), ("/reasons", True), ("-reasons", False)):
+        source = ("source.path", str(tmp_path))
+        explain = [changed()["explain"][0]]
+        job = parse_job(
+            changed(source, ("explain", explain), ("sink", [{"path": f"{tmp_path}{path}"}]))
+        )
+        if is_refused:
+            with pytest.raises(InputError, match=r"\[source\] reads its rows from"):
+                refuse_unfit_targets(job.sink, job.source, date(2026, 11, 29))
+        else:
+            refuse_unfit_targets(job.sink, job.source, date(2026, 11, 29))

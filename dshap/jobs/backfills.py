@@ -1,0 +1,117 @@
+"""Backfills: runs for an earlier date than the last run, beside the cubes that are read.
+
+A night for an earlier date would take away what came since: keys that are new since then would count
+as gone.  So an earlier date needs `--backfill`.  Such a run writes a cube of its own, leaves the
+pointer `current` where it is, and loads only sinks that append, all its rows and no deletions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import NamedTuple
+
+from dshap.core.errors import InputError
+from dshap.core.places import Place
+from dshap.cube import is_finished
+from dshap.jobs.run_folders import RunFolders, runs_in_store
+from dshap.jobs.run_record import EarlierRuns
+from dshap.jobs.schema import Job
+from dshap.sinks import Sink
+
+SKIPPED = 'a backfill loads only sinks with write = "append"'
+"""The reason why a sink is left out."""
+
+
+class LastDay(NamedTuple):
+    """The last run that was no backfill, and its date."""
+
+    run_id: str
+    as_of: date
+
+
+def last_day(store: Place) -> LastDay | None:
+    """The newest run of a store that is no backfill and has a date, over or not; None for none."""
+    for record in EarlierRuns(store):
+        about = RunFolders(store, record.run_id).about
+        if record.is_over:
+            as_of = record.as_of
+            is_backfill = record.is_backfill
+        elif about is not None:
+            as_of = date.fromisoformat(about.as_of)
+            is_backfill = about.backfill
+        else:
+            continue
+        if as_of is not None and not is_backfill:
+            return LastDay(record.run_id, as_of)
+    return None
+
+
+def check_day(job: Job, store: Place, as_of: date, *, is_backfill: bool) -> None:
+    """Check the date of a run that begins against that of the last run, before anything is read.
+
+    Raises
+    ------
+    InputError
+        An earlier date without --backfill, or --backfill where it has no meaning.
+    """
+    if is_backfill and not job.is_incremental:
+        raise InputError(
+            "--backfill: this job has one cube of each explanation, and no run has one of its own: "
+            'give [incremental] strategy = "digest", or leave --backfill out'
+        )
+    last = last_day(store)
+    if is_backfill:
+        _refuse_no_backfill(last, as_of)
+    elif last is not None and as_of < last.as_of:
+        _refuse_earlier_day(job, last, as_of)
+
+
+def _refuse_no_backfill(last: LastDay | None, as_of: date) -> None:
+    """Raise where a date is no earlier than that of the last run."""
+    if last is None:
+        raise InputError(f"--backfill --as-of {as_of}: no run came before it: leave --backfill out")
+    if as_of >= last.as_of:
+        raise InputError(
+            f"--backfill --as-of {as_of}: the last run, {last.run_id}, is for {last.as_of}, which is "
+            "no later: give an earlier date with --as-of, or leave --backfill out"
+        )
+
+
+def _refuse_earlier_day(job: Job, last: LastDay, as_of: date) -> None:
+    """Raise about a date before that of the last run, where rows are read for a date."""
+    said = f"the date of this run is {as_of}, and the last run, {last.run_id}, is for {last.as_of}"
+    if job.is_incremental:
+        raise InputError(
+            f"{said}: to explain the earlier day beside the later one, give --as-of {as_of} "
+            f"--backfill; else give --as-of {last.as_of}, or a later date"
+        )
+    if job.source.kind == "sql":
+        raise InputError(
+            f"{said}: the store has one cube of each explanation: choose another [job] store for the "
+            f"earlier day, or give --as-of {last.as_of} or a later date"
+        )
+
+
+def backfilled_before(store: Place, explain: str, as_of: date) -> str | None:
+    """The newest backfill for a date that is over and has a cube; None for none."""
+    for run in reversed(runs_in_store(store)):
+        about = run.about
+        if about is None or not about.backfill or about.as_of != as_of.isoformat():
+            continue
+        if run.is_over and is_finished(store / explain / run.run_id):
+            return run.run_id
+    return None
+
+
+def is_backfill(store: Place, run_id: str) -> bool:
+    """Whether a run of a store is a backfill."""
+    about = RunFolders(store, run_id).about
+    return about is not None and about.backfill
+
+
+def sink_of_backfill(sink: Sink) -> Sink | None:
+    """The sink as a backfill loads it, all rows and no deletions; None where it is left out."""
+    if sink.write != "append":
+        return None
+    return replace(sink, rows="all", deletes="keep")
