@@ -193,17 +193,20 @@ class NightHistory:
     ) -> None:
         """Decide which rows are carried from the cube of an earlier run, and keep it.
 
-        `statuses` (n,) are those of that cube's rows; `facts` tell of model and method.  An earlier
+        `statuses` (n,) are those of that cube's rows, `Status.PENDING` where their block is
+        damaged: such rows are explained anew.  `facts` tell of model and method.  An earlier
         decision of this run is replaced: it is not there while its arrays are written anew.
         """
         n = len(self.rows)
         positions = np.full(n, -1, np.int64)
         runs = [self.run_id]
         run_of_row = np.zeros(n, np.int32)
+        n_damaged = 0
         if before is not None and n and len(before.rows):
             known = self.rows.positions_in(before.rows)
             unchanged = self.rows.is_unchanged(before.rows, known)
             at = np.flatnonzero(unchanged)
+            n_damaged = int((statuses[known[at]] == Status.PENDING).sum())
             at = at[np.isin(statuses[known[at]], CARRIED)]
             positions[at] = known[at]
             runs += before._said["runs"]
@@ -226,6 +229,7 @@ class NightHistory:
             "runs": [runs[j] for j in used],
             "previous": previous,
             "carried": int((positions >= 0).sum()),
+            "damaged": n_damaged,
             "facts": dict(facts or {}),
             "files": files,
         }
@@ -241,6 +245,16 @@ class NightHistory:
     @property
     def n_carried(self) -> int:
         return int(self._said["carried"])
+
+    @property
+    def n_damaged(self) -> int:
+        """The number of unchanged rows that are explained anew, as their earlier block is damaged."""
+        return int(self._said.get("damaged", 0))
+
+    def carries_only(self, statuses: NDArray[np.int8]) -> bool:
+        """Whether all carried rows may still be carried from a cube of these statuses (n,)."""
+        positions = load_array(self.positions)
+        return bool(np.isin(statuses[positions[positions >= 0]], CARRIED).all())
 
 
 def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:

@@ -522,7 +522,8 @@ class Pipeline:
         if done.snapshot is not None:
             known["source"] = {**facts.source, **_source_of(done.snapshot)}
         if done.changes is not None:
-            known["keys"] = replace(done.changes, failed=facts.failed)
+            n_damaged = done.damaged.get(facts.name, 0)
+            known["keys"] = replace(done.changes, failed=facts.failed, damaged=n_damaged)
         if facts.name in done.lost:
             known["message"] = done.lost[facts.name]
         return {**known, **done.facts.get(facts.name, {})}
