@@ -84,13 +84,19 @@ class NightHistory:
         try:
             for name in self._altered():
                 return f"{name}: {ALTERED}"
-            lengths = {len(self.rows), len(self._run_of_row), len(load_array(self.positions))}
+            positions = load_array(self.positions)
+            lengths = {len(self.rows), len(self._run_of_row), len(positions)}
         except UnreachableError:
             raise
         except UNREADABLE as error:
             return str(error)
         if len(lengths) > 1:
             return "its files are of different numbers of rows"
+        n_runs = len(self._said.get("runs", ()))
+        if not _is_within(self._run_of_row, 0, n_runs):
+            return f"{self._computed.name}: it names runs that {self._file} does not list"
+        if not _is_within(positions, -1, np.iinfo(np.int64).max):
+            return f"{self.positions.name}: it has negative rows of the earlier cube"
         return ""
 
     def _altered(self) -> Iterator[str]:
@@ -177,8 +183,6 @@ class NightHistory:
             return f"has files beside it that cannot be read ({self.damage})"
         if len(self._run_of_row) != n_rows:
             return f"has arrays of other than {n_rows:,} rows"
-        if n_rows and not 0 <= self._run_of_row.min() <= self._run_of_row.max() < len(self._runs):
-            return "names runs that it does not list"
         n_carried = int((load_array(self.positions) >= 0).sum())
         if n_carried != self.n_carried:
             return f"counts {self.n_carried:,} carried rows, and {n_carried:,} are"
@@ -254,7 +258,14 @@ class NightHistory:
     def carries_only(self, statuses: NDArray[np.int8]) -> bool:
         """Whether all carried rows may still be carried from a cube of these statuses (n,)."""
         positions = load_array(self.positions)
+        if not _is_within(positions, -1, len(statuses)):
+            return False
         return bool(np.isin(statuses[positions[positions >= 0]], CARRIED).all())
+
+
+def _is_within(values: NDArray[np.integer[Any]], least: int, below: int) -> bool:
+    """Whether all values are at least `least`, and less than `below`."""
+    return not len(values) or (values.min() >= least and values.max() < below)
 
 
 def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:

@@ -80,3 +80,34 @@ def test_rows_of_a_damaged_block_are_explained_anew(shop, files, n_lost, is_lost
     assert cube_of(shop) != before
     change_row(shop, 4)
     assert counts(shop.night()) == (0, 1, 79, 0)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        "keys/*/reasons.computed.npy",
+        pytest.param("keys/*/reasons.positions.npy", marks=pytest.mark.slow),
+        pytest.param("keys/*/reasons.json", marks=pytest.mark.slow),
+        pytest.param("keys/*/rows.parquet", marks=pytest.mark.slow),
+        pytest.param("keys/*/rows.json", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_altered_keys_end_in_a_night_that_explains_all_rows(shop, files, is_idle):
+    """Values beyond all runs were an index error, a bug every night."""
+    (file,) = (shop.folder / "store").glob(files)
+    content = bytearray(file.read_bytes())
+    content[-4:] = b"\xff\xff\xff\x7e"
+    file.write_bytes(content)
+    made = current_of(shop.folder / "store" / "reasons")
+    if not is_idle:
+        change_row(shop, 3)
+    sink = [{"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}]
+    said = []
+    progress = SilentProgress()
+    progress.say = said.append
+    ended = run_recorded(shop.job(sink=sink), progress, Command("job.toml"))
+    assert exit_status(ended.facts) == 0
+    shop.check()
+    assert any(f"all rows are explained: the digests that run {made} left" in x for x in said)
+    assert exit_status(shop.night(sink=sink).facts) == 0
