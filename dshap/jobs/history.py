@@ -94,9 +94,9 @@ class NightHistory:
             return "its files are of different numbers of rows"
         n_runs = len(self._said.get("runs", ()))
         if not _is_within(self._run_of_row, 0, n_runs):
-            return f"{self._computed.name}: it names runs that {self._file} does not list"
+            return f"{self._computed.name} names runs that {self._file} does not list"
         if not _is_within(positions, -1, np.iinfo(np.int64).max):
-            return f"{self.positions.name}: it has negative rows of the earlier cube"
+            return f"{self.positions.name} has negative rows of the earlier cube"
         return ""
 
     def _altered(self) -> Iterator[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from dshap.core.errors import DamagedError
 from dshap.cube import current_of
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.run_record import exit_status
 from dshap.jobs.runs import closing_lines
+from dshap.jobs.verification import repair_job_store
 from tests.jobs.test_nights import Shop, counts, flip, rows_of
 from tests.jobs.test_nights import model as model  # the fixture
 
@@ -111,3 +114,63 @@ def test_altered_keys_end_in_a_night_that_explains_all_rows(shop, files, is_idle
     shop.check()
     assert any(f"all rows are explained: the digests that run {made} left" in x for x in said)
     assert exit_status(shop.night(sink=sink).facts) == 0
+
+
+def damage_of_learned_rows(files, how):
+    """Damage one of the files that the method was learned from."""
+
+    def change(store):
+        file = sorted(store.glob(files))[0]
+        if how == "lost":
+            file.unlink()
+        elif how == "cut":
+            content = file.read_bytes()
+            file.unlink()
+            file.write_bytes(content[: len(content) // 2])
+        else:
+            flip(file, 700)
+        return file
+
+    return change
+
+
+OF_LEARNED = (
+    ("prepared/rows/*/part-*.parquet", "lost", "is missing: dshap verify"),
+    ("prepared/rows/*/snapshot.json", "flipped", "is damaged"),
+    ("prepared/rows/*/snapshot.json", "lost", "is missing: dshap verify"),
+    ("prepared/*/prepared.json", "lost", "was lost: the method is learned anew"),
+    ("prepared/reasons.json", "flipped", "was lost: the method is learned anew"),
+)
+"""Pattern of files that a method is kept in, what happens to one, and what is told of it."""
+
+
+@pytest.mark.parametrize(("files", "how", "words"), OF_LEARNED)
+def test_damage_to_what_was_learned_is_named(shop, files, how, words):
+    """It was told as another method, and the method was learned anew without a word."""
+    store = shop.folder / "store"
+    file = damage_of_learned_rows(files, how)(store)
+    change_row(shop, 3)
+    said = []
+    progress = SilentProgress()
+    progress.say = said.append
+    try:
+        run_recorded(shop.job(), progress, Command("job.toml"))
+    except DamagedError as error:
+        said = [str(error)]
+        assert "dshap verify" in said[0]
+        repair_job_store(store)
+        _, again = night_told(shop)
+        if "rows" in files:
+            assert any("were lost or removed: the method is learned anew" in x for x in again)
+    assert any(file.name in line and words in line for line in said), said
+    shop.check()
+    change_row(shop, 4)
+    assert counts(shop.night()) == (0, 1, 79, 0)
+
+
+def test_rows_to_learn_from_that_are_gone_are_named(shop):
+    shutil.rmtree(next((shop.folder / "store" / "prepared" / "rows").iterdir()))
+    change_row(shop, 3)
+    ended, said = night_told(shop)
+    assert any("warning" in x and "prepared/rows" in x and "learned anew" in x for x in said), said
+    assert "prepared/rows" in ended.facts.explanations[0].prepared["reason"]
