@@ -13,9 +13,12 @@ from dshap.sinks.dialects import LoadSession, Place
 from dshap.sinks.records import RowHistory, Sink
 from dshap.sinks.shapes import TIME
 
-LEDGER = "_dshap_runs"
+OWN_NAMES = "_dshap_"
+"""The first letters of the tables that belong to loads; no sink may have such a table."""
+LEDGER = f"{OWN_NAMES}runs"
 TYPES: Mapping[str, pa.DataType] = {
     "int": pa.int64(),
+    "int | None": pa.int64(),
     "str": pa.string(),
     "str | None": pa.string(),
     "datetime": TIME,
@@ -41,10 +44,12 @@ class LoadLine:
     """The time of the load, UTC."""
     scale: str | None = None
     """The scale of the attributions, such as "log-odds"; None in a line of an earlier version."""
+    n_table_lines: int | None = None
+    """The lines of dshap in the whole table after the load; None in a line of an earlier version."""
 
 
 COLUMNS = tuple(each.name for each in fields(LoadLine))
-ADDED = ("scale",)
+ADDED = ("scale", "n_table_lines")
 """The columns that a table of an earlier version lacks; the next load adds them."""
 
 

@@ -19,8 +19,8 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
-from dshap.sinks.ledger import Ledger, LoadLine, is_loaded, refuse_later_run
-from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
+from dshap.sinks.ledger import OWN_NAMES, Ledger, LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
 from dshap.sinks.shapes import (
     DELETED,
     RUN_ID,
@@ -32,9 +32,9 @@ from dshap.sinks.shapes import (
 )
 from dshap.tables.databases import Database, masking
 
-STAGING = "_dshap_staging"
-GONE_KEYS = "_dshap_gone_keys"
-GONE = "_dshap_gone"
+STAGING = f"{OWN_NAMES}staging"
+GONE_KEYS = f"{OWN_NAMES}gone_keys"
+GONE = f"{OWN_NAMES}gone"
 """The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube no
 more as the history tells them, and those of them that the target has."""
 
@@ -54,15 +54,20 @@ class LoadChoice:
 
 
 def rows_to_load(
-    sink: Sink, history: RowHistory, last: LoadLine | None, is_empty: bool
+    sink: Sink, history: RowHistory, last: LoadLine | None, is_empty: bool, alteration: str = ""
 ) -> LoadChoice:
-    """Choose the rows that changed since the sink's last load, where that is known; else all."""
+    """Choose the rows that changed since the sink's last load, where that is known; else all.
+
+    `alteration` says how the table differs from what the last load left; empty where it does not.
+    """
     if sink.rows == "all":
-        return LoadChoice()
+        return LoadChoice(reason=alteration)
     if last is None:
         return LoadChoice(reason="no earlier load of this job stands in _dshap_runs")
     if is_empty:
         return LoadChoice(reason="the table is empty")
+    if alteration:
+        return LoadChoice(reason=alteration)
     if last.method != history.method:
         return LoadChoice(reason=f"run {last.run_id} was loaded with another method")
     if last.form != sink.form:
@@ -165,9 +170,10 @@ def load_table(
         last = ledger.last(sink, job)
         refuse_later_run(sink, last, history.run_id)
         refuse_shape(load)
-        if is_loaded(sink, last, history) and not is_empty(load):
+        alteration = alteration_of(load, last)
+        if is_loaded(sink, last, history) and not (is_empty(load) or alteration):
             return SinkResult(reason="this run was loaded before", already=True)
-        choice = rows_to_load(sink, history, last, is_empty(load))
+        choice = rows_to_load(sink, history, last, is_empty(load), alteration)
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
         result = _written(load, ledger, choice, job)
         commit(load)
@@ -177,9 +183,7 @@ def load_table(
 def _what(choice: LoadChoice) -> str:
     if choice.since:
         return f"the rows that changed since run {choice.since}"
-    if choice.reason:
-        return f"all rows, as {choice.reason}"
-    return "all rows"
+    return all_rows_in_words(choice.reason)
 
 
 def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> SinkResult:
@@ -211,6 +215,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             n_deleted,
             datetime.now(UTC).replace(tzinfo=None),
             load.cube.scale,
+            count_lines(load),
         )
     )
     return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
@@ -232,6 +237,29 @@ def refuse_shape(load: TableLoad) -> None:
 def is_empty(load: TableLoad) -> bool:
     """Whether the target has no line, or is not there."""
     return not load.found or not load.session.rows(f"SELECT 1 FROM {load.table} LIMIT 1")
+
+
+def count_lines(load: TableLoad) -> int:
+    """The number of lines of dshap in the target; lines without a run are of the user."""
+    run = load.dialect.quoted(RUN_ID)
+    ((n_lines,),) = load.session.rows(f"SELECT COUNT({run}) FROM {load.table}")
+    return int(n_lines)
+
+
+def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
+    """How the number of lines differs from what the last load left, in words; empty if it does not.
+
+    Loads of earlier versions did not count the lines.
+    """
+    if last is None or last.n_table_lines is None or not load.found:
+        return ""
+    n_lines = count_lines(load)
+    if n_lines == last.n_table_lines:
+        return ""
+    return (
+        f"the table has {n_lines:,} lines of dshap, and run {last.run_id} left "
+        f"{last.n_table_lines:,}"
+    )
 
 
 class CountedStream:

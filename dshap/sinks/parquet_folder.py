@@ -21,9 +21,10 @@ from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import clear_private_folders, private_folder
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
-from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
+from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
 from dshap.sinks.shapes import batches_of, table_schema
 from dshap.tables.checksums import parquet_writer
+from dshap.tables.stored_parts import count_rows_in
 
 CURRENT = "current"
 """The link to the folder of the run that was loaded last."""
@@ -55,11 +56,25 @@ def load_folder(
     with _refusals_of_files(sink):
         last = _last(sink, folder, job)
         refuse_later_run(sink, last, history.run_id)
-        if is_loaded(sink, last, history):
+        alteration = _alteration(folder, last)
+        if is_loaded(sink, last, history) and not alteration:
             return SinkResult(reason="this run was loaded before", already=True)
-        say(f"{sink}: loading all rows")
-        line = _loaded(sink, folder, cube, history, job)
-    return SinkResult(line.n_rows, line.n_lines)
+        say(f"{sink}: loading {all_rows_in_words(alteration)}")
+        line = _loaded(sink, folder, cube, history, job, is_altered=bool(alteration))
+    return SinkResult(line.n_rows, line.n_lines, reason=alteration)
+
+
+def _alteration(folder: Path, last: LoadLine | None) -> str:
+    """How the files differ from what the last load left, in words; empty if they do not."""
+    if last is None:
+        return ""
+    try:
+        n_lines = count_rows_in(folder / CURRENT)
+    except (OSError, ValueError):  # those of Arrow are ValueErrors
+        return f"a file cannot be read, and run {last.run_id} left {last.n_lines:,} lines"
+    if n_lines == last.n_lines:
+        return ""
+    return f"the folder has {n_lines:,} lines, and run {last.run_id} left {last.n_lines:,} lines"
 
 
 @contextlib.contextmanager
@@ -71,11 +86,24 @@ def _refusals_of_files(sink: Sink) -> Iterator[None]:
         raise SinkError(f"{sink}: the file system refuses: {error}") from error
 
 
-def _loaded(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, job: str) -> LoadLine:
-    """Write the folder of the run, let the link name it, and remove older ones; give its record."""
+def _loaded(
+    sink: Sink,
+    folder: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    *,
+    is_altered: bool,
+) -> LoadLine:
+    """Write the folder of the run, let the link name it, and remove older ones; give its record.
+
+    A folder whose files were altered is not used again.
+    """
     make_folder(folder)
     before = _named_by_link(folder)
     run = _folder_of(folder, sink, history)
+    if is_altered and run.name == before:
+        run = folder / f"{history.run_id}-{uuid.uuid4().hex[:12]}"
     clear_private_folders(run)
     if not (run / LINE).is_file():
         _write_run(sink, run, cube, history, job)

@@ -207,3 +207,10 @@ class SinkResult:
     """Why all rows were written where changed ones were asked for, or nothing was."""
     already: bool = False
     """Whether the table held this run, or a later one, before."""
+
+
+def all_rows_in_words(reason: str) -> str:
+    """The words for a load of all rows, with the reason where there is one."""
+    if reason:
+        return f"all rows, as {reason}"
+    return "all rows"
