@@ -566,7 +566,12 @@ class Pipeline:
             deleted=found.n_deleted,
             seconds=found.seconds,
             ended=datetime.now(UTC),
-            details={"since": found.since, "reason": found.reason, "keys": found.n_rows},
+            details={
+                "since": found.since,
+                "reason": found.reason,
+                "keys": found.n_rows,
+                "escaped": found.escaped,
+            },
         )
 
     def _cube_to_load(self, explain: str) -> Place | None:

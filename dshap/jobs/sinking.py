@@ -14,7 +14,7 @@ from dshap.jobs.fields import Count
 from dshap.jobs.kinds import Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
 from dshap.sinks import CubeFacts, check_sink, check_target, table_of
-from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
+from dshap.sinks.records import Deletes, Nul, Rows, Shape, Sink, Write
 from dshap.tables.databases import Database
 
 
@@ -46,6 +46,9 @@ class SinkTable(Table):
     deletes: Deletes | None = None
     """The fate of the lines of keys that are gone: removed, marked in their status, kept; left out,
     as [incremental] says."""
+    nul: Nul = "escape"
+    """Texts with a NUL character: written with \\x00 in its place, or refused, so that nothing is
+    loaded."""
 
     @model_validator(mode="after")
     def _check(self) -> SinkTable:
@@ -92,6 +95,7 @@ class SinkTable(Table):
             k=self.k,
             rows=self.rows or by_default,
             deletes=self.deletes or deletes,
+            nul=self.nul,
             **place,
         )
 

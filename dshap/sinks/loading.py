@@ -20,6 +20,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
 from dshap.sinks.ledger import OWN_NAMES, Ledger, LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.nul import NulTexts, without_nul
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
 from dshap.sinks.shapes import (
     DELETED,
@@ -91,6 +92,11 @@ class TableLoad:
     session: LoadSession
     found: dict[str, str] = field(default_factory=dict)
     """Column -> type of the target, empty until it is there."""
+
+    @cached_property
+    def nul(self) -> NulTexts:
+        """The lines whose texts hold a NUL character."""
+        return NulTexts(self.sink, self.keys)
 
     @cached_property
     def facts(self) -> CubeFacts:
@@ -177,6 +183,8 @@ def load_table(
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
         result = _written(load, ledger, choice, job)
         commit(load)
+        if result.escaped:
+            say(f"warning: {sink}: {result.escaped}")
         return result
 
 
@@ -218,7 +226,14 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             count_lines(load),
         )
     )
-    return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
+    return SinkResult(
+        n_rows,
+        n_lines,
+        n_deleted,
+        since=choice.since,
+        reason=choice.reason,
+        escaped=load.nul.escaped,
+    )
 
 
 def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
@@ -277,13 +292,14 @@ class CountedStream:
     def of_lines(cls, load: TableLoad, chosen: BoolArray | None = None) -> CountedStream:
         """The lines of the chosen rows."""
         batches = batches_of(load.sink, load.cube.path, load.history, chosen)
-        return cls(load.sink, load.schema, batches)
+        return cls(load.sink, load.schema, load.nul.cleaned(batches))
 
     @classmethod
     def of_keys(cls, load: TableLoad, chosen: BoolArray | None) -> CountedStream:
         """The keys of the chosen rows."""
         batches = key_batches_of(load.sink, load.cube.path, load.history, chosen)
-        return cls(load.sink, key_schema(load.sink, load.facts), batches)
+        escaped = NulTexts(load.sink, load.keys).cleaned(batches)
+        return cls(load.sink, key_schema(load.sink, load.facts), escaped)
 
     def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
         """Hand the stream to a database, which says how many lines it took; count them.
@@ -358,7 +374,8 @@ def make_target(load: TableLoad) -> int:
 def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
     """The key columns of the keys that are gone, under the names and types of the target."""
     names = key_columns(load.sink.shape, load.facts)
-    chosen = gone.select(list(names)).rename_columns(list(names.values()))
+    columns = [without_nul(gone[name]) for name in names]
+    chosen = pa.table(columns, names=list(names.values()))
     return chosen.cast(pa.schema([load.schema.field(name) for name in names.values()]))
 
 

@@ -21,8 +21,9 @@ from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import clear_private_folders, private_folder
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
-from dshap.sinks.shapes import batches_of, table_schema
+from dshap.sinks.shapes import batches_of, key_columns, table_schema
 from dshap.tables.checksums import parquet_writer
 from dshap.tables.stored_parts import count_rows_in
 
@@ -60,8 +61,11 @@ def load_folder(
         if is_loaded(sink, last, history) and not alteration:
             return SinkResult(reason="this run was loaded before", already=True)
         say(f"{sink}: loading {all_rows_in_words(alteration)}")
-        line = _loaded(sink, folder, cube, history, job, is_altered=bool(alteration))
-    return SinkResult(line.n_rows, line.n_lines, reason=alteration)
+        nul = NulTexts(sink, list(key_columns(sink.shape, CubeFacts.of_cube(cube)).values()))
+        line = _loaded(sink, folder, cube, history, job, nul, is_altered=bool(alteration))
+        if nul.escaped:
+            say(f"warning: {sink}: {nul.escaped}")
+    return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:
@@ -92,6 +96,7 @@ def _loaded(
     cube: CubeArrays,
     history: RowHistory,
     job: str,
+    nul: NulTexts,
     *,
     is_altered: bool,
 ) -> LoadLine:
@@ -106,7 +111,7 @@ def _loaded(
         run = folder / f"{history.run_id}-{uuid.uuid4().hex[:12]}"
     clear_private_folders(run)
     if not (run / LINE).is_file():
-        _write_run(sink, run, cube, history, job)
+        _write_run(sink, run, cube, history, job, nul)
     line = _line(run)
     _point(folder, run.name)
     _clear(folder, {run.name, before})
@@ -160,12 +165,14 @@ def _line(run: Path) -> LoadLine:
     return LoadLine(**found | {"loaded_at": datetime.fromisoformat(found["loaded_at"])})
 
 
-def _write_run(sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job: str) -> None:
+def _write_run(
+    sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job: str, nul: NulTexts
+) -> None:
     """Write the files of a run, and the record of its load, in a folder that is then named."""
     private = private_folder(run)
     private.mkdir()
     try:
-        n_lines = _write_files(sink, private, cube, history)
+        n_lines = _write_files(sink, private, cube, history, nul)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC).replace(tzinfo=None)
         line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale))
@@ -177,10 +184,12 @@ def _write_run(sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job
         shutil.rmtree(private, ignore_errors=True)
 
 
-def _write_files(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory) -> int:
+def _write_files(
+    sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, nul: NulTexts
+) -> int:
     """Write the lines as files of about `FILE_LINES` lines; gives their number."""
     schema = table_schema(sink.shape, CubeFacts.of_cube(cube))
-    batches = batches_of(sink, cube.path, history)
+    batches = nul.cleaned(batches_of(sink, cube.path, history))
     n_lines = 0
     number = 0
     batch = next(batches, None)
