@@ -21,6 +21,8 @@ from dshap.core.places import Place, is_bucket, place_of
 from dshap.cube.disk_files import DiskFiles
 from dshap.cube.objects import ObjectFiles
 
+PRIVATE_FOLDER = re.compile(r"\..+\.[0-9a-f]{12}\.new")
+"""The names of `private_folder`."""
 CREATING = ".creating"
 """The mark of a store in a bucket whose creation began: it goes once the root document is there."""
 

@@ -53,6 +53,7 @@ from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
 from dshap.jobs.history import NightHistory
 from dshap.jobs.learned import Learner
+from dshap.jobs.leftovers import clear_leftovers
 from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import (
@@ -141,6 +142,9 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
     with in_words_of(job), _naming_learn(part), opened as (session, recorder):
         refuse_altered(store)
+        if part.learns and reads_once(job):
+            for name in clear_leftovers(store):
+                recorder.say(f"{name} was left unfinished by a killed run: it is removed")
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         match part.name:
             case "learn":

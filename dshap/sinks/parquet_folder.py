@@ -19,7 +19,7 @@ from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, SinkError
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.folder import clear_private_folders, private_folder
+from dshap.cube.folder import PRIVATE_FOLDER, clear_private_folders, private_folder
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
@@ -216,6 +216,9 @@ def _point(folder: Path, run_id: str) -> None:
 def _clear(folder: Path, kept: set[str]) -> None:
     """Remove the folders of older loads, and what killed loads left."""
     for each in folder.iterdir():
+        if PRIVATE_FOLDER.fullmatch(each.name) and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+            continue
         if each.is_symlink():
             if each.name.startswith(f".{CURRENT}."):
                 each.unlink()
