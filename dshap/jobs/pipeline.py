@@ -28,6 +28,7 @@ from dshap.core.errors import (
     StaleSourceError,
     StoreMismatchError,
 )
+from dshap.core.full_disk import naming_full_disk
 from dshap.core.places import Place, place_of
 from dshap.core.records import digest_of
 from dshap.cube import (
@@ -140,7 +141,12 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_place(store)
     part = command.part
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
-    with in_words_of(job), _naming_learn(part), opened as (session, recorder):
+    with (
+        naming_full_disk(store),
+        in_words_of(job),
+        _naming_learn(part),
+        opened as (session, recorder),
+    ):
         refuse_altered(store)
         if part.learns and reads_once(job):
             for name in clear_leftovers(store):
@@ -413,7 +419,8 @@ class Pipeline:
             command=self.command.arguments,
         )
         try:
-            done = self._explained(run)
+            with naming_full_disk(self.store):
+                done = self._explained(run)
         except StaleSourceError as error:
             run.drop_rows()
             nothing = JobResult(self.store, (), None, tuple(self.progress.stages), is_empty=True)
