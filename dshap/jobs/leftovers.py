@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dshap.core.places import Place, is_bucket
 from dshap.cube import clear_orphans
-from dshap.cube.folder import PRIVATE_FOLDER, Folder
+from dshap.cube.folder import PRIVATE_FOLDER, Folder, clear_private_folders
 from dshap.jobs.outlook import ROOM
 from dshap.jobs.run_folders import remove_room
 from dshap.jobs.run_record import ID, RUNS
@@ -23,13 +23,16 @@ HIDDEN_ROWS = re.compile(rf"\.{ID.pattern}")
 
 
 def clear_leftovers(store: Place) -> list[str]:
-    """Remove from the store of a job what killed runs left; give the names.
+    """Remove from the store of a job, and from beside it, what killed runs left; give the names.
+
+    A half-made store beside it, which was removed in part, is not named.
 
     Only the holder of the store's lock may ask.  Of a store in a bucket nothing is removed here:
     objects are put whole, and each cube clears the mark of its own creation.
     """
     if is_bucket(store) or not store.is_dir():
         return []
+    clear_private_folders(store)
     removed = list(clear_orphans(store))
     for folder in _private_folders(store):
         shutil.rmtree(folder, ignore_errors=True)

@@ -47,7 +47,10 @@ def test_only_what_no_run_uses_is_removed(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "reasons" / f".link.{HEX}.new").symlink_to(tmp_path / "reasons" / RUN)
+    beside = tmp_path.with_name(f".{tmp_path.name}.{HEX}.new")
+    beside.mkdir()
     assert sorted(clear_leftovers(tmp_path)) == sorted((*LEFT, *FOLDERS))
+    assert not beside.exists()
     there = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()}
     assert there == set(KEPT)
     assert clear_leftovers(tmp_path) == [] == clear_leftovers(tmp_path / "none")
