@@ -11,8 +11,9 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a sixtieth when dense statements were unfolded.
 # Nodes and classes were raised by a twentieth for scales and classes of models, lakehouses, checksums, errors of draws
 # and rows unlike those of a pilot.
+# Nodes were raised by a hundred and seventieth for damage between nights, texts with NUL and full disks.
 BOUNDS = {
-    "syntax nodes": 345_000,
+    "syntax nodes": 347_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 360,

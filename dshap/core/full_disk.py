@@ -14,7 +14,7 @@ from dshap.core.places import Place, is_bucket
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """The error numbers of a disk without space, and of a user whose quota is used up."""
 AGAIN = "make room there, or choose another place; the same command then goes on"
-"""What to do about a full disk where nothing else helps."""
+"""The remedy for a full disk where no better one is known."""
 
 
 def is_full_disk(error: OSError) -> bool:
@@ -40,5 +40,5 @@ def naming_full_disk(place: Place) -> Iterator[None]:
     except OSError as error:
         if not is_full_disk(error) or (error.filename is None and is_bucket(place)):
             raise
-        path = Path(str(place)) if error.filename is None else Path(str(error.filename))
+        path = Path(str(error.filename or place))
         raise full_disk(path, AGAIN) from error

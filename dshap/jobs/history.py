@@ -265,7 +265,7 @@ class NightHistory:
 
 def _is_within(values: NDArray[np.integer[Any]], least: int, below: int) -> bool:
     """Whether all values are at least `least`, and less than `below`."""
-    return not len(values) or (values.min() >= least and values.max() < below)
+    return bool(((values >= least) & (values < below)).all())
 
 
 def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:

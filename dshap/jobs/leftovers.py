@@ -1,4 +1,4 @@
-"""What killed runs left in the store of a job, and no later run uses: it is removed before a run.
+"""Removal of files and folders that killed runs left in the store of a job, before the next run.
 
 Unfinished files have names of their own (`dshap.cube.folder`); unfinished folders are hidden until
 they are renamed.  Rows and keys whose run has no folder under `runs` belong to no run.

@@ -262,7 +262,7 @@ def count_lines(load: TableLoad) -> int:
 
 
 def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
-    """How the number of lines differs from what the last load left, in words; empty if it does not.
+    """Compare the number of lines with that of the last load; say the difference in words, or "".
 
     Loads of earlier versions did not count the lines.
     """

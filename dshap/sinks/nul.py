@@ -86,11 +86,10 @@ class NulTexts:
 
     def __str__(self) -> str:
         """The number of lines and the first keys, in words."""
-        first = "the first keys" if len(self._shown) == SHOWN_KEYS else "keys"
-        return (
-            f"{self.n_lines:,} lines hold texts with a NUL character "
-            f"({first}: {', '.join(self._shown)})"
-        )
+        keys = ", ".join(self._shown)
+        if len(self._shown) == SHOWN_KEYS:
+            keys += ", the first of them"
+        return f"{self.n_lines:,} lines hold texts with a NUL character (keys: {keys})"
 
     @property
     def escaped(self) -> str:

@@ -69,7 +69,7 @@ def load_folder(
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:
-    """How the files differ from what the last load left, in words; empty if they do not."""
+    """Compare the lines of the files with those of the last load; say the difference, or ""."""
     if last is None:
         return ""
     try:
