@@ -71,6 +71,7 @@ from dshap.cube.verify import (
     verify_cube,
     verify_store,
 )
+from dshap.cube.whole_rows import statuses_of_whole_blocks
 from dshap.cube.workspace import Rooms, Workspace, check_place
 from dshap.cube.writer import CubeWriter, drop_lost_blocks, has_every_receipt
 
@@ -150,6 +151,7 @@ __all__ = [
     "runs_of",
     "set_current",
     "states_of",
+    "statuses_of_whole_blocks",
     "store_parts",
     "true_path",
     "true_place",

@@ -24,6 +24,7 @@ from dshap.cube.disk import true_path, true_place
 from dshap.cube.folder import (
     CREATING,
     Folder,
+    clear_empty_container,
     clear_private_folders,
     is_free,
     is_there,
@@ -123,6 +124,7 @@ def _put_whole(private: Path, path: Place) -> None:
         A store is there already.
     """
     if not is_bucket(path):
+        clear_empty_container(path)
         os.rename(private, path)
         return
     made = Folder(private)

@@ -15,13 +15,11 @@ from dshap.core.errors import DamagedError, InputError, LockedError
 from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.core.rules import OF_STORES
 from dshap.cube.arrays import is_cube_or_job, is_job_store, read_run
-from dshap.cube.folder import CREATING, Folder, private_folder
+from dshap.cube.folder import CREATING, PRIVATE_FOLDER, Folder, private_folder
 
 CURRENT = "current"
 RUN_ID = re.compile(r"[\w-][\w.-]*")
 """The names that a run may have: those of a folder, not hidden."""
-REMOVED = re.compile(r"\..+\.[0-9a-f]{12}\.new")
-"""The names of folders that a killed run left: half-created, or half-removed."""
 SHOWN_RUNS = 5
 
 
@@ -198,7 +196,7 @@ def remove_run(folder: Place, run_id: str) -> None:
     if run_id in runs_of(folder):
         os.rename(folder / run_id, private_folder(folder / run_id))
         sync([folder])
-    for name in filter(REMOVED.fullmatch, os.listdir(folder)):
+    for name in filter(PRIVATE_FOLDER.fullmatch, os.listdir(folder)):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 

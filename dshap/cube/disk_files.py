@@ -18,9 +18,12 @@ from dshap.core.disk import make_folder, sync
 from dshap.core.errors import InputError
 
 ORPHAN = re.compile(
-    r"\.([\w-]+\.(npz|json)|\d+|current)\.[0-9a-f]{12}|([\w-]+)\.[0-9a-f]{32}\.partial"
+    r"\.([\w.-]+\.(npz|npy|json|parquet|made)|\d+|current)\.[0-9a-f]{12}"
+    r"|\.[\w.-]+\.[0-9a-f]{32}\.tmp"
+    r"|[\w-]+\.[0-9a-f]{32}\.partial"
 )
-"""The names of unfinished files: those of `DiskFiles.put_new`, and Zarr's of a chunk or document."""
+"""The names of unfinished files: those of `DiskFiles.put_new` and `DiskFiles.replace`, those of
+`dshap.core.disk.whole_file`, and Zarr's of a chunk or document."""
 
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)

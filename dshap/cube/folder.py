@@ -21,18 +21,44 @@ from dshap.core.places import Place, is_bucket, place_of
 from dshap.cube.disk_files import DiskFiles
 from dshap.cube.objects import ObjectFiles
 
+PRIVATE_FOLDER = re.compile(r"\..+\.[0-9a-f]{12}\.new")
+"""The names of `private_folder`."""
+CONTAINER = "state"
+"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
+
+It holds no chunk.
+"""
 CREATING = ".creating"
 """The mark of a store in a bucket whose creation began: it goes once the root document is there."""
 
 
 def is_free(path: Place) -> bool:
-    """Whether a store can be made here: nothing is there, or an empty folder.
+    """Whether a store can be made here: nothing is there, an empty folder, or an empty container.
 
     In a bucket what a killed creation left counts as nothing: it has no root document.
     """
     if is_bucket(path):
         return not Folder(path).list() or is_half_made(path)
-    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    if not path.exists():
+        return True
+    return path.is_dir() and all(map(_is_empty_container, path.iterdir()))
+
+
+def clear_empty_container(path: Path) -> None:
+    """Remove the empty container in a folder that is free, which a full disk or a kill left."""
+    if is_free(path) and (path / CONTAINER).exists():
+        shutil.rmtree(path / CONTAINER)
+
+
+def _is_empty_container(path: Path) -> bool:
+    """Whether this is the container of a store in which nothing was written to the end.
+
+    It holds empty rooms, unfinished files, and the document of its own Zarr group, at most.
+    """
+    if path.name != CONTAINER or path.is_symlink() or not path.is_dir():
+        return False
+    files = {str(each.relative_to(path)) for each in path.rglob("*") if not each.is_dir()}
+    return files <= {"zarr.json", *DiskFiles(path).unfinished()}
 
 
 def is_half_made(path: Place) -> bool:

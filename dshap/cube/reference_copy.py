@@ -18,13 +18,9 @@ from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
 from dshap.cube.files import ReceiptFolder, StateFolder
+from dshap.cube.folder import CONTAINER as CONTAINER
 from dshap.cube.folder import CREATING, Folder, is_half_made, is_there
 
-CONTAINER = "state"
-"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
-
-It holds no chunk.
-"""
 ROOT = "zarr.json"
 """The root document of a store."""
 COPY = "files"

@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 
 from dshap.core.buckets import several_at_once
-from dshap.core.errors import UncheckableError
+from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
@@ -150,7 +150,7 @@ def verify_cube(path: Place) -> list[Damage]:
             *_receipts(path, None),
             Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
         ]
-    return [*others, *_receipts(path, _look_at_values(path))]
+    return [*others, *_receipts(path, look_at_values(path))]
 
 
 def verify_store(store: Place) -> dict[str, list[Damage]]:
@@ -227,7 +227,7 @@ def _reparable(path: Place) -> list[Damage]:
     look = None
     # Zarr raises errors of many types on damaged metadata
     with contextlib.suppress(Exception):
-        look = _look_at_values(path)
+        look = look_at_values(path)
     others = [*_sealed(path, names), *_lost(path, names)]
     return [*created, *others, *_receipts(path, look)]
 
@@ -389,7 +389,7 @@ def _n_blocks(path: Place) -> int:
     return 0
 
 
-def _look_at_values(path: Place) -> Look | None:
+def look_at_values(path: Place) -> Look | None:
     """The look at the stored values of the cube at `path`, which needs whole metadata.
 
     None where this part of a store holds no values.
@@ -456,6 +456,8 @@ def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str
 def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
     try:
         return block_digests({name: np.asarray(array[where])})[name]
+    except UnreachableError:
+        raise
     except Exception:  # codecs raise many types on a damaged chunk; the caller names it
         return ""
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,10 @@ ATTEMPTS = 100
 """Number of tries to open a workspace that the previous run is just removing."""
 ROOMS = ("certificates", "keys", "quality", "rows")
 """The folders that a workspace may hold; only folders of these names are ever cleared."""
+HALF_LEASE = re.compile(r"\.[\w-]+\.json\.[0-9a-f]{12}")
+"""The names of leases that a killed process did not finish, beside the rooms."""
+HALF_LEASE_S = 60.0
+"""Seconds after which nobody finishes such a file any more; a shard may be writing a younger one."""
 CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 
 
@@ -152,6 +157,12 @@ class Workspace(Rooms):
                 shutil.rmtree(name, dir_fd=folder)
             else:
                 os.unlink(name, dir_fd=folder)
+        for name in filter(HALF_LEASE.fullmatch, os.listdir(folder)):
+            # its writer may be removing it
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and found.st_mtime < time.time() - HALF_LEASE_S:
+                    os.unlink(name, dir_fd=folder)
 
     def _release(self) -> None:
         for descriptor in self._descriptors:

@@ -84,13 +84,19 @@ class NightHistory:
         try:
             for name in self._altered():
                 return f"{name}: {ALTERED}"
-            lengths = {len(self.rows), len(self._run_of_row), len(load_array(self.positions))}
+            positions = load_array(self.positions)
+            lengths = {len(self.rows), len(self._run_of_row), len(positions)}
         except UnreachableError:
             raise
         except UNREADABLE as error:
             return str(error)
         if len(lengths) > 1:
             return "its files are of different numbers of rows"
+        n_runs = len(self._said.get("runs", ()))
+        if not _is_within(self._run_of_row, 0, n_runs):
+            return f"{self._computed.name} names runs that {self._file} does not list"
+        if not _is_within(positions, -1, np.iinfo(np.int64).max):
+            return f"{self.positions.name} has negative rows of the earlier cube"
         return ""
 
     def _altered(self) -> Iterator[str]:
@@ -177,8 +183,6 @@ class NightHistory:
             return f"has files beside it that cannot be read ({self.damage})"
         if len(self._run_of_row) != n_rows:
             return f"has arrays of other than {n_rows:,} rows"
-        if n_rows and not 0 <= self._run_of_row.min() <= self._run_of_row.max() < len(self._runs):
-            return "names runs that it does not list"
         n_carried = int((load_array(self.positions) >= 0).sum())
         if n_carried != self.n_carried:
             return f"counts {self.n_carried:,} carried rows, and {n_carried:,} are"
@@ -193,17 +197,20 @@ class NightHistory:
     ) -> None:
         """Decide which rows are carried from the cube of an earlier run, and keep it.
 
-        `statuses` (n,) are those of that cube's rows; `facts` tell of model and method.  An earlier
+        `statuses` (n,) are those of that cube's rows, `Status.PENDING` where their block is
+        damaged: such rows are explained anew.  `facts` tell of model and method.  An earlier
         decision of this run is replaced: it is not there while its arrays are written anew.
         """
         n = len(self.rows)
         positions = np.full(n, -1, np.int64)
         runs = [self.run_id]
         run_of_row = np.zeros(n, np.int32)
+        n_damaged = 0
         if before is not None and n and len(before.rows):
             known = self.rows.positions_in(before.rows)
             unchanged = self.rows.is_unchanged(before.rows, known)
             at = np.flatnonzero(unchanged)
+            n_damaged = int((statuses[known[at]] == Status.PENDING).sum())
             at = at[np.isin(statuses[known[at]], CARRIED)]
             positions[at] = known[at]
             runs += before._said["runs"]
@@ -226,6 +233,7 @@ class NightHistory:
             "runs": [runs[j] for j in used],
             "previous": previous,
             "carried": int((positions >= 0).sum()),
+            "damaged": n_damaged,
             "facts": dict(facts or {}),
             "files": files,
         }
@@ -241,6 +249,23 @@ class NightHistory:
     @property
     def n_carried(self) -> int:
         return int(self._said["carried"])
+
+    @property
+    def n_damaged(self) -> int:
+        """The number of unchanged rows that are explained anew, as their earlier block is damaged."""
+        return int(self._said.get("damaged", 0))
+
+    def carries_only(self, statuses: NDArray[np.int8]) -> bool:
+        """Whether all carried rows may still be carried from a cube of these statuses (n,)."""
+        positions = load_array(self.positions)
+        if not _is_within(positions, -1, len(statuses)):
+            return False
+        return bool(np.isin(statuses[positions[positions >= 0]], CARRIED).all())
+
+
+def _is_within(values: NDArray[np.integer[Any]], least: int, below: int) -> bool:
+    """Whether all values are at least `least`, and less than `below`."""
+    return bool(((values >= least) & (values < below)).all())
 
 
 def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:

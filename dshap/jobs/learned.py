@@ -19,6 +19,7 @@ from dshap.core.errors import InputError, NotLearnedError, StoreMismatchError
 from dshap.core.places import BucketPath, Place
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
+from dshap.cube.reference_copy import PREPARED
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
 from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
@@ -36,7 +37,6 @@ from dshap.run.session import Session
 from dshap.tables.snapshot import (
     copy_rows,
     faults_of_rows,
-    has_snapshot,
     refuse_damaged_rows,
 )
 
@@ -161,8 +161,7 @@ class Learner:
 
     def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
         """Why what was learned is not used; empty where it may be."""
-        if about is None and self.run.about is not None and explain.name in self.run.about.previous:
-            reason = f"{self.room / explain.name}.json, which says what was learned, was lost"
+        if reason := self._damage_of_learned(explain, about):
             self.progress.say(f"warning: {reason}: the method is learned anew")
             return reason
         if about is None:
@@ -171,6 +170,21 @@ class Learner:
         age = about.age_at(self.run.run_id)
         if every is not None and age >= every:
             return f"it was learned {age.days} days before, and [prepare] every = {every}"
+        return ""
+
+    def _damage_of_learned(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
+        """The thing that was learned before and is lost, in words; empty where nothing is."""
+        room = self.room
+        if about is None:
+            known = self.run.about
+            if known is not None and explain.name in known.previous:
+                return f"{room / explain.name}.json, which says what was learned, was lost"
+            return ""
+        if not Folder(room / about.method).has(PREPARED):
+            return f"{room / about.method / PREPARED}, which describes the method, was lost"
+        rows = room / "rows" / about.run_id
+        if not Folder(rows).list():
+            return f"{rows}, the rows that the method was learned from, were lost or removed"
         return ""
 
     def _fixed(
@@ -202,7 +216,7 @@ class Learner:
     def _open(self, run_id: str) -> tuple[JobRun, Any]:
         """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
         rows = self.room / "rows" / run_id
-        if self.part.checks_rows and has_snapshot(rows):
+        if self.part.checks_rows:
             refuse_damaged_rows(
                 rows,
                 f"dshap verify {self.run.store} --repair removes these rows, and the same command "

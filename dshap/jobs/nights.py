@@ -28,8 +28,8 @@ from dshap.cube import (
     read_run,
     remove_run,
     set_current,
+    statuses_of_whole_blocks,
 )
-from dshap.cube.blocks import CubeArrays
 from dshap.jobs.facts import model_facts
 from dshap.jobs.history import NightHistory, counts_between
 from dshap.jobs.learned import Learner, NightMethod
@@ -91,7 +91,9 @@ class NightResult:
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """explanation -> the facts of its model and method; empty without [incremental]."""
     lost: dict[str, str] = field(default_factory=dict)
-    """explanation -> why nothing is carried, where the history of the run before is damaged."""
+    """explanation -> why rows are explained anew, where something of the run before is damaged."""
+    damaged: Mapping[str, int] = field(default_factory=dict)
+    """explanation -> the unchanged rows that are explained anew, as their blocks are damaged."""
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Night:
     part: RunPart = WHOLE
     """The part of the run that is carried out."""
     lost: dict[str, str] = field(default_factory=dict)
-    """explanation -> why nothing is carried, where the history of the run before is damaged."""
+    """explanation -> why rows are explained anew, where something of the run before is damaged."""
     histories: dict[tuple[str, str], NightHistory] = field(default_factory=dict)
     """(run, explanation) -> its history, with what was read of it, until rows are explained."""
     made: Path | None = None
@@ -236,13 +238,14 @@ class Night:
         facts = {each.name: self._facts_in(each) for each in self.job.explain}
         if changes.is_unchanged and not results and all(map(self._is_carried_whole, left)):
             return replace(self._idle(snapshot, changes), facts=facts)
+        damaged = {each.name: self._history(each, self.run_id).n_damaged for each in left}
         results |= self._explained_of(job, left, methods)
         if self.part.finishes:
             self.session.workspace.confirm()
             learner.forget_others()
         in_order = tuple(results[each.name] for each in self.job.explain)
         result = JobResult(self.store, in_order, None, tuple(self.progress.stages), part=self.part)
-        return NightResult(self.run_id, result, snapshot, changes, facts, self.lost)
+        return NightResult(self.run_id, result, snapshot, changes, facts, self.lost, damaged)
 
     def _changes(self, job: Job) -> KeyCounts:
         """The numbers of keys that are new, changed and gone; a shard reads no keys for them."""
@@ -366,7 +369,8 @@ class Night:
         if run_id is None:
             return None
         found = self._history(explain, run_id)
-        if not is_finished(self._cube(explain, run_id)):
+        if read_run(self._cube(explain, run_id)) is None:
+            self.lost[explain.name] = f"all rows are explained: the cube of run {run_id} is lost"
             return None
         if not found.is_written or found.damage:
             self._tell_lost(explain.name, found)
@@ -382,6 +386,16 @@ class Night:
             f"{history.folders.keys} cannot be read ({history.damage or 'it is not written'})"
         )
         self.progress.say(f"explanation {explain}: {self.lost[explain]}")
+
+    def _tell_damaged(self, explain: str, history: NightHistory) -> None:
+        """Say how many rows are explained anew, as their blocks in the earlier cube are damaged."""
+        if not history.n_damaged:
+            return
+        self.lost[explain] = (
+            f"{history.n_damaged:,} unchanged rows are explained anew: their blocks in the cube of "
+            f"run {history.previous} are damaged"
+        )
+        self.progress.say(f"warning: explanation {explain}: {self.lost[explain]}")
 
     def _newest(self) -> NightHistory | None:
         """The newest history of all explanations."""
@@ -406,10 +420,13 @@ class Night:
         statuses = np.zeros(0, np.int8)
         if before is not None:
             previous = before.run_id
-            statuses = CubeArrays(self._cube(explain, previous)).read("status", slice(None))
+            cube = self._cube(explain, previous)
+            statuses = statuses_of_whole_blocks(cube, len(before.rows))
         history = self._history(explain, self.run_id)
         is_decided = history.facts and not history.damage
-        if is_decided and (history.method, history.previous) == (method.about.method, previous):
+        is_same = (history.method, history.previous) == (method.about.method, previous)
+        if is_decided and is_same and history.carries_only(statuses):
+            self._tell_damaged(explain.name, history)
             return
         if history.is_there and history.damage:
             self.progress.say(
@@ -418,6 +435,7 @@ class Night:
             )
         self.session.workspace.confirm()
         history.write(method.about.method, before, statuses, self._facts_of(method, reason))
+        self._tell_damaged(explain.name, history)
 
     def _carried_from(
         self, explain: ExplainTable, method: NightMethod, rows: RowReader
@@ -467,7 +485,7 @@ class Night:
         """Write the cube of one explanation, and let it be the one that is read."""
         history = self._history(explain, self.run_id)
         carried = None
-        if history.previous:
+        if history.n_carried:
             carried = Carried(self._cube(explain, history.previous), history.positions)
             self.progress.say(
                 f"explanation {explain.name}: {work.reader.n_rows - history.n_carried:,} rows to "
@@ -477,7 +495,10 @@ class Night:
         begun = read_run(path)
         if not self.part.learns and begun is None:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has no cube yet")
-        is_other = begun is not None and begun["method"] != method.about.method
+        is_other = begun is not None and (
+            begun["method"] != method.about.method
+            or begun["fingerprint"].get("carried") != (carried and carried.fingerprint())
+        )
         if self.part.learns and is_other:
             self.session.workspace.confirm()
             remove_run(self.store / explain.name, self.run_id)

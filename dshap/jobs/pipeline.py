@@ -28,6 +28,7 @@ from dshap.core.errors import (
     StaleSourceError,
     StoreMismatchError,
 )
+from dshap.core.full_disk import naming_full_disk
 from dshap.core.places import Place, place_of
 from dshap.core.records import digest_of
 from dshap.cube import (
@@ -61,6 +62,7 @@ from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
 from dshap.jobs.history import NightHistory
 from dshap.jobs.learned import Learner
+from dshap.jobs.leftovers import clear_leftovers
 from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import (
@@ -158,7 +160,12 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
             f"`dshap run {command.job_file}` or `{part.learn_command}`"
         )
     opened = locked(job, store, progress, command.wait_s, part, command.performance)
-    with in_words_of(job), _naming_learn(part), opened as (session, recorder):
+    with (
+        naming_full_disk(store),
+        in_words_of(job),
+        _naming_learn(part),
+        opened as (session, recorder),
+    ):
         refuse_altered(store)
         if part.learns:
             day = command.as_of or datetime.now(UTC).date()
@@ -166,6 +173,9 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
             refuse_unfit_targets(job.sink, job.source, day)
         if command.accept:
             accept(store, command.accept)
+        if part.learns and reads_once(job):
+            for name in clear_leftovers(store):
+                recorder.say(f"{name} was left unfinished by a killed run: it is removed")
         pipeline = Pipeline(_with_its_model(job), store, session, recorder, command)
         match part.name:
             case "learn":
@@ -450,7 +460,8 @@ class Pipeline:
             is_backfill=run.about is not None and run.about.backfill,
         )
         try:
-            done = self._explained(run)
+            with naming_full_disk(self.store):
+                done = self._explained(run)
         except StaleSourceError as error:
             self.session.workspace.confirm()
             run.drop_rows()
@@ -571,7 +582,8 @@ class Pipeline:
         if done.snapshot is not None:
             known["source"] = {**facts.source, **_source_of(done.snapshot)}
         if done.changes is not None:
-            known["keys"] = replace(done.changes, failed=facts.failed)
+            n_damaged = done.damaged.get(facts.name, 0)
+            known["keys"] = replace(done.changes, failed=facts.failed, damaged=n_damaged)
         if facts.name in done.lost:
             known["message"] = done.lost[facts.name]
         return {**known, **done.facts.get(facts.name, {})}
@@ -627,7 +639,12 @@ class Pipeline:
             deleted=found.n_deleted,
             seconds=found.seconds,
             ended=datetime.now(UTC),
-            details={"since": found.since, "reason": found.reason, "keys": found.n_rows},
+            details={
+                "since": found.since,
+                "reason": found.reason,
+                "keys": found.n_rows,
+                "escaped": found.escaped,
+            },
         )
 
     def _cube_to_load(self, explain: str) -> Place | None:

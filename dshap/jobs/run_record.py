@@ -62,6 +62,8 @@ class KeyCounts:
     deleted: int | None = None
     failed: int | None = None
     """The keys whose rows have no attributions."""
+    damaged: int | None = None
+    """The unchanged keys whose rows are explained anew, as their earlier blocks are damaged."""
 
     @property
     def is_unchanged(self) -> bool:

@@ -275,6 +275,8 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
     carried = _carried(facts)
     if carried:
         parts.append(f"{carried:,} carried and {facts.rows - carried:,} explained")
+    if facts.keys.damaged:
+        parts.append(f"{facts.keys.damaged:,} of them as their earlier blocks are damaged")
     parts.append(f"{facts.failed:,} failed")
     if not_served := int(facts.accuracy.get("counted", {}).get(NOT_SERVED, 0)):
         parts.append(f"{not_served:,} unlike the pilot's")

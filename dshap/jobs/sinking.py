@@ -24,7 +24,7 @@ from dshap.sinks import (
     refuse_unfit_target,
     table_of,
 )
-from dshap.sinks.records import Deletes, Rows, Shape, Sink, Write
+from dshap.sinks.records import Deletes, Nul, Rows, Shape, Sink, Write
 from dshap.tables.databases import Database
 
 
@@ -56,6 +56,9 @@ class SinkTable(Table):
     deletes: Deletes | None = None
     """The fate of the lines of keys that are gone: removed, marked in their status, kept; left out,
     as [incremental] says."""
+    nul: Nul = "escape"
+    """Texts with a NUL character: written with \\x00 in its place, or refused, so that nothing is
+    loaded."""
 
     @model_validator(mode="after")
     def _check(self) -> SinkTable:
@@ -102,6 +105,7 @@ class SinkTable(Table):
             k=self.k,
             rows=self.rows or by_default,
             deletes=self.deletes or deletes,
+            nul=self.nul,
             **place,
         )
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dshap.core.errors import InputError
 from dshap.sinks.dialects import Dialect, Place, dialect_of
-from dshap.sinks.ledger import LEDGER
+from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.shapes import OF_FEATURES, TAIL, table_schema
 
@@ -45,8 +45,11 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
         dialect = Dialect(folds_case=False)
     else:
         dialect = dialect_of(sink.database.kind)
-    if dialect.as_name(sink.table) == LEDGER:
-        raise InputError(f"{sink}: {LEDGER} is the table of dshap's own loads: give another table")
+    if dialect.as_name(sink.table).startswith(OWN_NAMES):
+        raise InputError(
+            f"{sink}: names that begin with {OWN_NAMES} belong to tables that dshap makes for its "
+            "loads: give another table"
+        )
     names = [*filter(None, (sink.schema, sink.table)), *table_schema(sink.shape, facts).names]
     _refuse_long(sink, names, dialect)
     _refuse_repeated(sink, table_schema(sink.shape, facts).names, dialect)

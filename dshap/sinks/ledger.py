@@ -13,9 +13,12 @@ from dshap.sinks.dialects import LoadSession, Place
 from dshap.sinks.records import RowHistory, Sink
 from dshap.sinks.shapes import TIME
 
-LEDGER = "_dshap_runs"
+OWN_NAMES = "_dshap_"
+"""The first letters of the tables that belong to loads; no sink may have such a table."""
+LEDGER = f"{OWN_NAMES}runs"
 TYPES: Mapping[str, pa.DataType] = {
     "int": pa.int64(),
+    "int | None": pa.int64(),
     "str": pa.string(),
     "str | None": pa.string(),
     "datetime": TIME,
@@ -73,10 +76,12 @@ class LoadLine:
     """The scale of the attributions, such as "log-odds"; None in a line of an earlier version."""
     as_of: str | None = None
     """The date of the run, as in 2026-11-27; None in a line of an earlier version."""
+    n_table_lines: int | None = None
+    """The lines of dshap in the whole table after the load; None in a line of an earlier version."""
 
 
 COLUMNS = tuple(each.name for each in fields(LoadLine))
-ADDED = ("scale", "as_of")
+ADDED = ("scale", "as_of", "n_table_lines")
 """The columns that a table of an earlier version lacks; the next load adds them."""
 
 
@@ -138,6 +143,10 @@ class Ledger:
             Another job, or another explanation, was loaded into this table.
         """
         return max(self._lines(sink, job), key=_place_of, default=None)
+
+    def newest(self, sink: Sink, job: str) -> LoadLine | None:
+        """The line of the load that was made last, of a backfill or not; None before the first."""
+        return max(self._lines(sink, job), key=lambda line: line.loaded_at, default=None)
 
     def of_run(self, sink: Sink, job: str, run_id: str) -> LoadLine | None:
         """The line of a run that was loaded into the sink's table; None where it was not.

@@ -19,8 +19,17 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
-from dshap.sinks.ledger import WITHOUT_DAY, Ledger, LoadLine, RunDay, is_loaded, refuse_later_run
-from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
+from dshap.sinks.ledger import (
+    OWN_NAMES,
+    WITHOUT_DAY,
+    Ledger,
+    LoadLine,
+    RunDay,
+    is_loaded,
+    refuse_later_run,
+)
+from dshap.sinks.nul import NulTexts, without_nul
+from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
 from dshap.sinks.shapes import (
     DELETED,
     RUN_ID,
@@ -33,9 +42,9 @@ from dshap.sinks.shapes import (
 from dshap.sinks.targets import refuse_view
 from dshap.tables.databases import Database, masking
 
-STAGING = "_dshap_staging"
-GONE_KEYS = "_dshap_gone_keys"
-GONE = "_dshap_gone"
+STAGING = f"{OWN_NAMES}staging"
+GONE_KEYS = f"{OWN_NAMES}gone_keys"
+GONE = f"{OWN_NAMES}gone"
 """The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube no
 more as the history tells them, and those of them that the target has."""
 
@@ -55,15 +64,20 @@ class LoadChoice:
 
 
 def rows_to_load(
-    sink: Sink, history: RowHistory, last: LoadLine | None, is_empty: bool
+    sink: Sink, history: RowHistory, last: LoadLine | None, is_empty: bool, alteration: str = ""
 ) -> LoadChoice:
-    """Choose the rows that changed since the sink's last load, where that is known; else all."""
+    """Choose the rows that changed since the sink's last load, where that is known; else all.
+
+    `alteration` says how the table differs from what the last load left; empty where it does not.
+    """
     if sink.rows == "all":
-        return LoadChoice()
+        return LoadChoice(reason=alteration)
     if last is None:
         return LoadChoice(reason="no earlier load of this job stands in _dshap_runs")
     if is_empty:
         return LoadChoice(reason="the table is empty")
+    if alteration:
+        return LoadChoice(reason=alteration)
     if last.method != history.method:
         return LoadChoice(reason=f"run {last.run_id} was loaded with another method")
     if last.form != sink.form:
@@ -88,6 +102,11 @@ class TableLoad:
     day: RunDay = WITHOUT_DAY
     found: dict[str, str] = field(default_factory=dict)
     """Column -> type of the target, empty until it is there."""
+
+    @cached_property
+    def nul(self) -> NulTexts:
+        """The lines whose texts hold a NUL character."""
+        return NulTexts(self.sink, self.keys)
 
     @cached_property
     def facts(self) -> CubeFacts:
@@ -173,21 +192,23 @@ def load_table(
             refuse_later_run(sink, last, history.run_id)
         refuse_view(sink, session)
         refuse_shape(load, is_known=last is not None)
-        if is_loaded(line, day.form(sink), history) and not is_empty(load):
+        alteration = alteration_of(load, ledger.newest(sink, job))
+        is_whole = not (is_empty(load) or alteration)
+        if is_loaded(line, day.form(sink), history) and is_whole:
             return SinkResult(reason="this run was loaded before", already=True)
-        choice = rows_to_load(sink, history, last, is_empty(load))
+        choice = rows_to_load(sink, history, last, is_empty(load), alteration)
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
         result = _written(load, ledger, choice, job)
         commit(load)
+        if result.escaped:
+            say(f"warning: {sink}: {result.escaped}")
         return result
 
 
 def _what(choice: LoadChoice) -> str:
     if choice.since:
         return f"the rows that changed since run {choice.since}"
-    if choice.reason:
-        return f"all rows, as {choice.reason}"
-    return "all rows"
+    return all_rows_in_words(choice.reason)
 
 
 def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> SinkResult:
@@ -220,9 +241,17 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             datetime.now(UTC).replace(tzinfo=None),
             load.cube.scale,
             load.day.written,
+            count_lines(load),
         )
     )
-    return SinkResult(n_rows, n_lines, n_deleted, since=choice.since, reason=choice.reason)
+    return SinkResult(
+        n_rows,
+        n_lines,
+        n_deleted,
+        since=choice.since,
+        reason=choice.reason,
+        escaped=load.nul.escaped,
+    )
 
 
 def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
@@ -243,6 +272,29 @@ def is_empty(load: TableLoad) -> bool:
     return not load.found or not load.session.rows(f"SELECT 1 FROM {load.table} LIMIT 1")
 
 
+def count_lines(load: TableLoad) -> int:
+    """The number of lines of dshap in the target; lines without a run are of the user."""
+    run = load.dialect.quoted(RUN_ID)
+    ((n_lines,),) = load.session.rows(f"SELECT COUNT({run}) FROM {load.table}")
+    return int(n_lines)
+
+
+def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
+    """Compare the number of lines with that of the last load; say the difference in words, or "".
+
+    Loads of earlier versions did not count the lines.
+    """
+    if last is None or last.n_table_lines is None or not load.found:
+        return ""
+    n_lines = count_lines(load)
+    if n_lines == last.n_table_lines:
+        return ""
+    return (
+        f"the table has {n_lines:,} lines of dshap, and run {last.run_id} left "
+        f"{last.n_table_lines:,}"
+    )
+
+
 class CountedStream:
     """A stream of batches whose lines are counted as a database takes them."""
 
@@ -258,13 +310,14 @@ class CountedStream:
     def of_lines(cls, load: TableLoad, chosen: BoolArray | None = None) -> CountedStream:
         """The lines of the chosen rows."""
         batches = batches_of(load.sink, load.cube.path, load.history, chosen)
-        return cls(load.sink, load.schema, batches)
+        return cls(load.sink, load.schema, load.nul.cleaned(batches))
 
     @classmethod
     def of_keys(cls, load: TableLoad, chosen: BoolArray | None) -> CountedStream:
         """The keys of the chosen rows."""
         batches = key_batches_of(load.sink, load.cube.path, load.history, chosen)
-        return cls(load.sink, key_schema(load.sink, load.facts), batches)
+        escaped = NulTexts(load.sink, load.keys).cleaned(batches)
+        return cls(load.sink, key_schema(load.sink, load.facts), escaped)
 
     def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
         """Hand the stream to a database, which says how many lines it took; count them.
@@ -339,7 +392,8 @@ def make_target(load: TableLoad) -> int:
 def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
     """The key columns of the keys that are gone, under the names and types of the target."""
     names = key_columns(load.sink.shape, load.facts)
-    chosen = gone.select(list(names)).rename_columns(list(names.values()))
+    columns = [without_nul(gone[name]) for name in names]
+    chosen = pa.table(columns, names=list(names.values()))
     return chosen.cast(pa.schema([load.schema.field(name) for name in names.values()]))
 
 

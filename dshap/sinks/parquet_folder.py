@@ -19,11 +19,13 @@ from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, SinkError
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.folder import clear_private_folders, private_folder
+from dshap.cube.folder import PRIVATE_FOLDER, clear_private_folders, private_folder
 from dshap.sinks.ledger import WITHOUT_DAY, LoadLine, RunDay, is_loaded, refuse_later_run
-from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult
-from dshap.sinks.shapes import batches_of, table_schema
+from dshap.sinks.nul import NulTexts
+from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
+from dshap.sinks.shapes import batches_of, key_columns, table_schema
 from dshap.tables.checksums import parquet_writer
+from dshap.tables.stored_parts import count_rows_in
 
 CURRENT = "current"
 """The link to the folder of the run that was loaded last."""
@@ -56,11 +58,28 @@ def load_folder(
     with _refusals_of_files(sink):
         last = _last(sink, folder, job)
         refuse_later_run(sink, last, history.run_id)
-        if is_loaded(last, sink.form, history):
+        alteration = _alteration(folder, last)
+        if is_loaded(last, sink.form, history) and not alteration:
             return SinkResult(reason="this run was loaded before", already=True)
-        say(f"{sink}: loading all rows")
-        line = _loaded(sink, folder, cube, history, job, day)
-    return SinkResult(line.n_rows, line.n_lines)
+        say(f"{sink}: loading {all_rows_in_words(alteration)}")
+        nul = NulTexts(sink, list(key_columns(sink.shape, CubeFacts.of_cube(cube)).values()))
+        line = _loaded(sink, folder, cube, history, job, day, nul, is_altered=bool(alteration))
+        if nul.escaped:
+            say(f"warning: {sink}: {nul.escaped}")
+    return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
+
+
+def _alteration(folder: Path, last: LoadLine | None) -> str:
+    """Compare the lines of the files with those of the last load; say the difference, or ""."""
+    if last is None:
+        return ""
+    try:
+        n_lines = count_rows_in(folder / CURRENT)
+    except (OSError, ValueError):  # those of Arrow are ValueErrors
+        return f"a file cannot be read, and run {last.run_id} left {last.n_lines:,} lines"
+    if n_lines == last.n_lines:
+        return ""
+    return f"the folder has {n_lines:,} lines, and run {last.run_id} left {last.n_lines:,} lines"
 
 
 @contextlib.contextmanager
@@ -73,15 +92,28 @@ def _refusals_of_files(sink: Sink) -> Iterator[None]:
 
 
 def _loaded(
-    sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, job: str, day: RunDay
+    sink: Sink,
+    folder: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    day: RunDay,
+    nul: NulTexts,
+    *,
+    is_altered: bool,
 ) -> LoadLine:
-    """Write the folder of the run, let the link name it, and remove older ones; give its record."""
+    """Write the folder of the run, let the link name it, and remove older ones; give its record.
+
+    A folder whose files were altered is not used again.
+    """
     make_folder(folder)
     before = _named_by_link(folder)
     run = _folder_of(folder, sink, history)
+    if is_altered and run.name == before:
+        run = folder / f"{history.run_id}-{uuid.uuid4().hex[:12]}"
     clear_private_folders(run)
     if not (run / LINE).is_file():
-        _write_run(sink, run, cube, history, job, day)
+        _write_run(sink, run, cube, history, job, day, nul)
     line = _line(run)
     _point(folder, run.name)
     _clear(folder, {run.name, before})
@@ -136,13 +168,19 @@ def _line(run: Path) -> LoadLine:
 
 
 def _write_run(
-    sink: Sink, run: Path, cube: CubeArrays, history: RowHistory, job: str, day: RunDay
+    sink: Sink,
+    run: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    day: RunDay,
+    nul: NulTexts,
 ) -> None:
     """Write the files of a run, and the record of its load, in a folder that is then named."""
     private = private_folder(run)
     private.mkdir()
     try:
-        n_lines = _write_files(sink, private, cube, history)
+        n_lines = _write_files(sink, private, cube, history, nul)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC).replace(tzinfo=None)
         line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale, day.written))
@@ -154,10 +192,12 @@ def _write_run(
         shutil.rmtree(private, ignore_errors=True)
 
 
-def _write_files(sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory) -> int:
+def _write_files(
+    sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, nul: NulTexts
+) -> int:
     """Write the lines as files of about `FILE_LINES` lines; gives their number."""
     schema = table_schema(sink.shape, CubeFacts.of_cube(cube))
-    batches = batches_of(sink, cube.path, history)
+    batches = nul.cleaned(batches_of(sink, cube.path, history))
     n_lines = 0
     number = 0
     batch = next(batches, None)
@@ -184,6 +224,9 @@ def _point(folder: Path, run_id: str) -> None:
 def _clear(folder: Path, kept: set[str]) -> None:
     """Remove the folders of older loads, and what killed loads left."""
     for each in folder.iterdir():
+        if PRIVATE_FOLDER.fullmatch(each.name) and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+            continue
         if each.is_symlink():
             if each.name.startswith(f".{CURRENT}."):
                 each.unlink()

@@ -21,6 +21,7 @@ Shape = Literal["wide", "long", "top_k"]
 Rows = Literal["changed", "all"]
 Write = Literal["delete_insert", "append", "replace"]
 Deletes = Literal["remove", "mark", "keep"]
+Nul = Literal["escape", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class Sink:
     write: Write = "delete_insert"
     deletes: Deletes = "remove"
     """The fate of the lines of keys that are in the cube no more."""
+    nul: Nul = "escape"
+    """The fate of texts with a NUL character: written with the four characters \\x00 in its place,
+    or refused, so that nothing is loaded."""
 
     def __post_init__(self) -> None:
         if (self.database is None) == (self.path is None):
@@ -205,5 +209,14 @@ class SinkResult:
     """The run of the sink's last load, since which changed rows were written; empty: all rows."""
     reason: str = ""
     """Why all rows were written where changed ones were asked for, or nothing was."""
+    escaped: str = ""
+    """The lines whose texts held a NUL character, in words; empty for none."""
     already: bool = False
     """Whether the table held this run, or a later one, before."""
+
+
+def all_rows_in_words(reason: str) -> str:
+    """The words for a load of all rows, with the reason where there is one."""
+    if reason:
+        return f"all rows, as {reason}"
+    return "all rows"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError, unknown_column
+from dshap.core.full_disk import full_disk, is_full_disk
 from dshap.tables.contract import Contract, check_keys
 from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database
@@ -239,14 +239,17 @@ def whole_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # the free bytes are counted before the folder is removed
+        told = full_disk(
+            folder,
+            "the rows are kept there while they are explained: make room there, name fewer columns "
+            "in [source] features, or give another place: [job] store, and where that is in a "
+            "bucket [run] scratch",
+        )
         shutil.rmtree(folder, ignore_errors=True)
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise InputError(
-            f"no space is left on the disk of {folder}, where the rows are kept while they are "
-            "explained: make room there, name fewer columns in [source] features, or give another "
-            "place: [job] store, and where that is in a bucket [run] scratch"
-        ) from None
+        if is_full_disk(error):
+            raise told from None
+        raise
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -213,3 +213,30 @@ def test_every_file_is_on_disk_before_the_one_that_says_so(tmp_path, monkeypatch
     monkeypatch.setattr(os, "replace", renamed)
     night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
     assert named == [ROWS_MARK, *FILES, "reasons.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("reasons.computed.npy", 99), ("reasons.computed.npy", -2), ("reasons.positions.npy", -2)],
+)
+def test_values_out_of_range_are_damage_without_digests_too(tmp_path, name, value):
+    """A history of an earlier version has no digests of its arrays."""
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    second = night(tmp_path, "20261102T000000Z", {1: 1, 2: 3}, first)
+    file = second.folders.keys / "reasons.json"
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps({key: said[key] for key in said.keys() - {"files", "seal"}}))
+    assert not NightHistory(second.folders, EXPLAIN).damage
+    array = np.load(second.folders.keys / name)
+    array[0] = value
+    np.save(second.folders.keys / name, array)
+    assert name in NightHistory(second.folders, EXPLAIN).damage
+
+
+def test_rows_beyond_the_earlier_cube_are_not_carried(tmp_path):
+    """Nor are rows whose block was damaged after the decision."""
+    first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
+    second = night(tmp_path, "20261102T000000Z", {1: 1, 2: 2}, first)
+    assert second.carries_only(np.array([Status.OK, Status.SKIPPED], np.int8))
+    assert not second.carries_only(np.array([Status.OK, Status.PENDING], np.int8))
+    assert not second.carries_only(np.array([Status.OK], np.int8))

@@ -112,6 +112,7 @@ def test_every_key_is_there_and_numbers_are_plain(tmp_path):
     response = document["results"][0]["adapter_response"]
     assert response["keys"] == {
         "new": 10, "changed": 20, "unchanged": 970, "deleted": 5, "failed": 2,
+            "damaged": None,
     }  # fmt: skip
     assert response["accuracy"] == {"residual": [1e-9, None]}
     assert response["previous_run"] == "20261126T031500Z"

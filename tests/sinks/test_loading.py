@@ -523,6 +523,9 @@ def test_a_database_that_is_not_there_says_so(tmp_path, nights):
         load_sink(sink, night.path, night, JOB)
 
 
+DUCK = Database("duckdb:///w.duckdb")
+
+
 @pytest.mark.parametrize(
     ("facts", "change", "said"),
     [
@@ -531,7 +534,10 @@ def test_a_database_that_is_not_there_says_so(tmp_path, nights):
         ({"keeps_columns": False}, {"shape": "long"}, "keep_rows = true"),
         ({"features": ("x" * 70,)}, {}, "names of postgresql have at most 63 bytes"),
         ({}, {"table": "t" * 64}, "at most 63 bytes"),
-        ({}, {"table": "_dshap_runs"}, "dshap's own loads"),
+        ({}, {"table": "_dshap_runs"}, "begin with _dshap_"),
+        ({}, {"table": "_dshap_staging"}, "begin with _dshap_"),
+        ({}, {"table": "_dshap_gone", "schema": "mart"}, "begin with _dshap_"),
+        ({}, {"table": "_DSHAP_gone_keys", "database": DUCK}, "begin with _dshap_"),
         ({"keys": {"phi_age": "int64"}, "features": ("age",)}, {"shape": "long"}, ""),
     ],
 )
@@ -724,3 +730,53 @@ def test_the_line_of_a_run_states_the_scale(database, tmp_path, nights):
         (None,),
         ("unit of the target",),
     ]
+
+
+def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
+    """Half of its lines are deleted: all rows of the same run, or of the next one, and it is said."""
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, first.path, first, JOB)
+    n_lines = len(lines_in(sink))
+    assert run(database, "SELECT n_table_lines FROM _dshap_runs") == [(n_lines,)]
+    for night in (first, second):
+        run(database, "DELETE FROM t WHERE id % 2 = 0")
+        n_left = len(lines_in(sink))
+        assert 0 < n_left < n_lines
+        said: list[str] = []
+        result = load_sink(sink, night.path, night, JOB, said.append)
+        words = f"the table has {n_left:,} lines of dshap, and run {first.run_id} left {n_lines:,}"
+        assert result.reason == words and words in said[0]
+        assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+        assert load_sink(sink, night.path, night, JOB).already
+    run(database, "INSERT INTO t SELECT * FROM t WHERE id % 2 = 0")  # twice is altered too
+    assert not load_sink(sink, second.path, second, JOB).already
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, second))
+
+
+@pytest.mark.parametrize("write", ["delete_insert", "append"])
+@pytest.mark.parametrize("deletes", ["remove", "mark", "keep"])
+def test_a_table_that_nobody_altered_is_not_loaded_whole(tmp_path, nights, write, deletes):
+    """Lines of the user, without a run, are not counted."""
+    database = Database(f"duckdb:///{tmp_path}/w.duckdb")
+    sink = Sink("reasons", database, table="t", write=write, deletes=deletes)
+    for night in nights[1]:
+        result = load_sink(sink, night.path, night, JOB)
+        assert "lines of dshap" not in result.reason
+        run(database, "INSERT INTO t (id, shop) VALUES (1, 'mine')")
+        assert load_sink(sink, night.path, night, JOB).already
+
+
+def test_a_load_of_an_earlier_version_counted_no_lines(database, nights):
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t")
+    load_sink(sink, first.path, first, JOB)
+    run(
+        database,
+        "ALTER TABLE _dshap_runs DROP COLUMN n_table_lines",
+        "DELETE FROM t WHERE id % 2 = 0",
+    )
+    assert load_sink(sink, first.path, first, JOB).already
+    load_sink(sink, second.path, second, JOB)
+    counts = run(database, "SELECT n_table_lines FROM _dshap_runs ORDER BY run_id")
+    assert counts == [(None,), (len(lines_in(sink)),)]

@@ -104,3 +104,26 @@ def test_the_record_of_a_load_states_the_scale(sink, nights):
     record.write_text(json.dumps(found))
     assert load_sink(sink, first.path, first, "shop").already
     assert not load_sink(sink, second.path, second, "shop").already
+
+
+@pytest.mark.parametrize("how", ["lost", "empty", "fewer"])
+def test_a_folder_that_somebody_altered_is_loaded_again(sink, nights, monkeypatch, how):
+    monkeypatch.setattr(steps, "FILE_LINES", 10)
+    monkeypatch.setattr("dshap.sinks.shapes.BATCH_LINES", 6)
+    night = nights[0]
+    load_sink(sink, night.path, night, "shop")
+    file = sorted((sink.path / "current").glob("*.parquet"))[1]
+    if how == "lost":
+        file.unlink()
+    elif how == "empty":
+        file.write_bytes(b"")
+    else:
+        pq.write_table(pq.read_table(file).slice(1), file)
+    said: list[str] = []
+    result = load_sink(sink, night.path, night, "shop", said.append)
+    n_lines = len(lines_of(sink, night))
+    assert f"run {night.run_id} left {n_lines:,} lines" in result.reason
+    assert result.reason in said[0]
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+    assert load_sink(sink, night.path, night, "shop").already
+    assert len(list(sink.path.iterdir())) <= 3
