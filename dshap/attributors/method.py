@@ -72,6 +72,7 @@ from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Record, State
 from dshap.core.tiling import Tiling
 from dshap.core.types import Attributor, Design, Pass, replaced
 from dshap.core.vocabulary import Vocabulary
+from dshap.designs.jackknife import N_REPLICATES
 
 INTERACTION_ERRORS = (
     "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
@@ -435,6 +436,12 @@ class Listed(Method):
         is_known = self.learns or math.isfinite(value.cost(1).operations)
         if is_known or value.link.is_by_row:
             raise not_together("stochastic", "learned", value=type(value).__name__)
+        info = self.info
+        if not info.has_errors or info.n_replicates not in (0, N_REPLICATES):
+            raise InputError(
+                f"stochastic needs standard errors in {N_REPLICATES} groups, and the design has "
+                f"n_replicates={info.n_replicates}: give {N_REPLICATES}"
+            )
         return self.linear()
 
     def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:

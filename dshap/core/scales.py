@@ -15,6 +15,7 @@ LOG_ODDS = "log-odds"
 SCORE = "score"
 MARGIN = "margin"
 LOG = "log"
+EXPECTED_LOG = "expected log-probability"
 SIGNED_ROOT = "signed root"
 INVERSE_SOFTPLUS = "inverse softplus"
 TARGET = "unit of the target"
@@ -25,9 +26,11 @@ MEANINGS: Mapping[str, str] = {
     SCORE: "A score of each class, known only up to a constant that all classes share: the "
     "difference between the scores of two classes is the logarithm of the ratio of their "
     "probabilities, and a single score is not the log-odds of its class.",
-    MARGIN: "The number by which a classifier decides: the larger it is, the more it speaks for "
-    "the class; it is not a probability.",
+    MARGIN: "The decision value of a classifier: larger values favour the class. It is not a "
+    "probability.",
     LOG: "The natural logarithm of the prediction.",
+    EXPECTED_LOG: "The sum over the classes of the probability of each class times the logarithm of "
+    "its probability among the present columns.",
     SIGNED_ROOT: "The square root of the prediction's size, with the sign of the prediction.",
     INVERSE_SOFTPLUS: "The logarithm of exp(prediction) − 1.",
     TARGET: "The unit in which the model predicts, which is the unit of its target.",

@@ -18,6 +18,8 @@ from dshap.jobs.run_folders import RunFolders, runs_in_store
 from dshap.jobs.run_record import EarlierRuns
 from dshap.jobs.schema import Job
 from dshap.sinks import Sink
+from dshap.tables.snapshot import has_snapshot
+from dshap.tables.sources import version_key
 
 SKIPPED = 'a backfill loads only sinks with write = "append"'
 """The reason why a sink is left out."""
@@ -31,13 +33,18 @@ class LastDay(NamedTuple):
 
 
 def last_day(store: Place) -> LastDay | None:
-    """The newest run of a store that is no backfill and has a date, over or not; None for none."""
+    """The newest run of a store that is no backfill and has read rows for a date; None for none.
+
+    A run that explained nothing, such as one whose source was stale, has no day, nor has one that
+    was stopped before all of its rows were read.
+    """
     for record in EarlierRuns(store):
-        about = RunFolders(store, record.run_id).about
-        if record.is_over:
+        run = RunFolders(store, record.run_id)
+        about = run.about
+        if record.is_over and record.explained:
             as_of = record.as_of
             is_backfill = record.is_backfill
-        elif about is not None:
+        elif not record.is_over and about is not None and has_snapshot(run.parts):
             as_of = date.fromisoformat(about.as_of)
             is_backfill = about.backfill
         else:
@@ -63,6 +70,7 @@ def check_day(job: Job, store: Place, as_of: date, *, is_backfill: bool) -> None
     last = last_day(store)
     if is_backfill:
         _refuse_no_backfill(last, as_of)
+        _refuse_rows_of_now(job)
     elif last is not None and as_of < last.as_of:
         _refuse_earlier_day(job, last, as_of)
 
@@ -75,6 +83,21 @@ def _refuse_no_backfill(last: LastDay | None, as_of: date) -> None:
         raise InputError(
             f"--backfill --as-of {as_of}: the last run, {last.run_id}, is for {last.as_of}, which is "
             "no later: give an earlier date with --as-of, or leave --backfill out"
+        )
+
+
+def _refuse_rows_of_now(job: Job) -> None:
+    """Raise where the source would give a backfill the rows of now, whatever its date."""
+    source = dict(job.source)
+    version = version_key(job.source.kind)
+    if version and source[version] is None:
+        raise InputError(
+            f"--backfill: [source] reads the newest version of the table: give that of the earlier "
+            f"day with --set source.{version}=..."
+        )
+    if job.source.kind == "sql" and "{as_of}" not in (source["query"] or ""):
+        raise InputError(
+            "--backfill: [source] reads the same rows for every date: give a query with {as_of}"
         )
 
 

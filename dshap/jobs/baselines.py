@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
+from dshap.cube import is_finished
+from dshap.cube.current import has_nights
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import RUNS, EarlierRuns, RunFacts, RunRecord, as_record
 
@@ -70,6 +72,8 @@ class Baselines:
     def _is_one(self, record: RunRecord) -> bool:
         if record.is_backfill or not record.is_over or self._is_later(record):
             return False
+        if not record.explained:
+            return False
         if has_failed_check(record):
             return is_accepted(self.store, record.run_id)
         return has_loaded_sinks(record)
@@ -110,6 +114,12 @@ def is_baseline(facts: RunFacts) -> bool:
     return not has_failed_check(record) and has_loaded_sinks(record) and not record.is_backfill
 
 
+def _has_cube(folder: Place, record: RunRecord, explain: str) -> bool:
+    """Whether the cube that a run wrote or left as it was is there, where each run has its own."""
+    cube = record.cube_name(explain)
+    return not has_nights(folder) or not cube or is_finished(folder / cube)
+
+
 def has_failed_check(record: RunRecord) -> bool:
     """Whether a check of a run failed; a warning is no failure."""
     return any(each["status"] == FAILED for each in record.named("check"))
@@ -143,6 +153,12 @@ def accept(store: Place, run_id: str) -> None:
         raise InputError(
             f"--accept {run_id}: no check of this run failed, so that there is nothing to accept: "
             "leave --accept out"
+        )
+    gone = [name for name in record.explained if not _has_cube(store / name, record, name)]
+    if gone:
+        raise InputError(
+            f"--accept {run_id}: its cube of {gone[0]} is not kept any more, so that later runs could "
+            "not be compared with it: accept the newest run whose checks failed"
         )
     baseline = next(iter(Baselines(store)), None)
     if baseline is not None and baseline.run_id > run_id and not record.is_backfill:

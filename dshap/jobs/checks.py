@@ -190,7 +190,9 @@ class StdErrorCheck(CheckTable):
     def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         found = error_sizes(facts.cube) if facts.cube else None
         if found is None:
-            return Measured(None, "the attributions have no standard errors")
+            return Measured(
+                None, "the attributions have no standard errors, or all of them are NaN"
+            )
         value = {"largest": found.largest, "median": found.median}[self.metric]
         return Measured(value, f"{_OF_ERRORS[self.metric]} is {value:.4g}")
 

@@ -238,7 +238,7 @@ class Night:
         facts = {each.name: self._facts_in(each) for each in self.job.explain}
         if changes.is_unchanged and not results and all(map(self._is_carried_whole, left)):
             return replace(self._idle(snapshot, changes), facts=facts)
-        damaged = {each.name: self._history(each, self.run_id).n_damaged for each in left}
+        damaged = {each.name: self._history(each, self.run_id).n_damaged for each in job.explain}
         results |= self._explained_of(job, left, methods)
         if self.part.finishes:
             self.session.workspace.confirm()

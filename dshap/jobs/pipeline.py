@@ -238,8 +238,22 @@ class Pipeline:
         A night without changes, and a table without rows, is over with that.
         """
         for run in self.unfinished():
+            self._refuse_other_kind(run)
             return self.carry_out(run)
         return self.carry_out(self.tonight())
+
+    def _refuse_other_kind(self, run: RunFolders) -> None:
+        """Raise where a backfill was not finished and a night is asked for, or the reverse."""
+        about = run.about
+        if about is None or about.backfill == self.command.backfill:
+            return
+        again = f"`dshap run {self.command.job_file} --as-of {about.as_of}"
+        if about.backfill:
+            again += " --backfill"
+        raise InputError(
+            f"run {run.run_id}, for {about.as_of}, was not finished, and this command begins another "
+            f"kind of run: finish it first with {again}`"
+        )
 
     def explain_shard(self) -> RecordedRun:
         """Explain the blocks of a shard; if no block of any other is left, finish the run."""

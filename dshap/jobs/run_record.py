@@ -477,6 +477,13 @@ class RunRecord:
         """The results about explanations, sinks or checks: `what` is the word for one."""
         return (each for each in self.results if each["unique_id"].startswith(f"{what}."))
 
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """The names of the explanations with a result; none of a run that explained nothing."""
+        prefix = f"explanation.{self.about.get('job')}."
+        found = self.named("explanation")
+        return tuple(str(each["unique_id"]).removeprefix(prefix) for each in found)
+
     def explanation(self, name: str) -> Mapping[str, Any] | None:
         """The result of one explanation."""
         wanted = f"explanation.{self.about.get('job')}.{name}"
@@ -566,8 +573,13 @@ def last_run(store: Place) -> str | None:
 
 
 def source_types_before(store: Place) -> Mapping[str, str] | None:
-    """Column -> type of the source in the newest run whose record tells; None where none does."""
+    """Column -> type of the source in the newest run whose record has it; None where none has.
+
+    Backfills are left out: they read tables of earlier days.
+    """
     for run in EarlierRuns(store):
+        if run.is_backfill:
+            continue
         for each in run.named("explanation"):
             snapshot = each["adapter_response"].get("source", {}).get("snapshot") or {}
             if "schema" in snapshot:

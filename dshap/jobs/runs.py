@@ -282,7 +282,8 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
         parts.append(f"{not_served:,} unlike the pilot's")
     parts.append(f"{facts.seconds:.1f} s")
     line = f"{label(facts.name)}: {', '.join(parts)}"
-    before = next((each for each in earlier if each.ranking(facts.name)), None)
+    nights = (each for each in earlier if not each.is_backfill)
+    before = next((each for each in nights if each.ranking(facts.name)), None)
     if before is None or not facts.ranking:
         return line
     return f"{line}; {_moves_since(before, facts)}"

@@ -197,12 +197,13 @@ def _rows_of(source: Any, as_of: date) -> SourceQuery | None:
 
 
 def _refuse_folder_of_source(folder: Path, source: Any) -> None:
-    """Raise where a sink's folder is that of the source, or lies inside of it."""
+    """Raise where one of a sink's folder and the source's is the other, or lies inside of it."""
     given = str(dict(source).get("path") or "")
     if not given or is_of_bucket(given):
         return
     home = Path(given).resolve()
-    if home in (folder.resolve(), *folder.resolve().parents):
+    place = folder.resolve()
+    if home in (place, *place.parents) or place in home.parents:
         raise InputError(
             f"[[sink]] path = {folder}: [source] reads its rows from {given}, and a load would "
             "mix lines with them: give the sink a folder of its own"

@@ -59,6 +59,8 @@ def repair_job_store(store: Place) -> Damages:
         for name in (name for damage in damages for name in damage.remove):
             Folder(store).delete(name)
         for explain, run_id in _lost_pointers(store, _explanations(store)):
+            # a pointer to a backfill may name a later run, which it never leaves for an earlier one
+            Folder(store / explain).delete(CURRENT)
             set_current(store / explain, run_id)
     if damages:
         found[RUNS] = damages

@@ -72,7 +72,7 @@ class Ranking:
 
     @property
     def has_errors(self) -> bool:
-        """Whether coalitions were sampled."""
+        """Whether the means have standard errors."""
         return any(error != 0.0 for error in self.magnitude_error.values())
 
     @property
@@ -128,7 +128,7 @@ def features_of(given: Sequence[Ranking]) -> list[str]:
 def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     """A table of mean |attribution| and mean of each feature, for each explanation.
 
-    It is sorted by the first explanation.  Where coalitions were sampled, standard errors follow.
+    It is sorted by the first explanation.  Standard errors follow where the cube has them.
     """
     features = features_of(given)
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
@@ -188,7 +188,7 @@ def _with_error(
     decimals: int,
     sign: bool = False,
 ) -> str:
-    """Format a value: 12.34, or 12.34 ± 0.05 where coalitions were sampled."""
+    """Format a value: 12.34, or 12.34 ± 0.05 where it has a standard error."""
     text = number(values.get(feature), decimals, sign=sign)
     if ranking.has_errors:
         return f"{text} ± {number(errors.get(feature), decimals)}"

@@ -44,7 +44,7 @@ def to_shap(
         values (n, d), or (n, d, k) for several outputs; with interactions (n, d, d) or (n, d, d,
         k); base_values (n,) or (n, k); data (n, d), the values of the columns, or tokens of texts,
         None where they are not known or a feature is made of several columns; feature_names,
-        output_names; `error_std` of attributions where coalitions were sampled.
+        output_names; `error_std` where attributions have standard errors.
 
     Raises
     ------

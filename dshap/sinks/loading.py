@@ -217,6 +217,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
     if load.found:
         n_staged = stage(load, choice)
         take_turn(load, ledger, job)
+        delete_own_lines(load)
         n_deleted = note_gone(load, choice)
         delete_lines(load, choice)
         n_lines = insert_lines(load, choice, n_staged)
@@ -397,6 +398,16 @@ def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
     return chosen.cast(pa.schema([load.schema.field(name) for name in names.values()]))
 
 
+def delete_own_lines(load: TableLoad) -> None:
+    """Delete the lines that an earlier load of the same run left in a history, marks of keys too.
+
+    Keys that only this run has marked then count as not marked, and are marked again.
+    """
+    if load.sink.write == "append":
+        own = f"{load.dialect.quoted(RUN_ID)} = {load.dialect.parameters(1)[0]}"
+        load.session.run(f"DELETE FROM {load.table} WHERE {own}", load.history.run_id)
+
+
 def note_gone(load: TableLoad, choice: LoadChoice) -> int:
     """Keep the keys of the target that are in the cube no more, in a temporary table; count them.
 
@@ -445,8 +456,6 @@ def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
     names = load.keys
     if load.sink.write == "append":
         names = [*load.keys, RUN_ID]
-        own = f"{load.dialect.quoted(RUN_ID)} = {load.dialect.parameters(1)[0]}"
-        load.session.run(f"DELETE FROM {load.table} WHERE {own}", load.history.run_id)
     replaced = load.among(names, STAGING, is_typed=False)
     load.session.run(f"DELETE FROM {load.table} WHERE {replaced}")
     if load.sink.deletes == "mark":

@@ -57,10 +57,15 @@ def read_delta_log(path: Any, version: int | None) -> TableVersion:
         DataFile(
             file := _file_of(place, action["path"]),
             action.get("partition") or {},
-            vectors.get(file, NO_POSITIONS),
+            vectors.pop(file, NO_POSITIONS),
         )
         for action in actions
     )
+    if vectors:
+        raise InputError(
+            f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is no "
+            "file of this version: write the table anew, or give another version"
+        )
     return TableVersion(place, "version", table.version(), table.metadata().id, schema, files)
 
 
@@ -130,10 +135,8 @@ def _file_of(place: str, path: str) -> str:
 
 
 def _address(uri: str) -> str:
-    """The path that a URI names, %-escaped if it is one of a file, or the address in a bucket."""
-    if uri.startswith("file:"):
-        return address_of(unquote(uri))
-    return address_of(uri)
+    """The path or the address in a bucket that a URI names, which is %-escaped."""
+    return address_of(unquote(uri))
 
 
 class DeltaFiles(LakeFiles):

@@ -17,7 +17,7 @@ from scipy.special import xlogy
 from dshap.core.errors import InputError, PredictError, shown, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import Number
-from dshap.core.scales import LOG, LOG_ODDS, TARGET
+from dshap.core.scales import EXPECTED_LOG, LOG, LOG_ODDS, TARGET
 from dshap.core.types import Link
 
 ROUNDING = 1e-9
@@ -289,7 +289,7 @@ class ExpectedLogProbability(ProbabilityLink):
     """
 
     name = "expected_log_probability"
-    scale = LOG
+    scale = EXPECTED_LOG
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         return np.asarray(xlogy(prediction[:, None], p).sum(axis=2, keepdims=True))

@@ -159,19 +159,19 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
 
 
 def _sampling(ranking: Ranking) -> str:
-    """How far the means of one ranking may be off because coalitions were sampled."""
+    """How far the means of one ranking may be off by their standard errors."""
     if not ranking.has_errors:
-        return "Sampling: no coalition was sampled, so that there is no sampling error."
+        return "Standard errors: none, as no coalition was sampled."
     largest = max(ranking.magnitude, key=lambda feature: ranking.magnitude[feature])
     half = INTERVAL * ranking.magnitude_error[largest]
     if not np.isfinite(half):
         return (
-            f"Sampling ({label(ranking.label)}): coalitions were sampled, too few for their errors to "
-            "be known."
+            f"Standard errors ({label(ranking.label)}): not known, as too few coalitions or draws "
+            "were sampled."
         )
     said = (
-        f"Sampling ({label(ranking.label)}): coalitions were sampled; mean |φ| of {label(largest)}, the "
-        f"largest, is {ranking.magnitude[largest]:.4g} ± {half:.2g} with 95 % confidence."
+        f"Standard errors ({label(ranking.label)}): mean |φ| of {label(largest)}, the largest, "
+        f"is {ranking.magnitude[largest]:.4g} ± {half:.2g} with 95 % confidence."
     )
     if ranking.is_too_small:
         return (

@@ -31,7 +31,7 @@ def bar(
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
     Features are sorted by the mean over all rows; those of several cubes by that of the first.
-    Lines are the 95 % intervals of the means where coalitions were sampled; those of a Dataset in
+    Lines are the 95 % intervals of the means where the cube has standard errors; those of a Dataset in
     memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
     intervals of segments, which take rows as a sample (`dshap.report.segments.segments_of`).
 

@@ -37,7 +37,7 @@ def over_runs(
 ) -> Any:
     """Draw mean |attribution| of the eight largest features over the runs of a job.
 
-    Each line is named at its end.  Bands are 95 % intervals where coalitions were sampled.
+    Each line is named at its end.  Bands are 95 % intervals where there are standard errors.
 
     Parameters
     ----------
