@@ -217,3 +217,9 @@ def test_a_table_that_is_read_in_its_place_has_no_days(tmp_path):
     path = write_job(tmp_path, changed(("explain", [changed()["explain"][0]])))
     for day in ("2026-11-20", "2026-11-10"):
         assert CliRunner().invoke(cli, ["run", str(path), "--as-of", day]).exit_code == 0
+
+
+def test_a_source_with_the_same_rows_for_every_date_has_no_earlier_days(days):
+    job = days.folder / "job.toml"
+    job.write_text(job.read_text().replace(" where since <= {as_of}", ""))
+    assert "the same rows for every date: give a query" in backfill(days, status=2).stderr

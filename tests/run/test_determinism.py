@@ -258,3 +258,12 @@ def test_sparse_terms_are_left_out(rows):
     x = np.random.default_rng(1).normal(size=(20, 12))
     cube = dshap.explain(Marginal(Noisy(0.1), x[:2]), x, max_coalitions=300, stochastic=True)
     assert "sparse" not in json.loads(cube.attrs["pilot"]) and float(cube.std_error.min()) > 0
+
+
+@pytest.mark.parametrize("n_replicates", [0, 10])
+def test_noise_needs_the_groups_of_its_errors(n_replicates):
+    """Without groups the error was that of the noise alone; with 10, every row failed at the end."""
+    rows = np.random.default_rng(0).normal(size=(9, D))
+    design = kriging(D, 40, n_replicates=n_replicates)
+    with pytest.raises(InputError, match=f"in 20 groups, .* n_replicates={n_replicates}: give 20"):
+        dshap.explain(Marginal(Noisy(0.3), rows[:2]), rows, design=design, stochastic=True)
