@@ -104,7 +104,7 @@ def test_the_record_of_a_night(folder):
     assert len(parser.parse_run_results_v6(dict(third.content)).results) == 2
     response = third.explanation("reasons")["adapter_response"]
     assert response["keys"] == {
-        "new": 0, "changed": 2, "unchanged": 57, "deleted": 1, "failed": 0,
+        "new": 0, "changed": 2, "unchanged": 57, "deleted": 1, "failed": 0, "damaged": 0,
     }  # fmt: skip
     assert response["source"]["kind"] == "duckdb" and response["source"]["rows"] == 59
     assert response["prepared"]["reused"] and response["prepared"]["reason"] is None
@@ -147,7 +147,7 @@ def test_2_bad_input(folder, old, new):
     [
         (
             'uri = "duckdb:///mart.duckdb"\ntable = "_dshap_runs"',
-            "is the table of dshap's own loads",
+            "names that begin with _dshap_ belong to tables",
         ),
         (f'uri = "postgresql://me@127.0.0.1:1/db"\ntable = "{"r" * 64}"', "63"),
     ],

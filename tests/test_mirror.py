@@ -28,6 +28,7 @@ ELSEWHERE = {
     "core/blocks.py": "core/test_types.py",
     "core/buckets.py": "cube/test_objects.py",
     "core/duck_typing.py": "predictors/test_frames.py",
+    "core/full_disk.py": "jobs/test_full_disk.py",
     "core/errors.py": "test_mistakes.py",
     "core/options.py": "engine/test_tiles.py",
     "core/records.py": "core/test_types.py",

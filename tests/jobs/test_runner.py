@@ -138,7 +138,9 @@ def test_how_long_a_cluster_is_waited_for(folder, monkeypatch, in_file, given, e
         waits.append(wait_s)
         raise InputError("no workers")
 
-    client = SimpleNamespace(status="running", close=lambda: None, cluster=None)
+    client = SimpleNamespace(
+        status="running", close=lambda: None, cluster=None, nthreads=lambda: {"a": 1}
+    )
     monkeypatch.setattr("dshap.engine.clusters.scheduler.connect", lambda address, **_: client)
     monkeypatch.setattr("dshap.engine.cluster.await_workers", none_comes)
     with pytest.raises(InputError, match="no workers"):

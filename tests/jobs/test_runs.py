@@ -53,7 +53,7 @@ def test_the_runs_of_a_store(tmp_path):
     assert [each["is_over"] for each in content] == [True, True, False]
     assert content[0]["args"]["dshap"]["exit_status"] == 8
     assert content[0]["keys"] == {
-        "new": 10, "changed": 20, "unchanged": 970, "deleted": 5, "failed": 2,
+        "new": 10, "changed": 20, "unchanged": 970, "deleted": 5, "failed": 2, "damaged": None,
     }  # fmt: skip
 
 
