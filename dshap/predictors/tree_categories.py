@@ -38,7 +38,7 @@ def kept_categories(booster: Any) -> dict[int, tuple[Any, ...]]:
     if start < 0:
         return {}
     stored, _ = json.JSONDecoder().raw_decode(text, start + len(STORED) - 1)
-    kept = {j: _names(encoded) for j, encoded in enumerate(stored["enc"]) if encoded["values"]}
+    kept = {j: unpacked(encoded) for j, encoded in enumerate(stored["enc"]) if encoded["values"]}
     marked = {j for j, kind in enumerate(booster.feature_types) if kind == "c"}
     # a column of codes without names has no values that a data frame could hold
     if kept and marked <= kept.keys():
@@ -46,7 +46,7 @@ def kept_categories(booster: Any) -> dict[int, tuple[Any, ...]]:
     return kept
 
 
-def _names(encoded: Mapping[str, Any]) -> tuple[Any, ...]:
+def unpacked(encoded: Mapping[str, Any]) -> tuple[Any, ...]:
     """The categories of one column: whole numbers, or text as bytes with offsets."""
     if "offsets" not in encoded:
         return tuple(encoded["values"])

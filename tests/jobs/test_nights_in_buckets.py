@@ -22,6 +22,7 @@ from dshap.cube.running import lease_folder
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, run_recorded
 from dshap.jobs.run_folders import runs_in_store
+from dshap.jobs.run_record import read_records
 from dshap.jobs.verification import verify_job_store
 from tests.buckets import BUCKET
 from tests.jobs.job_files import to_toml
@@ -157,12 +158,21 @@ def test_cubes_are_looked_for_where_cubes_may_be(shop, s3):
     assert s3.asked[f"GET team/churn/reasons/{run}/state/finished.json"] == 3
 
 
+def attribution_of_c(shop):
+    """The attribution of the column c in the row whose key is 4."""
+    cube = shop.cube
+    return float(cube["attribution"].values[cube["id"].values == 4, FEATURES.index("c"), 0].item())
+
+
 @pytest.mark.slow
 def test_commands_about_nights(shop, tmp_path):
     shop.night()
+    before = attribution_of_c(shop)
     shop.table.loc[shop.table["id"] < 7, "c"] = 0.25
     shop.put()
     shop.night()
+    change = f"{before:.4f} → {attribution_of_c(shop):.4f}"
+    today = read_records(shop.store)[-1].about["as_of"]
     job = tmp_path / "job.toml"
     job.write_text(to_toml(shop.tables()))
     store = f"{shop.store}"
@@ -170,10 +180,10 @@ def test_commands_about_nights(shop, tmp_path):
     for arguments, said in (
         (["status", store], "150 rows: 150 ok"),
         (["show", store], "143 of 150 rows carried"),
-        (["runs", store], "      7        0       0  reasons"),
+        (["runs", store], f"      7        0       0  {today}  reasons"),
         (["verify", store], "verified: 5 of 5 blocks finished"),
         (["verify", store, "--repair", "--job", str(job)], "verified: 5 of 5 blocks finished"),
-        (["diff", store], "4   c        0.2291   0.6378 → 0.4330"),
+        (["diff", store], change),
         (["plan", str(job)], "rows that are as in the current cube are copied from it"),
         (["report", store, "-o", str(tmp_path / "page.html")], "page.html"),
         (["copy", store, other], "each reads back as it was"),

@@ -432,7 +432,7 @@ def test_a_shard_is_told_to_end(folder, monkeypatch):
     """SIGTERM, as queues send it before SIGKILL: 130, and no lease is left."""
     expected = whole_run(BLACK_BOX)
     ran("--only", "learn", "-q")
-    monkeypatch.setenv("SLOW", "0.05")
+    monkeypatch.setenv("SLOW", "0.3")
     with forked(run_command, str(folder), "job.toml", "-q", "--shard", "1/1") as process:
         while not n_receipts():
             process.join(0.05)

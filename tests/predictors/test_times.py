@@ -315,7 +315,7 @@ JOB = {
         "key": ["id"],
     },
     "model": {"kind": "import", "function": "a_model_of_times:predict"},
-    "explain": [{"name": "a", "value": "marginal", "background": 9}],
+    "explain": [{"name": "a", "value": "marginal", "background": 9, "selection": "random"}],
     "run": {"keep_rows": True},
 }
 MODEL = """

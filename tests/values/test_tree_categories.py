@@ -467,13 +467,13 @@ def test_categories_are_checked_against_their_codes(wrong, message, monkeypatch,
     from dshap.predictors import tree_categories
 
     model, _, _ = xgboost_model(table, target(table))
-    plain = tree_categories._names
+    plain = tree_categories.unpacked
 
     def names(encoded):
         found = plain(encoded)
         return wrong(found) if "cook" in found else found
 
-    monkeypatch.setattr(tree_categories, "_names", names)
+    monkeypatch.setattr(tree_categories, "unpacked", names)
     with pytest.raises(InputError, match=message) as caught:
         Trees(model)
     assert "\n" not in str(caught.value)

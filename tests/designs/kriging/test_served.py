@@ -12,6 +12,8 @@ from dshap.core.capabilities import checking, checks_rows, held_coalitions
 from dshap.core.errors import InputError
 from dshap.designs import exact, kernelshap, kriging, permutation, restored_design
 from dshap.designs.kriging.pairs import odd_values
+from dshap.designs.kriging.prior import Prior
+from dshap.designs.kriging.served import Service
 from tests.benchmarks.games import estimated, games_of, settled
 from tests.benchmarks.served import error
 
@@ -126,7 +128,12 @@ def test_the_limits_are_those_of_the_games_of_the_pilot(games, pilots):
     """Of three numbers, or of two where all games have sparse terms; with slack, and misfit above
     1.  A game with a number beyond its limit is not served."""
     design = pilots["votes"]
-    service = design._posterior.service
+    found = design.findings
+    service = Service(
+        design.pair_list,
+        Prior.of(D, found.decay, found.variation, np.array(found.relevance)),
+        False,
+    )
     odd = odd_values(games["votes"].values(design.block(0, M).masks))
     limits = np.array(design.findings.served)
     assert len(limits) == 3 and (limits > [0, 1, 0]).all()
