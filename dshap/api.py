@@ -17,6 +17,7 @@ from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import empty_cube, is_running, open_cube, read_job
 from dshap.cube.columns import category_orders, with_columns
+from dshap.cube.datasets import loaded
 from dshap.cube.methods import offer, summary_line
 from dshap.engine import format_bytes
 from dshap.models import KernelModel
@@ -199,9 +200,7 @@ def explain(
             explanation.create()
         if compute and held_out is not None:
             measure(explanation, held_out, session, prepared)
-        cube = open_cube(path)
-        if store is None:
-            cube = cube.load()
+        cube = open_cube(path) if store is not None else loaded(path)
         if keeps_columns:
             cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))
         if compute and session.shows_progress:

@@ -30,7 +30,7 @@ from dshap.attributors.contraction import (
 from dshap.attributors.failing import Spared, bad_rows
 from dshap.attributors.game import OF_COALITION, Found, Game, RowsLeft
 from dshap.attributors.rounds import RoundsAttributor
-from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock
+from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, jackknife_errors
 from dshap.core.capabilities import MeanOfDraws, checks_rows, linear
 from dshap.core.draws import DrawGroups
 from dshap.core.records import FloatArray, Moments, State
@@ -136,8 +136,9 @@ class DrawnValues:
             replicates = np.repeat(found.phi[None], self.n_replicates, axis=0)
         else:
             replicates = found.replicates.copy()
+        of_coalitions = jackknife_errors(found.phi, replicates)
         replicates[: self.n_groups] += moved - found.phi
-        return replace(found, replicates=replicates)
+        return replace(found, replicates=replicates, of_coalitions=of_coalitions)
 
 
 def add_moves(total: FloatArray, moves: FloatArray, score: FloatArray) -> None:

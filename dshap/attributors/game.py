@@ -41,6 +41,8 @@ class Found:
     """See `Checked.stated`."""
     counted: Mapping[str, int] = field(default_factory=dict)
     """See `Attribution.counted`."""
+    of_coalitions: FloatArray | None = None
+    """See `Attribution.of_coalitions`."""
 
     def kept(self, kept: BoolArray) -> Found:
         """The rows where `kept` (n,) is True."""
@@ -48,6 +50,7 @@ class Found:
             self,
             phi=self.phi[kept],
             replicates=None if self.replicates is None else self.replicates[:, kept],
+            of_coalitions=None if self.of_coalitions is None else self.of_coalitions[kept],
             pairs=None if self.pairs is None else self.pairs[kept],
             n_coalitions=None if self.n_coalitions is None else self.n_coalitions[kept],
         )
@@ -191,7 +194,8 @@ class Instances:
             base=ends[:, EMPTY] if base is None else base,
             prediction=ends[:, FULL],
             status=np.full(n, Status.OK, np.int8),
-            replicates=None if found.replicates is None else self._of_all_players(found.replicates),
+            replicates=self._of_all_players(found.replicates),
+            of_coalitions=self._of_all_players(found.of_coalitions),
             n_coalitions=found.n_coalitions,
             interaction=None
             if found.pairs is None
@@ -201,9 +205,9 @@ class Instances:
             counted=found.counted,
         )
 
-    def _of_all_players(self, values: FloatArray) -> FloatArray:
+    def _of_all_players[T: FloatArray | None](self, values: T) -> T | FloatArray:
         """Expand (…, d of the design, k) to (…, d of the cube, k), 0 for constant players."""
-        if self.is_active.all():
+        if values is None or self.is_active.all():
             return values
         out = np.zeros((*values.shape[:-2], len(self.is_active), values.shape[-1]))
         out[..., self.is_active, :] = values

@@ -54,6 +54,7 @@ class RoundsAttributor:
         shape = (len(rows), d, self.game.n_outputs)
         phi = np.zeros(shape)
         replicates = np.zeros((design.info.n_replicates, *shape))
+        of_coalitions = np.zeros(shape)
         if self.has_pairs:
             pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1]))
         else:
@@ -86,11 +87,12 @@ class RoundsAttributor:
                 )
             used[left] = grown.info.n_coalitions
             errors = jackknife_errors(phi[left], moved)
+            of_coalitions[left] = errors
             reached = relative_errors(phi[left], errors, ends[left, EMPTY], ends[left, FULL])
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left = left[is_left]
             values = values[is_left]
-        return Found(phi, replicates, pairs, used), failed
+        return Found(phi, replicates, pairs, used, of_coalitions=of_coalitions), failed
 
     def _ends(self, started: RowsLeft) -> FloatArray:
         """The values (n, 2, k) of the two ends."""

@@ -175,6 +175,10 @@ class Attribution:
     replicates: FloatArray | None = None
     """(R, n, d, k): phi_(g) of `Design.replicates`; None where the design gives none."""
 
+    of_coalitions: FloatArray | None = None
+    """(n, d, k): the standard errors without the part of random draws that the values are means over;
+    None: those of the replicates."""
+
     n_coalitions: NDArray[np.int32] | None = None
     """(n,): the number of coalitions used for each row; None where all rows use all."""
 
@@ -251,7 +255,16 @@ class Attribution:
     def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
         """List (field, its array, the axis of the rows) of every array that is present."""
         axes = dict.fromkeys(
-            ("phi", "prediction", "status", "n_coalitions", "interaction", "classes"), 0
+            (
+                "phi",
+                "prediction",
+                "status",
+                "n_coalitions",
+                "interaction",
+                "classes",
+                "of_coalitions",
+            ),
+            0,
         )
         axes["replicates"] = 1
         if self.base.ndim == 2:

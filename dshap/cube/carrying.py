@@ -44,6 +44,8 @@ class CarriedRows:
     positions: Place
     """The place of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
     the new cube takes; −1 for rows that are explained."""
+    share: FloatArray
+    """(d, k): the `share_of_coalitions` of the earlier cube."""
 
     def positions_of(self, start: int, stop: int) -> NDArray[np.int64]:
         """(n,): the positions in the earlier cube of rows start..stop of the new one, or −1."""
@@ -137,12 +139,17 @@ def no_attribution(layout: CubeLayout, base: FloatArray) -> Attribution:
 
 
 def block_sums_with_carried(
-    layout: CubeLayout, stored: Mapping[str, NDArray[Any]], is_carried: BoolArray, base: FloatArray
+    layout: CubeLayout,
+    stored: Mapping[str, NDArray[Any]],
+    is_carried: BoolArray,
+    base: FloatArray,
+    share: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """The sums of a block with carried rows, and what the carried ones miss additivity by (k,).
 
     They follow from the stored values (n, …).  Replicates of carried rows are not known: the sums
-    hold bounds of the errors in their place (`bounded_sums`).
+    hold bounds of the errors in their place (`bounded_sums`).  `share` is that of
+    `CarriedRows`.
     """
     is_ok = stored["status"] == Status.OK
     phi = stored["attribution"].astype(np.float64)
@@ -154,4 +161,5 @@ def block_sums_with_carried(
     if layout.is_base_by_row:
         base = stored["base_value"][chosen]
     gap = np.abs(phi[chosen].sum(axis=1) + base - stored["prediction"][chosen])
-    return bounded_sums(phi[is_ok], errors, layout.n_replicates), gap.max(axis=0, initial=0.0)
+    sums = bounded_sums(phi[is_ok], errors, layout.n_replicates, share=share)
+    return sums, gap.max(axis=0, initial=0.0)

@@ -26,11 +26,14 @@ from dshap.cube.reader import (
     key_texts,
     open_cube,
     stored_deviations,
+    stored_share,
 )
 from dshap.cube.summary import bounded_sums
 
 KEY_OF_ROW = "key of the row ("
 """The beginning of the long name of a key, before the name of its column."""
+SHARE = "share_of_coalitions"
+"""The attribute of `std_error` in a cube in memory that notes its `coalition_share`."""
 AXES = {
     "attribution": {"instance", "feature", "output"},
     "prediction": {"instance", "output"},
@@ -200,14 +203,50 @@ def global_means(cube: xr.Dataset) -> xr.Dataset:
     if path is not None:
         return feature_ranking(path)
     slices = [*row_slices(cube)] or [slice(0, 0)]
-    total = tree_sum(_sums_of(cube, rows) for rows in slices)
+    share = coalition_share(cube)
+    total = tree_sum(_sums_of(cube, rows, share) for rows in slices)
     count = int(total["count"])
     names = {dim: cube[dim].values for dim in ("feature", "output")}
     scale = str(cube["attribution"].attrs.get("scale", ""))
     return importance_table(total["attribution"] / max(count, 1), names, count, scale)
 
 
-def _sums_of(cube: xr.Dataset, rows: slice) -> Moments:
+def coalition_share(cube: xr.Dataset) -> FloatArray:
+    """(feature, output): the share of the sampled coalitions in the variance of `std_error`.
+
+    The rest is that of random draws.  It comes from the store of a Dataset, or from what `loaded`
+    noted; 1 where neither tells it.
+    """
+    names = [list(map(str, cube[dim].values)) for dim in ("feature", "output")]
+    noted = cube["std_error"].attrs.get(SHARE, {}) if "std_error" in cube else {}
+    path = origin_of(cube)
+    if path is not None:
+        noted = _share_by_name(open_cube(path), path)
+    return np.array(
+        [[noted.get(output, {}).get(each, 1.0) for output in names[1]] for each in names[0]]
+    )
+
+
+def _share_by_name(cube: xr.Dataset, path: Place) -> dict[str, dict[str, float]]:
+    """Output -> feature -> `stored_share` of a stored cube."""
+    share = stored_share(path).T.tolist()
+    features = list(map(str, cube["feature"].values))
+    outputs = map(str, cube["output"].values)
+    return {
+        output: dict(zip(features, each, strict=True))
+        for output, each in zip(outputs, share, strict=True)
+    }
+
+
+def loaded(path: Place) -> xr.Dataset:
+    """A cube in memory, without its store; where its errors have a part of draws, it notes how much."""
+    cube = open_cube(path).load()
+    if "std_error" in cube and (stored_share(path) < 1).any():
+        cube["std_error"].attrs[SHARE] = _share_by_name(cube, path)
+    return cube
+
+
+def _sums_of(cube: xr.Dataset, rows: slice, share: FloatArray) -> Moments:
     """The sums of a block's summary, over the rows of a Dataset that have attributions."""
     dims = ("instance", "feature", "output")
     part = cube[[name for name in ("attribution", "std_error") if name in cube]].isel(instance=rows)
@@ -216,7 +255,7 @@ def _sums_of(cube: xr.Dataset, rows: slice) -> Moments:
     errors = None
     if "std_error" in part:
         errors = np.asarray(part["std_error"].transpose(*dims).values, np.float64)[is_good]
-    sums = bounded_sums(np.nan_to_num(phi[is_good]), errors, 2)
+    sums = bounded_sums(np.nan_to_num(phi[is_good]), errors, 2, share=share)
     return Moments({"attribution": sums, "count": np.array(np.count_nonzero(is_good))})
 
 

@@ -32,7 +32,12 @@ from dshap.cube.reference_copy import (
     receipts_of,
     refuse_altered,
 )
-from dshap.cube.summary import STATISTICS, estimates, magnitude_deviations
+from dshap.cube.summary import (
+    estimates,
+    magnitude_deviations,
+    named_means,
+    share_of_coalitions,
+)
 from dshap.cube.writer import block_name
 from dshap.cube.zarr_stores import stored_array, stored_dataset, stored_group
 
@@ -302,10 +307,11 @@ def feature_ranking(path: Place) -> xr.Dataset:
 
     Gives `mean`, `mean_magnitude` and `mean_square` (feature, output) of the attributions, in
     milliseconds at any number of rows.  Each has a `<name>_std_error`, the error of sampling
-    coalitions.  All instances share the coalitions, so this error comes from the statistics of the
-    jackknife groups and does not fall with the number of instances; it is 0 where all coalitions
-    are evaluated.  The upward bias of |φ̂| and φ̂² by these errors is subtracted
-    (`dshap.cube.summary.estimates`): a player without effect has about 0.  `root_mean_square` has
+    coalitions and of random draws.  All instances share the coalitions and the draws, so this error
+    comes from the statistics of the jackknife groups and does not fall with the number of instances;
+    it is 0 where all coalitions are evaluated and nothing is drawn.  The upward bias of |φ̂| and φ̂²
+    by sampled coalitions is subtracted (`dshap.cube.summary.estimates`): a player without effect has
+    about 0.  Nothing is subtracted for draws (`dshap.cube.summary`).  `root_mean_square` has
     no error of its own: take the square roots of the ends of the interval of `mean_square`.
     `residual` (output) is the largest |Σφ + base value − prediction| of a row.
     """
@@ -338,7 +344,14 @@ def stored_deviations(path: Place) -> FloatArray:
     """
     with reading(path):
         means, _ = _block_means(path)
-    return magnitude_deviations({name: means[:, place] for place, name in enumerate(STATISTICS)})
+    return magnitude_deviations(named_means(means))
+
+
+def stored_share(path: Place) -> FloatArray:
+    """(feature, output): `share_of_coalitions`, from the summaries of the finished blocks."""
+    with reading(path):
+        means, _ = _block_means(path)
+    return share_of_coalitions(named_means(means))
 
 
 def importance_table(
@@ -348,7 +361,7 @@ def importance_table(
 
     Its attributes are the number of rows, `rows`, and the scale of the attributions, `scale`.
     """
-    found = estimates({name: means[:, place] for place, name in enumerate(STATISTICS)})
+    found = estimates(named_means(means))
     dims = ("feature", "output")
     out = xr.Dataset({name: (dims, estimate.value) for name, estimate in found.items()})
     out = out.assign(

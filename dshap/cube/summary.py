@@ -2,12 +2,16 @@
 
 The estimates are means, mean squares and mean magnitudes.  |φ̂| and φ̂² of a noisy φ̂ are biased
 upward: the square by se², the magnitude by 0.8 se where φ = 0.  A mean over rows does not remove
-this bias; it is subtracted here.
+this bias; it is subtracted here.  The se of this bias is that of the sampled coalitions alone, whose
+errors differ between columns and stand in columns without effect too.  An error of few draws or
+background rows is another thing: it shifts the attributions of all rows by about the same, is a part
+of each column's own effect, and leaves mean |φ̂| nearly where it is.  It counts in the standard errors
+of the estimates, and nothing is subtracted for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +26,13 @@ STATISTICS = (
     "sum_of_squares",
     "sum_of_split_magnitudes",
     "sum_of_variances",
+    "sum_of_squared_errors",
 )
-"""The statistics that are summed over the rows of a block."""
+"""The statistics that are summed over the rows of a block.
+
+The variances are those of the sampled coalitions; the squared errors are those of `std_error`, which
+has the part of random draws as well.  Cubes of earlier versions lack the last.
+"""
 
 FAR = 9.0
 """Number of standard errors from which Φ is 1 to the last digit.
@@ -87,33 +96,35 @@ def block_sums(attribution: Attribution) -> FloatArray:
     errors = attribution.std_error
     if replicates is None or errors is None:
         return _exact_sums(phi)[None]
-    split, slope = split_magnitude(phi, errors)
+    noise = errors if attribution.of_coalitions is None else attribution.of_coalitions
+    split, slope = split_magnitude(phi, noise)
     split_sum = split.sum(axis=0)
-    variance_sum = np.square(errors).sum(axis=0)
+    given = [np.square(each).sum(axis=0) for each in (noise, errors)]
     sums = []
     for estimate in (phi, *replicates):
         change = np.einsum("ndk,ndk->dk", slope, estimate - phi)
-        sums.append(_sums_of(estimate, split_sum + change, variance_sum))
+        sums.append(_sums_of(estimate, [split_sum + change, *given]))
     return np.array(sums)
 
 
-def _sums_of(
-    phi: FloatArray, split_sum: FloatArray, variance_sum: FloatArray, total: Total = _over_rows
-) -> FloatArray:
-    """Sums over rows (statistics, d, k) of attributions (n, d, k), whose last two sums are given."""
-    return np.array(
-        [total(phi), total(np.abs(phi)), total(np.square(phi)), split_sum, variance_sum]
-    )
+def _sums_of(phi: FloatArray, given: Sequence[FloatArray], total: Total = _over_rows) -> FloatArray:
+    """Sums over rows (statistics, d, k) of attributions (n, d, k), whose last sums are given."""
+    return np.array([total(phi), total(np.abs(phi)), total(np.square(phi)), *given])
 
 
 def _exact_sums(phi: FloatArray, total: Total = _over_rows) -> FloatArray:
     """Sums over rows (statistics, d, k) of attributions (n, d, k) without errors."""
     magnitude_sum = total(np.abs(phi))
-    return _sums_of(phi, magnitude_sum, np.zeros_like(magnitude_sum), total)
+    nothing = np.zeros_like(magnitude_sum)
+    return _sums_of(phi, [magnitude_sum, nothing, nothing], total)
 
 
 def bounded_sums(
-    phi: FloatArray, errors: FloatArray | None, n_replicates: int, total: Total = _over_rows
+    phi: FloatArray,
+    errors: FloatArray | None,
+    n_replicates: int,
+    total: Total = _over_rows,
+    share: FloatArray | float = 1.0,
 ) -> FloatArray:
     """Sums as `block_sums` (1 + R, statistics, d, k), of rows whose replicates are not known.
 
@@ -125,11 +136,14 @@ def bounded_sums(
     one sign, `estimates` adds them up, and its standard errors are upper bounds too.
 
     `total` adds up over rows, or over groups of them, which are then an axis in the place of rows.
+    `share` (d, k) is that of the sampled coalitions in the variances: `share_of_coalitions`.
     """
     if errors is None:
         return _exact_sums(phi, total)[None]
-    split, slope = split_magnitude(phi, errors)
-    sums = _sums_of(phi, total(split), total(np.square(errors)), total)
+    noise = errors * np.sqrt(share)
+    split, slope = split_magnitude(phi, noise)
+    given = [total(split), total(np.square(noise)), total(np.square(errors))]
+    sums = _sums_of(phi, given, total)
     bounded = sums + _bounds(phi, errors, slope, total)
     return np.stack([sums, bounded, *[sums] * (n_replicates - 1)])
 
@@ -144,8 +158,25 @@ def _bounds(phi: FloatArray, errors: FloatArray, slope: FloatArray, total: Total
             total(2 * np.abs(phi) * errors + np.square(errors)),
             total(np.abs(slope) * errors),
             np.zeros_like(error_sum),
+            np.zeros_like(error_sum),
         ]
     )
+
+
+def named_means(means: FloatArray) -> dict[str, FloatArray]:
+    """Statistic -> its means (1 + R, …), from means (1 + R, statistics, …)."""
+    return {name: means[:, place] for place, name in enumerate(STATISTICS[: means.shape[1]])}
+
+
+def share_of_coalitions(means: Mapping[str, FloatArray]) -> FloatArray:
+    """(d, k): the share of the sampled coalitions in the variance of `std_error`, 0 to 1.
+
+    The rest is that of random draws.  It is 1 where there is no error, and in cubes of versions that
+    have not kept it.
+    """
+    variance = means["sum_of_variances"][0]
+    squared = means.get("sum_of_squared_errors", means["sum_of_variances"])[0]
+    return np.divide(variance, squared, out=np.ones_like(squared), where=squared > 0)
 
 
 def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
@@ -163,8 +194,8 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
 
     Without standard errors the bias is unknown: plain means are returned, with NaN errors.
     """
-    mean, magnitude, square, split, variance = (means[name] for name in STATISTICS)
-    noise = variance[0]
+    mean, magnitude, square, split = (means[name] for name in STATISTICS[:4])
+    noise = means["sum_of_variances"][0]
     plain = {"mean": mean[0], "mean_magnitude": magnitude[0], "mean_square": square[0]}
     unbiased = {
         "mean": Estimate(mean[0], _jackknifed(mean)),
@@ -215,8 +246,8 @@ def magnitude_deviations(means: Mapping[str, FloatArray]) -> FloatArray:
     They are the deviations of the jackknife replicates, and the doubt about the bias: the squares
     add up to the square of the standard error.  Like it they are NaN where errors are not known.
     """
-    _, plain, square, split, variance = (means[name] for name in STATISTICS)
-    noise = variance[0]
+    plain, square, split = (means[name] for name in STATISTICS[1:4])
+    noise = means["sum_of_variances"][0]
     magnitude = _magnitudes(plain, split, _signal(square, noise), noise)
     doubt = DOUBT * (plain[0] - split[0])
     return np.concatenate([magnitude[1:] - magnitude[0], doubt[None]])
@@ -225,11 +256,11 @@ def magnitude_deviations(means: Mapping[str, FloatArray]) -> FloatArray:
 def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
     """The weight w of `estimates`, in a form without cancellation.
 
-    Where there is no noise any weight will do, because A = T there.
+    Where there is no noise it is 1: A = T there, and A has the exact replicates.
     """
     ratio = np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0)
     ratio = np.minimum(ratio, MOST)
     root = np.sqrt((1 + ratio) * (2 + ratio)) + ratio
     below = (np.sqrt(2 + ratio) + np.sqrt(ratio)) * (2 + 3 * ratio)
-    share: FloatArray = 2 * np.sqrt(ratio) * root / below
-    return share
+    share = 2 * np.sqrt(ratio) * root / below
+    return np.asarray(np.where(noise == 0, 1.0, share))

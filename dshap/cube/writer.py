@@ -160,7 +160,9 @@ class CubeWriter:
         positions = carried.positions_of(*self._span(tile))
         stored = carried.copy_into(stored, positions)
         is_carried = positions != EXPLAINED
-        sums, gap = block_sums_with_carried(self.layout, stored, is_carried, self._common_base())
+        sums, gap = block_sums_with_carried(
+            self.layout, stored, is_carried, self._common_base(), carried.share
+        )
         missed = np.minimum(gap, carried.residual_of(positions))
         return stored, {
             "blocks/attribution": sums,

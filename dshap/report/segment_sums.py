@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 from dshap.core.histograms import CodeArray
 from dshap.core.records import FloatArray, Moments, TreeSum
 from dshap.cube.datasets import row_slices
-from dshap.cube.summary import bounded_sums
+from dshap.cube.summary import STATISTICS, bounded_sums
 from dshap.report.columns import Columns, binned
 from dshap.report.segment_groups import RowGroups
 from dshap.report.tallies import kept_or_made
@@ -50,7 +50,7 @@ def sums_by_group(
 
 def _digest(view: View, groups: RowGroups) -> str:
     """The digest of what is summed."""
-    said = ["sums by group", view.output, groups.column.name, groups.column.bins.digest()]
+    said = [*STATISTICS, "by group", view.output, groups.column.name, groups.column.bins.digest()]
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
 
@@ -101,7 +101,8 @@ def _sums(view: View, rows: slice, places: NDArray[np.int64], n_groups: int) -> 
         """Sums over the rows (n, d) of each group: (s, d)."""
         return np.asarray(members @ values)
 
-    sums = bounded_sums(np.where(np.isnan(phi), 0.0, phi), errors, 2, by_group)
+    share = view.coalition_share
+    sums = bounded_sums(np.where(np.isnan(phi), 0.0, phi), errors, 2, by_group, share)
     counts = np.bincount(places.ravel(), minlength=n_groups)
     return Moments({"counts": counts, "sums": sums})
 

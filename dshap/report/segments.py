@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dshap.core.records import FloatArray, Moments
-from dshap.cube.summary import STATISTICS, estimates
+from dshap.cube.summary import STATISTICS, estimates, named_means
 from dshap.report.attributions import INTERVAL, Ranking
 from dshap.report.columns import Columns, columns_of
 from dshap.report.segment_groups import RowGroups, row_groups
@@ -154,7 +154,7 @@ def _intervals(sums: FloatArray, counts: NDArray[np.int64]) -> tuple[Interval, I
     """The mean attribution and the mean |attribution|, from sums (1 + R, statistics, s, d)."""
     rows = counts[:, None]
     means = sums / rows
-    found = estimates({name: means[:, place] for place, name in enumerate(STATISTICS)})
+    found = estimates(named_means(means))
     square = means[0, STATISTICS.index("sum_of_squares")]
     reach = stdtrit(np.maximum(rows - 1, 1), (1 + CONFIDENCE) / 2)
     reach = np.where(rows > 1, reach, np.nan) / np.sqrt(np.maximum(rows - 1, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dshap.core.records import FloatArray
 from dshap.cube.datasets import (
     as_cube,
     attribution_of,
+    coalition_share,
     global_means,
     row_slices,
     rows_of,
@@ -62,6 +64,11 @@ class View:
     def std_errors(self, rows: slice) -> FloatArray:
         """The standard errors (n, d) of these attributions, in a cube that has them."""
         return variable_of(self.cube, "std_error", rows, self.output)
+
+    @cached_property
+    def coalition_share(self) -> FloatArray:
+        """(d,): the share of the sampled coalitions in the variance of the standard errors."""
+        return coalition_share(self.cube)[:, self.output]
 
     def ranking(self, name: str = "") -> Ranking:
         """The importance of each feature, under this name."""

@@ -17,6 +17,7 @@ from dshap.core.rows import spans
 from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
 from dshap.cube.array_files import load_array
 from dshap.cube.carrying import EXPLAINED
+from dshap.cube.reader import stored_share
 
 POSITIONS_AT_ONCE = 1 << 20
 """Number of positions in memory at once while they are checked."""
@@ -81,7 +82,7 @@ class Carried:
             raise InputError("rows that are texts cannot be carried: explain all of them")
         self._refuse_other(run, layout)
         self._check_positions(layout.n_rows)
-        return CarriedRows(self.path, self.positions)
+        return CarriedRows(self.path, self.positions, stored_share(self.path))
 
     def _refuse_other(self, run: dict[str, Any], layout: CubeLayout) -> None:
         """Raise unless the earlier run differs from the new one in its rows alone."""

@@ -33,7 +33,7 @@ from dshap.run.prepared import DataSummary, Prepared
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
 
-NUMERICS_VERSION = 20
+NUMERICS_VERSION = 21
 """The version of the numerics: raised when the same options give other numbers.  A store of another
 version is not resumed."""
 

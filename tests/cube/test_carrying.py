@@ -68,7 +68,7 @@ def carrying(tmp_path, positions, **change):
     layout, old = make_cube(tmp_path / "old", skipped=(2,), **change)
     np.save(tmp_path / "p.npy", positions)
     create_cube(tmp_path / "new", layout)
-    carried = CarriedRows(tmp_path / "old", tmp_path / "p.npy")
+    carried = CarriedRows(tmp_path / "old", tmp_path / "p.npy", np.ones((1, 1)))
     writer = CubeWriter(tmp_path / "new", layout, layout.run["digest"], carried)
     writer.write_base(np.arange(1.0, len(layout.outputs) + 1))
     return layout, old, writer

@@ -9,11 +9,14 @@ import pytest
 import xarray as xr
 
 import dshap
+from dshap import designs
 from dshap.core.errors import DamagedError, InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.datasets import (
     as_cube,
     attribution_of,
+    coalition_share,
+    global_means,
     row_position,
     same_rows,
     status_of,
@@ -112,3 +115,40 @@ def test_the_nearest_keys_are_named():
         row_position(cube, 5)
     with pytest.raises(InputError, match=r"key 9 \(id\): the nearest is 7"):
         row_position(cube, 9)
+
+
+TABLE = np.random.default_rng(4).normal(size=(60, 9))
+
+
+def of_products(x):
+    return x[:, 0] * x[:, 1] + np.abs(x[:, 2]) * x[:, 3] + x[:, 4:].sum(axis=1)
+
+
+@pytest.mark.parametrize("design", [designs.exact(9), designs.kernelshap(9, 200, seed=1)])
+def test_nothing_is_subtracted_from_magnitudes_for_few_background_rows(design, tmp_path):
+    """Chosen rows are a sample of the table, and have an error; the same rows given as the
+    background have none.  Attributions, mean squares and magnitudes are the same, the errors larger,
+    in the store, of a part of it, in memory and in segments."""
+    chosen = dshap.choose_background(TABLE, 7)
+    counts = np.rint(7 * chosen.weights / chosen.weights.sum()).astype(int)
+    sampled = dshap.values.Marginal(of_products, chosen)
+    plain = dshap.values.Marginal(of_products, np.repeat(chosen.rows, counts, axis=0))
+    of_sample = dshap.explain(sampled, TABLE, design=design, store=tmp_path / "sampled")
+    of_rows = dshap.explain(plain, TABLE, design=design, store=tmp_path / "plain")
+    in_memory = dshap.explain(sampled, TABLE, design=design)
+    expected = global_means(of_rows)
+    for found in (of_sample, in_memory):
+        means = global_means(found)
+        for name in ("mean", "mean_magnitude", "mean_square"):
+            np.testing.assert_allclose(means[name], expected[name], rtol=1e-6, atol=1e-12)
+        assert (means["mean_magnitude_std_error"] > 0).all()
+    share = coalition_share(of_sample)
+    np.testing.assert_allclose(coalition_share(in_memory), share)
+    np.testing.assert_array_equal(coalition_share(of_rows), 1.0)
+    assert (share < 1).all() and (share == 0).all() == (design.info.n_replicates == 0)
+    few = slice(10, 30)
+    part = [
+        global_means(each.isel(instance=few, feature=[3, 0])) for each in (of_sample, in_memory)
+    ]
+    for name in ("mean_magnitude", "mean_square"):
+        np.testing.assert_allclose(part[0][name], part[1][name], rtol=1e-6)

@@ -14,7 +14,13 @@ import dshap
 from dshap import designs
 from dshap.core.blocks import Attribution
 from dshap.cube import feature_ranking
-from dshap.cube.summary import STATISTICS, block_sums, estimates, split_magnitude
+from dshap.cube.summary import (
+    block_sums,
+    estimates,
+    named_means,
+    share_of_coalitions,
+    split_magnitude,
+)
 from dshap.report.attributions import ranking_lines, rankings
 from dshap.values import Marginal
 
@@ -31,7 +37,7 @@ def attribution_of(phi, replicates=None):
 
 def means_of(phi, replicates=None):
     sums = block_sums(attribution_of(phi, replicates))[..., 0] / len(phi)
-    return estimates({name: sums[:, j] for j, name in enumerate(STATISTICS)})
+    return estimates(named_means(sums))
 
 
 def noisy(truth, factors, rng):
@@ -79,9 +85,7 @@ def test_the_share_of_plain_magnitudes(ratio):
     """w = (√ρ − τ)/(√(1 + ρ) − τ), τ = ρ/√(2 + ρ), of A = 1 and T = 0; by 80 digits where
     differences cancel."""
     square = np.array([1.0 + ratio])  # of the estimates: the signal's and the noise's
-    found = estimates(
-        dict(zip(STATISTICS, np.array([[0.0], [1.0], square, [0.0], [1.0]])[:, None], strict=True))
-    )
+    found = estimates(named_means(np.array([[[0.0], [1.0], square, [0.0], [1.0], [1.0]]])))
     with localcontext() as context:
         context.prec = 80
         rho = Decimal(square[0]) - 1
@@ -170,3 +174,13 @@ def test_too_few_coalitions_leave_plain_means_and_no_error(tmp_path, in_this_pro
     for name in ("mean", "mean_magnitude", "mean_square"):
         assert np.isnan(ranking[f"{name}_std_error"]).all()
     assert "± —" in ranking_lines(rankings({"a": store}))[3]
+
+
+def test_the_share_of_coalitions_of_a_cube_without_it_is_1():
+    """Of cubes of earlier versions, which have five statistics; where there is no error it is 1."""
+    means = np.ones((3, 6, 2, 1))
+    means[0, 4:, :, 0] = [[1.0, 0.0], [4.0, 0.0]]
+    assert_allclose(share_of_coalitions(named_means(means)), [[0.25], [1.0]])
+    assert_allclose(share_of_coalitions(named_means(means[:, :5])), 1.0)
+    for name, found in estimates(named_means(means)).items():
+        assert_allclose(estimates(named_means(means[:, :5]))[name], found)
