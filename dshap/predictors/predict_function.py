@@ -21,7 +21,7 @@ from dshap.predictors.predict_scale import output_names_of, scale_of_function
 
 BUFFER_BYTES = 64 << 20
 """The most bytes of rows in one call: 65,536 rows of 128 columns, fewer of wider ones."""
-TAKES_FRAMES = (
+FRAMES_NOTE = (
     "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 )
 
@@ -212,7 +212,7 @@ class RowForms:
                 # scikit-learn warns where a model was fitted on arrays
                 warnings.simplefilter("error", UserWarning)
                 found = PredictFunction(predict, probe_rows, self.frame, **options)
-            found.form = TAKES_FRAMES
+            found.form = FRAMES_NOTE
         except PredictError as error:
             found = self._of_array(predict, probe_rows, error, options)
         return found
@@ -238,7 +238,7 @@ class RowForms:
                     "too: " + str(of_array).removeprefix(f"predict function {name_of(predict)} ")
                 ) from error
             found = PredictFunction(predict, probe_rows, self.frame, **options)
-            found.form = TAKES_FRAMES
+            found.form = FRAMES_NOTE
         return found
 
 

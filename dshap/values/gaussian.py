@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.draws import DrawGroups, Draws
+from dshap.core.draws import GroupedDraws, Draws
 from dshap.core.errors import InputError, PredictError
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
@@ -255,12 +255,12 @@ class Gaussian(Shifted, PredictedValue):
         """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
         return self._sums(state, rows, None)[:, 0] / self.n_samples
 
-    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+    def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
         """values (n, 1 + g, m, k): of all draws, then without each group, by the same predictions."""
         of_pairs = self._sums(state, rows, np.tile(groups.indicator, 2)).swapaxes(0, 1) / 2.0
         return groups.means(of_pairs[0], of_pairs[1:]).swapaxes(0, 1)
 
-    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray | None:
+    def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray | None:
         """v(empty) (1 + g, k); None for a game without proper coalitions, which has no draws."""
         if state is None:
             return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.draws import DrawGroups, Draws
+from dshap.core.draws import GroupedDraws, Draws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import floats_of
@@ -194,7 +194,7 @@ class Marginal(PredictedValue):
             population=self.sample_of,
         )
 
-    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+    def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
         """values (n, 1 + g, m, k): of all background rows, then without each group of them."""
         assert self.background is not None
         shape = groups.n_groups, len(rows), len(state["columns"]), self.n_outputs
@@ -203,7 +203,7 @@ class Marginal(PredictedValue):
         whole = mixed_values(*mixed, groups.weights, parts)
         return groups.means(whole, parts.sums).swapaxes(0, 1)
 
-    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray:
+    def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray:
         """v(empty) (1 + g, k): the mean prediction over the background, then without each group."""
         assert self.background is not None
         weighted = groups.weights[:, None] * self.model(self.background)
