@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from dshap.core.blocks import DesignInfo, Scored
-from dshap.core.draws import GroupedDraws, Draws
+from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError
 from dshap.core.records import (
     JSON,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dshap.core.draws import SKEWNESS_CORRECTION, GroupedDraws, Draws
+from dshap.core.draws import SKEWNESS_CORRECTION, Draws, GroupedDraws
 
 
 def draws_of(weights, population: int | None = None) -> Draws:

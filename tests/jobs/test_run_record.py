@@ -18,12 +18,12 @@ from dshap.core.errors import (
     StaleSourceError,
 )
 from dshap.jobs.run_record import (
-    as_record,
     CheckResult,
     ExplanationFacts,
     KeyCounts,
     RunFacts,
     SinkFacts,
+    as_record,
     error_of,
     exit_status,
     last_run,

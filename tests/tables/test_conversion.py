@@ -98,7 +98,7 @@ def test_pages_of_the_parts_carry_checksums(kind, parquet, monkeypatch):
         read(self, path, *args, **options)
 
     monkeypatch.setattr(ParquetSource, "__init__", flipped)
-    with pytest.raises(dshap.DshapError, match="cannot be read .*checksum"):
+    with pytest.raises(dshap.DshapError, match=r"cannot be read .*checksum"):
         dshap.explain(value, given)
 
 
