@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dshap.core.errors import InputError, unknown_name
-from dshap.core.types import Explained
+from dshap.core.types import Explained, Link, Predictor
 
 PROBABILITY = "probability"
 LOG_ODDS = "log-odds"
@@ -54,8 +54,10 @@ def scale_of(value: Explained) -> str:
     InputError
         A link or model of the user has a scale of another name.
     """
-    owner = value.model if value.link.is_identity else value.link
-    scale: str = owner.scale
+    owner: Predictor | Link = value.link
+    if value.link.is_identity:
+        owner = value.model
+    scale = owner.scale
     if scale not in MEANINGS:
         raise InputError(f"{type(owner).__name__}: {unknown_name('scale', scale, MEANINGS)}")
     return scale

@@ -47,15 +47,21 @@ def _of_logistic_regression(model: Any) -> DecisionScale:
     is_one_by_one = (
         of_estimator(model, "solver") == "liblinear" or of_estimator(model, "multi_class") == "ovr"
     )
-    return ONE_BY_ONE if is_one_by_one else SOFTMAX
+    if is_one_by_one:
+        return ONE_BY_ONE
+    return SOFTMAX
 
 
 def _of_boosting(model: Any) -> DecisionScale:
-    return SOFTMAX if of_estimator(model, "loss") == "log_loss" else OTHER
+    if of_estimator(model, "loss") == "log_loss":
+        return SOFTMAX
+    return OTHER
 
 
 def _of_gradient_descent(model: Any) -> DecisionScale:
-    return ONE_BY_ONE if of_estimator(model, "loss") == "log_loss" else OTHER
+    if of_estimator(model, "loss") == "log_loss":
+        return ONE_BY_ONE
+    return OTHER
 
 
 DECISIONS: Mapping[str, Callable[[Any], DecisionScale]] = {
@@ -113,8 +119,7 @@ def decision_scale(model: Any, n_outputs: int) -> str:
     if of_estimator(model, "classes_") is None:
         return TARGET
     model = _innermost(model)
-    kind = DECISIONS.get(type(model).__name__)
-    found = OTHER if kind is None else kind(model)
+    found = DECISIONS.get(type(model).__name__, lambda model: OTHER)(model)
     if n_outputs == 1:
         return found.of_two
     return found.of_more
