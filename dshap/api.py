@@ -160,9 +160,17 @@ def explain(
 
     Examples
     --------
-    >>> cube = dshap.explain(dshap.values.Marginal(model.predict, background), X)
-    >>> cube.attribution.mean("instance")
-    >>> dshap.explain(classifier, X, classes=["gold", "silver"])  # of a fitted tree ensemble
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import dshap
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], X[:20])
+    >>> dshap.explain(value, X).attribution.dims
+    ('instance', 'feature', 'output')
+    >>> labels = np.array(["basic", "gold", "silver"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    >>> model = RandomForestClassifier(n_estimators=3).fit(X, labels)
+    >>> dshap.explain(model, X, classes=["gold", "silver"]).output.values.tolist()
+    ['gold', 'silver']
     """
     (compute,) = checked(compute=compute)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
@@ -458,8 +466,15 @@ def choose_background(
 
     Examples
     --------
-    >>> background = dshap.choose_background("data/adult.parquet", 100, features=model.feature_names_in_)
-    >>> value = dshap.values.Marginal(model.predict_proba, background)
+    >>> import numpy as np
+    >>> import dshap
+    >>> X = np.random.default_rng(0).normal(size=(900, 2))
+    >>> background = dshap.choose_background(X, 20)
+    >>> background.rows.shape, background.n_rows
+    ((20, 2), 900)
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], background)
+    >>> "std_error" in dshap.explain(value, X[:5])
+    True
     """
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError(

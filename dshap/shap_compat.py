@@ -42,13 +42,23 @@ class Explainer:
     feature_names, output_names, players : as in `dshap.values.Marginal`
     classes : list of str or int, optional
         The classes of a classifier to explain, in the order of the outputs; None: all.
+    scale : str, optional
+        The scale of a predict function, such as "log-odds"; see `dshap.values.Marginal`.
 
     Examples
     --------
-    >>> explainer = dshap.Explainer(model.predict, X100)  # was: shap.Explainer(model.predict, X100)
-    >>> shap.plots.beeswarm(explainer(X))
-    >>> dshap.Explainer(xgb_model)(X)  # TreeSHAP, as shap.Explainer(xgb_model)(X)
-    >>> dshap.Explainer(model.predict_proba, X100, classes=["gold"])(X)
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import dshap
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> labels = np.array(["basic", "gold", "silver"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    >>> model = RandomForestClassifier(n_estimators=3).fit(X, labels)
+    >>> dshap.Explainer(model)(X).values.shape  # TreeSHAP, as shap.Explainer(model)(X)
+    (90, 2, 3)
+    >>> dshap.Explainer(model.predict_proba, X[:20], classes=["gold"])(X).values.shape
+    (90, 2)
+    >>> dshap.Explainer(lambda x: x[:, 0], X[:20])(X, interactions=True).values.shape
+    (90, 2, 2)
     """
 
     def __init__(
@@ -61,6 +71,7 @@ class Explainer:
         output_names: Sequence[str] | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
         classes: Sequence[str | int] | None = None,
+        scale: str | None = None,
     ) -> None:
         if isinstance(model, Explained):
             given = {
@@ -69,6 +80,7 @@ class Explainer:
                 "feature_names": feature_names,
                 "output_names": output_names,
                 "players": players,
+                "scale": scale,
             }
             named = [name for name, each in given.items() if each is not None] + ["link"] * (
                 link != "identity"
@@ -87,6 +99,7 @@ class Explainer:
                 "players",
                 "the value of a group is not the sum of its columns' in Trees",
             )
+            _refuse_given(scale is not None, "scale", "Trees states its own")
             self.value = as_value(
                 model, classes, feature_names=feature_names, output_names=output_names
             )
@@ -108,6 +121,8 @@ class Explainer:
                     "links are of predict functions: give model.predict_proba or the like as the "
                     "model"
                 )
+            if scale is not None:
+                raise InputError(f"{type(model).__name__} states its own scale: leave scale out")
             chosen: Any = model
             if classes is not None:
                 chosen = _of_classes(model, classes)
@@ -118,6 +133,7 @@ class Explainer:
                 background,
                 feature_names=feature_names,
                 link=_link_of(link),
+                scale=scale,
                 **options,
             )
             if classes is not None:

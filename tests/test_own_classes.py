@@ -97,6 +97,88 @@ def test_a_design_of_three_methods():
     ).masks.shape == (2, 4)
 
 
+class OwnModel:
+    """A predictor that is written out, but for its scale."""
+
+    n_columns = 4
+    feature_names = None
+    output_names = ("output",)
+    buffer_rows = 64
+    categories = {}  # noqa: RUF012
+    check = None
+
+    def with_categories(self, categories):
+        return self
+
+    def __call__(self, rows):
+        return predict(rows)[:, None]
+
+    def predict_bytes(self, n):
+        return 8 * n
+
+    def fingerprint(self):
+        return {"model": "own"}
+
+
+@dataclass(frozen=True)
+class SquareRoot:
+    """g(E f) = √E f."""
+
+    is_identity = False
+    is_by_row = False
+    scale = "signed root"
+
+    def bound(self, names):
+        return self
+
+    def outputs(self, names):
+        return names
+
+    def classes(self, prediction):
+        return None
+
+    def check(self, prediction):
+        pass
+
+    def __call__(self, expected, prediction):
+        return np.sqrt(expected)
+
+    def describe(self):
+        return "square root"
+
+    def fingerprint(self):
+        return {"link": "square root"}
+
+
+def test_a_link_of_ones_own():
+    cube = dshap.explain(Marginal(lambda x: x[:, 0] ** 2, X[:9], link=SquareRoot()), X[:3])
+    np.testing.assert_allclose(cube.prediction[:, 0], np.abs(X[:3, 0]))
+    assert cube.attribution.attrs["scale"] == "signed root"
+
+
+def test_a_link_or_a_model_without_a_scale_is_refused():
+    left_out = ("scale", "__dict__", "__weakref__")
+    members = {name: each for name, each in vars(SquareRoot).items() if name not in left_out}
+    NoScale = type("NoScale", (), members)
+    said = r"NoScale is no link, it lacks scale: docs/extending\.md shows how to write one"
+    with pytest.raises(InputError, match=said):
+        Marginal(predict, X, link=NoScale())
+    with pytest.raises(InputError, match=r"link is .*predict.*: give"):
+        Marginal(predict, X, link=predict)
+
+    class Decibel(SquareRoot):
+        scale = "decibel"
+
+    with pytest.raises(InputError, match="Decibel: unknown scale 'decibel'"):
+        dshap.explain(Marginal(lambda x: x[:, 0] ** 2, X[:9], link=Decibel()), X[:3])
+    value = Plain(predict, X)
+    value.model = OwnModel()
+    with pytest.raises(InputError, match=r"OwnModel is no predictor, it lacks scale: docs/ext"):
+        dshap.explain(value, X[:3])
+    value.model.scale = "log"
+    assert dshap.explain(value, X[:3]).attribution.attrs["scale"] == "log"
+
+
 def test_what_lacks_a_member_is_refused_by_its_name():
     with pytest.raises(
         InputError, match=r"Half is no value function, it lacks evaluate: docs/extending\.md"

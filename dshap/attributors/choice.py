@@ -23,7 +23,7 @@ from dshap.core.capabilities import (
 )
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.options import RunOptions
-from dshap.core.types import Design, Explained, GivenAttributor, ValueFunction
+from dshap.core.types import Design, Explained, GivenAttributor, Predictor, ValueFunction
 from dshap.designs.by_length import DesignByLength
 from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.values.interventional import KernelInterventional
@@ -298,6 +298,7 @@ def check_kinds(value: Any, design: Any) -> None:
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
             "dshap.values.Marginal(model.predict, background)"
         )
+    refuse_lacking(value.model, Predictor, "predictor")
     if isinstance(design, OfChains):
         raise design.refused(len(value.players))
     if not isinstance(design, str | type):

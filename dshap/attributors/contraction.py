@@ -312,7 +312,7 @@ class NoisyContraction(Contraction):
     def _found(self, sums: Moments, started: RowsLeft) -> Found:
         found = super()._found(sums, started)
         noise = self._noise_of_ends(started.prediction, started.noise)
-        noisy = moved_attributions(self.game.design, found.phi, sums["noise"], noise)
+        noisy = replicates_of_changes(self.game.design, found.phi, sums["noise"], noise)
         if found.replicates is None:
             replicates = noisy
         else:
@@ -362,7 +362,7 @@ def add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start
         group += np.matmul(signed.T, halves[:, rng.permutation(m)])
 
 
-def moved_attributions(
+def replicates_of_changes(
     design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray
 ) -> FloatArray:
     """Replicates (R, n, d, k): phi (n, d, k) plus what small changes of the values make of it.

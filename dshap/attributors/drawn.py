@@ -24,7 +24,7 @@ from dshap.attributors.contraction import (
     WholeContraction,
     add_noise,
     add_products,
-    moved_attributions,
+    replicates_of_changes,
     with_reasons,
 )
 from dshap.attributors.failing import Spared, bad_rows
@@ -32,7 +32,7 @@ from dshap.attributors.game import OF_COALITION, Found, Game, RowsLeft
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.core.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, jackknife_errors
 from dshap.core.capabilities import MeanOfDraws, checks_rows, linear
-from dshap.core.draws import DrawGroups
+from dshap.core.draws import GroupedDraws
 from dshap.core.records import FloatArray, Moments, State
 from dshap.core.types import Design
 
@@ -49,7 +49,7 @@ class DrawnValues:
 
     game: Game
     value: MeanOfDraws
-    groups: DrawGroups
+    groups: GroupedDraws
     n_replicates: int
     """The number of replicates, R: at least the number of groups, g."""
 
@@ -57,7 +57,7 @@ class DrawnValues:
     def of(cls, game: Game, n_replicates: int) -> DrawnValues:
         """The drawn values of a game; its value function must be a `MeanOfDraws` with draws."""
         value: Any = game.value
-        return cls(game, value, DrawGroups.of(value.draws, n_replicates), n_replicates)
+        return cls(game, value, GroupedDraws.of(value.draws, n_replicates), n_replicates)
 
     @property
     def n_groups(self) -> int:
@@ -131,7 +131,7 @@ class DrawnValues:
         `sums` (g, n, d, k) are those of the moves of all proper coalitions.
         """
         ends = self.moves_of_ends(started.prediction)
-        moved = moved_attributions(self.design, found.phi, sums, ends)
+        moved = replicates_of_changes(self.design, found.phi, sums, ends)
         if found.replicates is None:
             replicates = np.repeat(found.phi[None], self.n_replicates, axis=0)
         else:
@@ -264,7 +264,7 @@ class DrawnRounds(RoundsAttributor):
         spared.failed.update({**bad_rows(found[:, 0], OF_COALITION), **spared.failed})
         return np.concatenate(list(found.swapaxes(0, 1)), axis=2)
 
-    def _beside(self, grown: Design, values: FloatArray) -> FloatArray:
+    def _changes_from_draws(self, grown: Design, values: FloatArray) -> FloatArray:
         """The moves of φ (R, n, d, k) that come from the draws, by the coalitions of this round."""
         design = linear(grown)
         n, m, _ = values.shape

@@ -80,7 +80,7 @@ class RoundsAttributor:
                 break
             phi[left], moved = of_all_values(grown, values[:, :, : shape[-1]])
             moved = with_floor(phi[left], moved, ends[left], ranges[left], grown.info.unmet)
-            replicates[:, left] = moved + self._beside(grown, values)
+            replicates[:, left] = moved + self._changes_from_draws(grown, values)
             if pairs is not None:
                 pairs[left] = np.matmul(
                     interactions_of(grown, 0, grown.info.n_coalitions).T, values[:, :, : shape[-1]]
@@ -102,7 +102,7 @@ class RoundsAttributor:
         """The values (n, m, k) of one coalition tile."""
         return self.game.tile_values(spared, tile)
 
-    def _beside(self, grown: Design, values: FloatArray) -> FloatArray | float:
+    def _changes_from_draws(self, grown: Design, values: FloatArray) -> FloatArray | float:
         """Moves of φ (R, n, d, k) that no coalition takes away, for the stored errors alone."""
         return 0.0
 

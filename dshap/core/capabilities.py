@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from dshap.core.blocks import DesignInfo, Scored
-from dshap.core.draws import DrawGroups, Draws
+from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError
 from dshap.core.records import (
     JSON,
@@ -235,11 +235,11 @@ class MeanOfDraws(ValueFunction, Protocol):
         """The draws; None where the values have no such error, as with a background by definition."""
         ...
 
-    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+    def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
         """Values (n, 1 + g, m, k) before the link: of all draws, then without each group of them."""
         ...
 
-    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray | None:
+    def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray | None:
         """v(empty) (1 + g, k) before the link: of all draws, then without each group of them.
 
         None where v(empty) is not a mean over the draws.

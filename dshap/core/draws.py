@@ -15,12 +15,12 @@ DEALING_SEED = 0x647261777E
 
 Neighbouring rows of a background may be alike, so that groups are no runs or strides of them.
 """
-LEAST_DRAWS = 2
+MIN_DRAWS = 2
 """The fewest draws whose spread says how far their mean is off."""
 UPPER = 0.975
-WIDENING = 2.0
-"""Moves are widened by 1 + WIDENING/u for u draws, as few draws of skewed predictions say little of
-their tail.
+SKEWNESS_CORRECTION = 2.0
+"""Moves are widened by 1 + SKEWNESS_CORRECTION/u for u draws, as few draws of skewed predictions say
+little of their tail.
 
 With 20 of 900 rows, φ ± 2.09 std_error held 90.5 % of the true values of an exponential model, 92.8
 % of a quadratic one and 94.9 % of rules without it; 92.9, 94.5 and 96.0 % with it.
@@ -48,13 +48,13 @@ class Draws:
     @property
     def why_no_errors(self) -> str:
         """Why the draws give no standard error; empty where they do."""
-        if self.n_draws >= LEAST_DRAWS:
+        if self.n_draws >= MIN_DRAWS:
             return ""
         return f"a single draw ({self.called}) has no standard error: {self.advice}"
 
 
 @dataclass(frozen=True, eq=False)
-class DrawGroups:
+class GroupedDraws:
     """The draws behind a mean, dealt at random to g groups of nearly the same size.
 
     With m the mean over all draws and m_(j) the mean without group j, the moves scale_j·(m_(j) − m)
@@ -68,14 +68,14 @@ class DrawGroups:
     scale: FloatArray
     """(g,): the factor of each group, √(1 − W_j/W) for groups with the share W_j/W of the weight.
 
-    It is multiplied with √(1 − u/N) for u draws from a population of N, and with 1 + `WIDENING`/u.
-    Fewer groups than `wanted`
-    have fewer degrees of freedom: their scale is larger by t_{g−1}/t_{wanted−1}, so that the
-    interval φ ± t_{wanted−1}·std_error holds.  NaN for a single draw.
+    It is multiplied with √(1 − u/N) for u draws from a population of N, and with
+    1 + `SKEWNESS_CORRECTION`/u.  Fewer groups than `wanted` have fewer degrees of freedom: their
+    scale is larger by t_{g−1}/t_{wanted−1}, so that the interval φ ± t_{wanted−1}·std_error holds.
+    NaN for a single draw.
     """
 
     @classmethod
-    def of(cls, draws: Draws, wanted: int) -> DrawGroups:
+    def of(cls, draws: Draws, wanted: int) -> GroupedDraws:
         """Deal draws to `wanted` groups; to as many groups as there are draws if these are fewer."""
         weights = draws.weights
         n_groups = max(1, min(wanted, draws.n_draws))
@@ -83,11 +83,11 @@ class DrawGroups:
         order = order[np.argsort(weights[order] == 0, kind="stable")]  # weightless draws last
         group = np.empty(len(weights), np.intp)
         group[order] = np.arange(len(weights)) % n_groups
-        if draws.n_draws < LEAST_DRAWS or wanted < LEAST_DRAWS:
+        if draws.n_draws < MIN_DRAWS or wanted < MIN_DRAWS:
             return cls(group, weights, np.full(n_groups, np.nan))
         share = np.bincount(group, weights, n_groups) / weights.sum()
         scale = np.sqrt(1.0 - share) * _fewer_degrees(n_groups, wanted)
-        scale *= 1.0 + WIDENING / draws.n_draws
+        scale *= 1.0 + SKEWNESS_CORRECTION / draws.n_draws
         if draws.population is not None:
             scale *= np.sqrt(max(1.0 - draws.n_draws / draws.population, 0.0))
         return cls(group, weights, scale)
@@ -111,7 +111,7 @@ class DrawGroups:
         rest = total - np.bincount(self.group, self.weights, self.n_groups)
         out = np.empty((1 + self.n_groups, *whole.shape))
         out[0] = whole / total
-        if self.n_groups < LEAST_DRAWS:
+        if self.n_groups < MIN_DRAWS:
             out[1:] = out[0]
             return out
         shape = (-1, *(1,) * whole.ndim)

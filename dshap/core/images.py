@@ -48,6 +48,7 @@ def image_players(
 
     Examples
     --------
+    >>> import dshap
     >>> dshap.image_players(2, 2, channels=3)
     {'0,0': [0, 1, 2], '0,1': [3, 4, 5], '1,0': [6, 7, 8], '1,1': [9, 10, 11]}
     """

@@ -204,12 +204,15 @@ class Text:
 class Names:
     """A rule: a list of names, unchanged; None where none are given."""
 
+    example: tuple[str, ...] = ("age", "hours")
+    """The names of a list that messages show."""
+
     def __call__(self, name: str, given: Any) -> tuple[Any, ...] | None:
         if given is None:
             return None
         names = _items(given)
         if names is None or not all(isinstance(each, str | int) for each in names):
-            raise refused(name, given, "a list of names, such as ['age', 'hours']")
+            raise refused(name, given, f"a list of names, such as {list(self.example)}")
         return tuple(names)
 
 
@@ -432,8 +435,8 @@ RULES: Mapping[str, Rule] = {
     "n_samples": Whole(2, ", draws come in pairs z, −z", is_even=True),
     "order": Whole(1),
     "orthogonal": Flag(),
-    "classes": Names(),
-    "output_names": Names(),
+    "classes": Names(("gold", "silver")),
+    "output_names": Names(("price", "demand")),
     "paired": Flag(),
     "penalty": Number(0.0, open_low=True, words=("validate",)),
     "rank_tolerance": Number(

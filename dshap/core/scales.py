@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dshap.core.types import Explained
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.types import Explained, Link, Predictor
 
 PROBABILITY = "probability"
 LOG_ODDS = "log-odds"
@@ -19,6 +20,7 @@ EXPECTED_LOG = "expected log-probability"
 SIGNED_ROOT = "signed root"
 INVERSE_SOFTPLUS = "inverse softplus"
 TARGET = "unit of the target"
+UNSTATED = "unstated"
 MEANINGS: Mapping[str, str] = {
     PROBABILITY: "The probability of a class, between 0 and 1.",
     LOG_ODDS: "The logarithm of p/(1 − p), where p is the probability of the class: 0 where p is "
@@ -34,17 +36,31 @@ MEANINGS: Mapping[str, str] = {
     SIGNED_ROOT: "The square root of the prediction's size, with the sign of the prediction.",
     INVERSE_SOFTPLUS: "The logarithm of exp(prediction) − 1.",
     TARGET: "The unit in which the model predicts, which is the unit of its target.",
+    UNSTATED: "Nothing states the scale: the model is a function of the user, and its value function "
+    "was given no `scale`.",
 }
 """Scale -> one sentence that says what a number on it means."""
+STATED = tuple(scale for scale in MEANINGS if scale != UNSTATED)
+"""The scales that a user may state for a function."""
 OF_CLASSES = frozenset((LOG_ODDS, SCORE, MARGIN))
 """Scales of a number that belongs to a class and is not its probability: outputs name both."""
 
 
 def scale_of(value: Explained) -> str:
-    """The scale of the attributions of a value function: that of its link, else of its model."""
+    """The scale of the attributions of a value function: that of its link, else of its model.
+
+    Raises
+    ------
+    InputError
+        A link or model of the user has a scale of another name.
+    """
+    owner: Predictor | Link = value.link
     if value.link.is_identity:
-        return value.model.scale
-    return value.link.scale
+        owner = value.model
+    scale = owner.scale
+    if scale not in MEANINGS:
+        raise InputError(f"{type(owner).__name__}: {unknown_name('scale', scale, MEANINGS)}")
+    return scale
 
 
 def of_classes(scale: str, classes: Iterable[object]) -> tuple[str, ...]:
@@ -58,11 +74,21 @@ def of_classes(scale: str, classes: Iterable[object]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def has_no_word(scale: str) -> bool:
+    """Whether a scale adds nothing to the units: the target's, or one that is not known."""
+    return scale in ("", TARGET, UNSTATED)
+
+
+def is_known(scale: str) -> bool:
+    """Whether a cube states this scale; cubes of earlier versions state an empty one."""
+    return scale not in ("", UNSTATED)
+
+
 def unit_words(units: str, scale: str, output: str = "") -> str:
     """The unit of attributions in words: "EUR", "log-odds", or "EUR, log"; empty where none is said.
 
     `units` are the user's, "1" where none were given; `scale` is empty where it is not known.  A
     scale with which the name of the output beside these words begins is left out.
     """
-    is_said = scale in ("", TARGET) or output.startswith(f"{scale} of ")
+    is_said = has_no_word(scale) or output.startswith(f"{scale} of ")
     return ", ".join([units] * (units not in ("", "1")) + [scale] * (not is_said))

@@ -44,6 +44,7 @@ def window_of(n_threads: int, grows: bool) -> int:
 
     Examples
     --------
+    >>> from dshap.engine.backlog import window_of
     >>> window_of(8, grows=False), window_of(0, grows=False), window_of(0, grows=True)
     (17, 3, 64)
     """

@@ -15,7 +15,7 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.cube import is_finished
 from dshap.jobs.run_folders import RunFolders, runs_in_store
-from dshap.jobs.run_record import EarlierRuns
+from dshap.jobs.run_record import EarlierRuns, read_record
 from dshap.jobs.schema import Job
 from dshap.sinks import Sink
 from dshap.tables.snapshot import has_snapshot
@@ -128,9 +128,12 @@ def backfilled_before(store: Place, explain: str, as_of: date) -> str | None:
 
 
 def is_backfill(store: Place, run_id: str) -> bool:
-    """Whether a run of a store is a backfill."""
+    """Whether a run of a store is a backfill: by what it began with, else by its record."""
     about = RunFolders(store, run_id).about
-    return about is not None and about.backfill
+    if about is not None:
+        return about.backfill
+    record = read_record(store, run_id)
+    return record is not None and record.is_backfill
 
 
 def sink_of_backfill(sink: Sink) -> Sink | None:

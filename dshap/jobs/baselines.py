@@ -37,7 +37,8 @@ class AcceptedNumber(NamedTuple):
     """The number of a failed check in a run that was accepted."""
 
     run_id: str
-    value: float
+    value: float | None
+    """The number; None where it was not known."""
 
 
 @dataclass(frozen=True)

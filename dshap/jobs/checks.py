@@ -21,7 +21,7 @@ from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.cube import read_run
-from dshap.jobs.baselines import NO_RUN, Baselines
+from dshap.jobs.baselines import Baselines
 from dshap.jobs.fields import NotEmpty
 from dshap.jobs.kinds import Kinds, KindTable
 from dshap.jobs.run_record import (
@@ -48,6 +48,8 @@ class Measured(NamedTuple):
     """The number in words, or why there is none."""
     baseline: str = ""
     """The id of the run that it compares with; empty for none."""
+    is_unknown: bool = False
+    """Whether there should be a number and it is not known: the check then fails."""
 
 
 class CheckTable(KindTable, ABC):
@@ -190,11 +192,17 @@ class StdErrorCheck(CheckTable):
     def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         found = error_sizes(facts.cube) if facts.cube else None
         if found is None:
-            return Measured(
-                None, "the attributions have no standard errors, or all of them are NaN"
-            )
+            return Measured(None, "the attributions have no standard errors")
+        if not found.rows:
+            return Measured(None, "no row has attributions")
+        if not found.has_some:
+            said = f"no row states an error: std_error is NaN in each of {found.rows:,} rows"
+            return Measured(None, said, is_unknown=True)
         value = {"largest": found.largest, "median": found.median}[self.metric]
-        return Measured(value, f"{_OF_ERRORS[self.metric]} is {value:.4g}")
+        said = f"{_OF_ERRORS[self.metric]} is {value:.4g}"
+        if found.unknown:
+            said += f" without {found.unknown:,} of {found.rows:,} rows, whose std_error is NaN"
+        return Measured(value, said)
 
 
 _OF_ERRORS = {
@@ -227,7 +235,7 @@ class DriftCheck(CheckTable):
     def measured(self, facts: ExplanationFacts, earlier: Baselines) -> Measured:
         before = self._before(facts.name, earlier)
         if before is None:
-            return Measured(None, self._reason_for_none(earlier))
+            return Measured(None, self._reason_for_none(facts.name, earlier))
         if not facts.ranking:
             return Measured(None, "no row has attributions")
         if self.metric == "ndcg":
@@ -274,11 +282,13 @@ class DriftCheck(CheckTable):
         named = (each for each in earlier.earlier if each.run_id == self.against)
         return next((each for each in named if each.ranking(explain)), None)
 
-    def _reason_for_none(self, earlier: Baselines) -> str:
+    def _reason_for_none(self, explain: str, earlier: Baselines) -> str:
         """The reason why there is no run to compare with, in words."""
         if self.against == PREVIOUS:
             return earlier.reason_for_none
-        return NO_RUN
+        if any(each.run_id == self.against and each.is_over for each in earlier.earlier):
+            return f"run {self.against} has no attributions of {explain} to compare with"
+        return f"no earlier run of the store is {self.against}"
 
 
 _NAMES = {"psi": "PSI", "wasserstein": "the Wasserstein distance"}
@@ -373,7 +383,7 @@ def judge(checks: Sequence[CheckTable], facts: RunFacts, store: Place) -> tuple[
 
 
 def _result(check: CheckTable, name: str, explain: str, measured: Measured) -> CheckResult:
-    status, bound = _status(check, measured.value)
+    status, bound = _status(check, measured)
     message = measured.said
     if status in ("warn", "error") and bound is not None:
         message = f"{message}; {status} = {bound:g} allows {check.allowed(bound)}"
@@ -401,8 +411,7 @@ def _if_accepted(check: CheckTable, failed: CheckResult, earlier: Baselines) -> 
     """
     if earlier.is_backfill or not check.compares:
         known = earlier.accepted_number(failed.name)
-        value = failed.value or 0.0
-        if known is not None and not check.is_beyond(value, known.value):
+        if known is not None and _is_no_worse(check, failed.value, known.value):
             message = f"{failed.message}; accepted with run {known.run_id}"
             return replace(failed, status="warn", message=message, accepted=known.run_id)
     if not (check.compares or check.blocks_sinks):
@@ -411,8 +420,20 @@ def _if_accepted(check: CheckTable, failed: CheckResult, earlier: Baselines) -> 
     return replace(failed, message=f"{failed.message}; {remedy}")
 
 
-def _status(check: CheckTable, value: float | None) -> tuple[CheckStatus, float | None]:
+def _is_no_worse(check: CheckTable, value: float | None, accepted: float | None) -> bool:
+    """Whether a number is no worse than one that was accepted; None is unknown, the worst."""
+    if value is None or accepted is None:
+        return accepted is None
+    return not check.is_beyond(value, accepted)
+
+
+def _status(check: CheckTable, measured: Measured) -> tuple[CheckStatus, float | None]:
     """The status that a number gives, and the bound that it follows from."""
+    if measured.is_unknown:
+        if check.error is not None:
+            return "error", check.error
+        return "warn", check.warn
+    value = measured.value
     if value is None or math.isnan(value):
         return "skipped", None
     if check.error is not None and check.is_beyond(value, check.error):

@@ -23,6 +23,7 @@ from pydantic import (
 from dshap.core.errors import InputError
 from dshap.core.options import MISSING_POLICIES, parse_bytes
 from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
+from dshap.core.scales import STATED
 from dshap.designs.sampling import SAMPLERS
 from dshap.jobs.paths import FolderPath, TablePath
 from dshap.values.regression import PRECISIONS
@@ -206,6 +207,7 @@ WORDS: Mapping[str, Any] = {
     "path": TablePath,
     "precision": one_of(PRECISIONS),
     "sampling": one_of(SAMPLERS),
+    "scale": one_of(STATED),
     "scratch": FolderPath,
     "target": Target | None,
 }

@@ -323,6 +323,7 @@ class Pipeline:
     def _learned_run(self) -> RunFolders | None:
         """The run that shards explain: it has begun, is not over, and is of this job."""
         for run in unfinished_runs(self.store):
+            run.refuse_damaged()
             if run.about is None:
                 continue
             night = self._night(run)
@@ -371,6 +372,7 @@ class Pipeline:
         if not self.reads_once:
             return
         for run in unfinished_runs(self.store):
+            run.refuse_damaged()
             night = self._night(run)
             if not night.is_read:
                 self._forget(run)

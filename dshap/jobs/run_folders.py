@@ -9,13 +9,13 @@ its parts, where these are whole.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from dshap.core.disk import sync
+from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.seals import ALTERED, digest_of_content, sealed_record, whole_record
 from dshap.cube.folder import Folder
@@ -81,8 +81,16 @@ class RunFolders:
         """The facts that the run began with; None where they were never written, or are damaged."""
         content = Folder(self.record).get(ABOUT)
         with contextlib.suppress(ValueError, TypeError):
-            return RunAbout(**json.loads(content or b""))
+            return RunAbout(**whole_record(ABOUT, content or b""))
         return None
+
+    def refuse_damaged(self) -> None:
+        """Raise a `DamagedError` where the facts that the run began with were altered."""
+        if self.about is None and Folder(self.record).has_file(ABOUT):
+            raise DamagedError(
+                f"{self.record / ABOUT} is damaged ({ALTERED}): dshap verify {self.store} --repair "
+                "removes it, and the same command then begins a new run"
+            )
 
     @property
     def is_over(self) -> bool:
@@ -119,7 +127,7 @@ class RunFolders:
 
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""
-        Folder(self.record).put_new(ABOUT, json.dumps(asdict(about)).encode())
+        Folder(self.record).put_new(ABOUT, sealed_record(ABOUT, asdict(about)))
 
     def keep_look(self, snapshot: Snapshot) -> None:
         """Keep what a look at a table said that is read where it lies, for the record of the run."""

@@ -30,6 +30,7 @@ from dshap.core.errors import (
     SinkError,
 )
 from dshap.core.places import Place
+from dshap.core.seals import SEAL, seal_of
 from dshap.cube.arrays import RUN_TIME
 from dshap.cube.folder import Folder
 from dshap.jobs.stages import StageUse
@@ -275,10 +276,18 @@ def write_record(store: Place, facts: RunFacts) -> Place:
         The run has its record already.
     """
     name = f"{RUNS}/{facts.run_id}/{RECORD}"
-    content = json.dumps(as_record(facts).content, indent=2, ensure_ascii=False, allow_nan=False)
+    document = as_record(facts).content or {}
+    sealed = _with_args(document, {SEAL: seal_of(RECORD, document)})
+    content = json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False)
     if not Folder(store).put_new(name, content.encode()):
         raise InputError(f"run {facts.run_id} of {store} is over: it has its {RECORD}")
     return store / name
+
+
+def _with_args(document: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a document with more of what dshap says of the run, which dbt has no keys for."""
+    args = document["args"]
+    return {**document, "args": {**args, "dshap": {**args["dshap"], **more}}}
 
 
 def as_record(facts: RunFacts) -> RunRecord:
@@ -553,7 +562,8 @@ def _record_in(runs: Folder, run_id: str) -> Iterator[RunRecord]:
     document = document_in(content)
     if document is None:
         warnings.warn(
-            f"{runs.place(name)} is damaged and left out: it is no record of a run", stacklevel=4
+            f"{runs.place(name)} is damaged and left out: it is no record of a run, or was altered",
+            stacklevel=4,
         )
         return
     yield RunRecord(run_id, document)
@@ -565,6 +575,11 @@ def read_records(store: Place) -> tuple[RunRecord, ...]:
     A record that cannot be read is left out, with a warning that names it.
     """
     return tuple(reversed(list(EarlierRuns(store))))
+
+
+def read_record(store: Place, run_id: str) -> RunRecord | None:
+    """The record of one run; None, with a warning, where it cannot be read."""
+    return next(_record_in(Folder(store / RUNS), run_id), None)
 
 
 def last_run(store: Place) -> str | None:
@@ -589,12 +604,17 @@ def source_types_before(store: Place) -> Mapping[str, str] | None:
 
 
 def document_in(content: bytes) -> Mapping[str, Any] | None:
-    """The document in a file; None where it is not one that a run wrote."""
+    """The document in a file, without its seal; None where it is not one that a run wrote.
+
+    A document of an earlier version has no seal: it is taken as it is.
+    """
     try:
         document = json.loads(content)
     except ValueError:
         return None
     match document:
-        case {"results": [*_], "args": {"dshap": {"job": str()}}}:
-            return document
+        case {"results": [*_], "args": {"dshap": {"job": str()} as about}}:
+            seal = about.pop(SEAL, None)
+            if seal is None or seal == seal_of(RECORD, document):
+                return document
     return None

@@ -108,8 +108,14 @@ class KernelLogistic(KernelModel):
 
     Examples
     --------
-    >>> model = KernelLogistic(RBF("validate"), Nystrom(300), penalty="validate", holdout=0.1).fit(X, labels)
-    >>> model.predict_proba(X[:5])
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, Nystrom
+    >>> from dshap.models import KernelLogistic
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> labels = np.where(X[:, 0] * X[:, 1] > 0, "yes", "no")
+    >>> model = KernelLogistic(RBF(1.0), Nystrom(50), penalty=1e-4).fit(X, labels)
+    >>> model.predict_proba(X[:5]).shape
+    (5, 2)
     """
 
     classes_: NDArray[Any]
@@ -232,7 +238,14 @@ class KernelLogistic(KernelModel):
 
         Examples
         --------
-        >>> value = KernelInterventional(model.of_classes(["gold"]), background)
+        >>> import numpy as np
+        >>> import dshap
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> labels = np.array(["basic", "gold", "silver"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+        >>> rbf, landmarks = dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(50)
+        >>> model = dshap.models.KernelLogistic(rbf, landmarks, penalty=1e-4).fit(X, labels)
+        >>> dshap.values.KernelInterventional(model.of_classes(["gold"]), X)
+        KernelInterventional(2 players: x0, x1; outputs: score of gold)
         """
         names = tuple(map(class_name, self.classes_))
         expansion = self.expansion_

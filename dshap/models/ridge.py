@@ -86,8 +86,14 @@ class KernelRidge(KernelModel):
 
     Examples
     --------
-    >>> model = KernelRidge(RBF("validate"), Nystrom(500), penalty="validate", holdout=0.1).fit(X, y)
-    >>> print(model.report_)
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, Nystrom
+    >>> from dshap.models import KernelRidge
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.sin(X[:, 0]) * X[:, 1]
+    >>> model = KernelRidge(RBF(1.0), Nystrom(50), penalty=1e-6).fit(X, y)
+    >>> bool(np.abs(model.predict(X) - y).max() < 0.1)
+    True
     """
 
     target_ndim_: int

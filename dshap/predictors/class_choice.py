@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.records import FloatArray
-from dshap.core.rules import checked
+from dshap.core.rules import RULES, Names, Rule
 from dshap.core.scales import OF_CLASSES, of_classes
 
 
@@ -39,7 +39,11 @@ class ClassChoice:
 
 
 def class_choice(
-    given: Sequence[Any], known: Sequence[str], n_outputs: int, scale: str
+    given: Sequence[Any],
+    known: Sequence[str],
+    n_outputs: int,
+    scale: str,
+    before: ClassChoice | None = None,
 ) -> ClassChoice:
     """Choose classes by their names.
 
@@ -49,15 +53,20 @@ def class_choice(
     known : all classes of the model, in the order of its outputs; two classes may share one output
     n_outputs : the number of outputs of the model
     scale : the scale of the outputs
+    before : the choice that these outputs follow from; None where they are those of all classes
 
     Raises
     ------
     InputError
-        No class, a class twice, a class that the model does not have, or outputs that belong to no
-        class, such as predicted labels.
+        No class, a class twice, a class that the model does not have, outputs that belong to no
+        class, such as predicted labels, or classes that were chosen before.
     """
-    (listed,) = checked(classes=given)
-    names = tuple(map(str, listed))
+    names = tuple(map(str, _listed(given, known)))
+    if before is not None:
+        raise InputError(
+            f"classes are {', '.join(names)}, and {', '.join(before.classes)} were chosen before: "
+            "choose from the value function of all classes"
+        )
     if not known:
         raise InputError(
             f"classes are {', '.join(names)}, and the model has no classes: leave classes out"
@@ -80,3 +89,14 @@ def class_choice(
         )
     signs = tuple(1.0 if position == 1 else -1.0 for position in positions)
     return ClassChoice(names, n_outputs, (0,) * len(names), signs)
+
+
+def _listed(given: Any, known: Sequence[str]) -> tuple[Any, ...]:
+    """The chosen classes as a tuple; InputError for what is no list, with classes as its example."""
+    if isinstance(given, str) and given in known:
+        rule: Rule = Names((given,))
+    elif known:
+        rule = Names(tuple(known[:2]))
+    else:
+        rule = RULES["classes"]
+    return rule("classes", given) or ()

@@ -17,11 +17,11 @@ from dshap.core.records import FloatArray
 from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.frames import Frame
 from dshap.predictors.named import NamedModel, calling, checked_outputs, fitted_names_of
-from dshap.predictors.predict_scale import output_names_of, scale_of_function
+from dshap.predictors.predict_scale import check_stated, output_names_of, scale_of_function
 
 BUFFER_BYTES = 64 << 20
 """The most bytes of rows in one call: 65,536 rows of 128 columns, fewer of wider ones."""
-TAKES_FRAMES = (
+FRAMES_NOTE = (
     "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 )
 
@@ -41,6 +41,7 @@ class PredictFunction(NamedModel):
     feature_names : names of the columns, None when unknown
     output_names : names of the outputs; where None, the class names of a classifier behind it
     buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
+    scale : the scale of the predictions, as the user states it; None to find it out
     is_array_hinted : True: an error with an array says how to get data frames instead
     has_unknown_types : True: the frame's column types are unknown and taken as numbers
     """
@@ -59,6 +60,7 @@ class PredictFunction(NamedModel):
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
         buffer_rows: int,
+        scale: str | None = None,
         is_array_hinted: bool = False,
         has_unknown_types: bool = False,
     ) -> None:
@@ -73,7 +75,12 @@ class PredictFunction(NamedModel):
         self._k: int | None = None  # number of outputs, unknown before the first call
         self.probe = self.call(probe_rows)
         self._k = k = self.probe.shape[1]
-        self.scale = scale_of_function(predict, self.probe)
+        self.stated_scale = scale
+        if scale is None:
+            self.scale = scale_of_function(predict, self.probe)
+        else:
+            check_stated(scale, self.probe)
+            self.scale = scale
         if output_names is None:
             output_names = output_names_of(predict, k, self.scale)
         super().__init__(probe_rows.shape[1], k, feature_names, output_names)
@@ -106,7 +113,7 @@ class PredictFunction(NamedModel):
             named: tuple[str, ...] = ()
         else:
             named = tuple(map(str, np.asarray(known).tolist()))
-        choice = class_choice(classes, named, self.n_outputs, self.scale)
+        choice = class_choice(classes, named, self.n_outputs, self.scale, self.choice)
         other = copy.copy(self)
         other.choice = choice
         other.probe = choice(self.probe)
@@ -164,15 +171,21 @@ class PredictFunction(NamedModel):
         return 16 * (rows * (self.n_columns + self.n_outputs) + n * self.n_outputs)
 
     def fingerprint(self) -> dict[str, Any]:
-        """The name of the function, and a digest of its probe predictions."""
+        """The name of the function, a digest of its probe predictions, and what the user chose."""
         name = (
             f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
         )
-        return {
+        record = {
             "predict": getattr(getattr(self.predict, "__self__", None), "stored_name", name),
             "predictions": hashlib.blake2b(self.probe.tobytes(), digest_size=16).hexdigest(),
-            **({} if self.frame is None else self.frame.fingerprint()),
         }
+        if self.stated_scale is not None:
+            record["scale"] = self.stated_scale
+        if self.choice is not None:
+            record["classes"] = list(self.choice.classes)
+        if self.frame is not None:
+            record |= self.frame.fingerprint()
+        return record
 
 
 @dataclass(frozen=True)
@@ -212,7 +225,7 @@ class RowForms:
                 # scikit-learn warns where a model was fitted on arrays
                 warnings.simplefilter("error", UserWarning)
                 found = PredictFunction(predict, probe_rows, self.frame, **options)
-            found.form = TAKES_FRAMES
+            found.form = FRAMES_NOTE
         except PredictError as error:
             found = self._of_array(predict, probe_rows, error, options)
         return found
@@ -238,7 +251,7 @@ class RowForms:
                     "too: " + str(of_array).removeprefix(f"predict function {name_of(predict)} ")
                 ) from error
             found = PredictFunction(predict, probe_rows, self.frame, **options)
-            found.form = TAKES_FRAMES
+            found.form = FRAMES_NOTE
         return found
 
 

@@ -25,7 +25,7 @@ class TokenFunction(PredictFunction):
         Rows that the function is tried on.
     padding : the id beyond the end of a text
     longest : number of columns that predict takes; None: the texts' length, without padding
-    output_names, buffer_rows : as in `PredictFunction`
+    output_names, buffer_rows, scale : as in `PredictFunction`
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class TokenFunction(PredictFunction):
         *,
         output_names: Sequence[str] | None,
         buffer_rows: int,
+        scale: str | None = None,
     ) -> None:
         self.padding = padding
         self.longest = longest
@@ -47,6 +48,7 @@ class TokenFunction(PredictFunction):
             feature_names=None,
             output_names=output_names,
             buffer_rows=buffer_rows,
+            scale=scale,
         )
 
     def of_length(self, n_columns: int) -> Self:

@@ -15,6 +15,7 @@ import numpy as np
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
+from dshap.core.scales import LOG_ODDS, TARGET
 from dshap.predictors.frames import Frame
 from dshap.predictors.tree_categories import kept_categories
 from dshap.predictors.tree_rounds import BoostingRounds, lightgbm_rounds, xgboost_rounds
@@ -28,6 +29,8 @@ OPERATIONS = 50.0
 Measured: 0.9 ms for 200 trees of 31 leaves with LightGBM 4.7, 1.3 ms for 200 of depth 6 with
 XGBoost 3.2.
 """
+OF_OBJECTIVES: Mapping[str, str] = {"binary:logitraw": LOG_ODDS}
+"""Objective of XGBoost that predicts its margins -> their scale; else the unit of the target."""
 SHOWN = 3
 """The most categories that a message names."""
 
@@ -52,6 +55,8 @@ class Ensemble(Protocol):
     """The boosting rounds that are explained."""
     missing: float
     """The number that means missing beside NaN; NaN where there is none."""
+    scale_of_margins: str
+    """The scale of predictions that are the margins themselves."""
 
     def coded(self, given: Categories) -> Categories:
         """The columns that hold codes, with their categories; `given` are the user's lists.
@@ -98,6 +103,7 @@ class XGBoostTrees:
         else:
             self.estimator = model
         self.rounds = xgboost_rounds(model)
+        self.scale_of_margins = OF_OBJECTIVES.get(_objective_of(booster), TARGET)
         self.missing = _missing_of(self.estimator)
         if booster.feature_names is None:
             self.names = None
@@ -203,6 +209,7 @@ class LightGBMTrees:
     how = "LightGBM's pred_contrib, path-dependent"
     takes_unseen = True
     missing = math.nan
+    scale_of_margins = TARGET
 
     def __init__(self, model: Any) -> None:
         self.booster = getattr(model, "booster_", model)
@@ -326,6 +333,12 @@ def _refuse_linear(model: Any, booster: Any) -> None:
             "use "
             "Marginal(model.predict, background)"
         )
+
+
+def _objective_of(booster: Any) -> str:
+    """The name of the objective of an XGBoost booster, such as "binary:logistic"."""
+    name: str = json.loads(booster.save_config())["learner"]["objective"]["name"]
+    return name
 
 
 def _missing_of(estimator: Any) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.floats import LARGEST_WHOLE, floats_of, rounded_refusal
 from dshap.core.records import BoolArray, FloatArray, digest_of
 from dshap.core.rules import checked
+from dshap.core.scales import TARGET
 from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.named import (
     NamedModel,
@@ -97,7 +99,7 @@ class TreeModel(NamedModel):
 
     def of_classes(self, classes: Sequence[Any]) -> Self:
         """A copy that gives the margins of these classes alone; InputError for unknown ones."""
-        choice = class_choice(classes, self.classes, self.n_outputs, self.scale)
+        choice = class_choice(classes, self.classes, self.n_outputs, self.scale, self.choice)
         other = copy.copy(self)
         other.choice = choice
         other.output_names = choice.names(self.scale, self.output_names)
@@ -246,7 +248,10 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int
     if isinstance(library, ThroughShap) and background is not None:
         _check_values(library)
     own = asked(lambda rows: library.own(rows, codes), probe, "the model's own predictions")
-    return margins.shape[1], link_of_margins(margins, own, library.how)
+    link = link_of_margins(margins, own, library.how)
+    if link.scale == TARGET:
+        link = replace(link, scale=library.scale_of_margins)
+    return margins.shape[1], link
 
 
 def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
+from dshap.core.scales import TARGET
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 from dshap.predictors.tree_rounds import BoostingRounds, use_all_rounds
@@ -45,10 +46,12 @@ class ThroughShap:
             self.factor = _factor_of_sklearn(model)
             self.rounds = BoostingRounds(0, 0)
             self.missing = math.nan
+            self.scale_of_margins = TARGET
         else:
             self.factor = library.factor
             self.rounds = library.rounds
             self.missing = library.missing
+            self.scale_of_margins = library.scale_of_margins
         self._explainer: Any = self._made()
         self._thresholds: list[FloatArray] = []
         self.how = (

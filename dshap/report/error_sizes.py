@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import finished_blocks
@@ -22,30 +23,46 @@ class ErrorSizes:
     """The standard errors of a cube, one number for each row and output: that of its largest."""
 
     largest: float
+    """The largest of all rows; NaN where no row states an error."""
     median: float
-    """Right to within 1 %."""
+    """Right to within 1 %; NaN where no row states an error."""
+    rows: int
+    """The number of rows with attributions."""
+    unknown: int
+    """The number of these rows that have a standard error of NaN, which is left out."""
+
+    @property
+    def has_some(self) -> bool:
+        """Whether any row states an error."""
+        return not np.isnan(self.largest)
 
 
 def error_sizes(path: Place) -> ErrorSizes | None:
     """The sizes of the standard errors of a cube, in units of its output; read block by block.
 
-    None where it has no standard errors, or where they are not known for any row.
+    None where the cube has no standard errors, as its values are exact.
     """
     largest = 0.0
+    rows = 0
+    unknown = 0
     counts = np.zeros((MOST_EXPONENT - LEAST_EXPONENT) * BINS_AN_OCTAVE + 1, np.int64)
     for block in finished_blocks(path):
         errors = block.std_error
         if errors is None:
             return None
-        sizes = errors.max(axis=1)  # (n, k), NaN for rows without attributions
-        sizes = sizes[np.isfinite(sizes)].astype(np.float64)
-        largest = max(largest, float(sizes.max(initial=0.0)))
-        counts += np.bincount(_bins(sizes), minlength=len(counts))
+        is_explained = block.read("status") == Status.OK
+        sizes = errors[is_explained].max(axis=1)  # (n, k), NaN where an error is not known
+        is_known = np.isfinite(sizes)
+        rows += len(sizes)
+        unknown += int(np.count_nonzero(~is_known.all(axis=1)))
+        known = sizes[is_known]
+        largest = max(largest, float(known.max(initial=0.0)))
+        counts += np.bincount(_bins(known), minlength=len(counts))
     total = int(counts.sum())
     if not total:
-        return None
+        return ErrorSizes(np.nan, np.nan, rows, unknown)
     place = int(np.searchsorted(np.cumsum(counts), (total + 1) // 2))
-    return ErrorSizes(largest, min(_middle(place), largest))
+    return ErrorSizes(largest, min(_middle(place), largest), rows, unknown)
 
 
 def _bins(sizes: FloatArray) -> np.ndarray:

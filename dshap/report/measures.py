@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dshap.core.printing import label
-from dshap.core.scales import MEANINGS, TARGET, unit_words
+from dshap.core.scales import MEANINGS, UNSTATED, has_no_word, is_known, unit_words
 
 
 def units_of_cube(cube: Any) -> str:
@@ -35,18 +35,43 @@ def bracketed(units: str, scale: str) -> str:
 
 def scale_sentence(scale: str) -> str:
     """A scale and what a number on it means; empty where the scale is the target's, or unknown."""
-    if scale in ("", TARGET):
+    if has_no_word(scale):
         return ""
     return f"{label(scale)}: {MEANINGS.get(scale, 'a scale of a later version of dshap.')}"
 
 
+def stated_scale(cubes: Sequence[Any]) -> str:
+    """The scale of the first of these cubes that states one; else that of the first."""
+    scales = [scale_of_cube(cube) for cube in cubes]
+    return next(filter(is_known, scales), scales[0])
+
+
+def scales_differ(scales: Sequence[str]) -> bool:
+    """Whether two scales are stated and are not the same, so that nothing compares."""
+    return len({scale for scale in scales if is_known(scale)}) > 1
+
+
 def without_scale(cubes: Mapping[str, Any]) -> str:
-    """A sentence about those of several named cubes that state no scale; empty where all do."""
-    unknown = [label(name, 96) for name, cube in cubes.items() if not scale_of_cube(cube)]
-    if not unknown:
-        return ""
-    verb = "states no scale" if len(unknown) == 1 else "state no scale"
-    return (
-        f"{' and '.join(unknown)} {verb}, as cubes of earlier versions of dshap: scales are not "
-        "compared; explain the rows again to be sure of them"
-    )
+    """A sentence about those of several named cubes that state no scale; empty where all do.
+
+    Empty also where none does because all are of functions whose scale was not stated.
+    """
+    scales = {label(name, 96): scale_of_cube(cube) for name, cube in cubes.items()}
+    old = [name for name, scale in scales.items() if not scale]
+    unstated = [name for name, scale in scales.items() if scale == UNSTATED]
+    if old:
+        return (
+            f"{_states_no(old)}, as cubes of earlier versions of dshap: scales are not compared; "
+            "explain the rows again to be sure of them"
+        )
+    if 0 < len(unstated) < len(scales):
+        return (
+            f"{_states_no(unstated)}, as the model is a function: scales are not compared; state "
+            "that of the function, like Marginal(predict, background, scale='log-odds')"
+        )
+    return ""
+
+
+def _states_no(names: Sequence[str]) -> str:
+    verb = "states no scale" if len(names) == 1 else "state no scale"
+    return f"{' and '.join(names)} {verb}"

@@ -78,8 +78,9 @@ def segments_of(
     less where few rows carry most of the sum: docs/performance.md says how often.  Where these
     rows are all there are, the mean is exact.
 
-    Where coalitions were sampled, mean |attribution| is corrected as in `feature_ranking`, and an
-    upper bound of the error of sampling, 1.96 · mean standard error, is added in square.
+    Where attributions have standard errors, mean |attribution| is corrected as in
+    `feature_ranking`, and an upper bound of its error, 1.96 · mean standard error, is added in
+    square.
 
     Parameters
     ----------

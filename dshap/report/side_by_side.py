@@ -20,7 +20,7 @@ from dshap.cube import named_cubes
 from dshap.cube.datasets import row_slices, rows_of
 from dshap.report.attributions import Ranking, features_of
 from dshap.report.columns import Columns, as_numbers, as_texts, columns_of, has_order
-from dshap.report.measures import scale_of_cube, units_of_cube, without_scale
+from dshap.report.measures import scale_of_cube, scales_differ, units_of_cube, without_scale
 from dshap.report.panels import MAX_SHOWN
 from dshap.report.shades import DEPTH, grid_of, limits_of
 from dshap.report.swarms import Swarm
@@ -150,8 +150,12 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
         differing = list(_other_rows(*views))
     if differing:
         first, second = names
+        advice = ""
+        if any(each.startswith("output: ") for each in differing):
+            advice = "; value functions of the same outputs take the same output_names"
         raise InputError(
-            f"{first!r} and {second!r} are no explanations of the same rows: {'; '.join(differing)}"
+            f"{first!r} and {second!r} are no explanations of the same rows: "
+            f"{'; '.join(differing)}{advice}"
         )
     warn_without_scale(dict(zip(names, views, strict=True)))
 
@@ -167,7 +171,7 @@ def differing_attributions(names: tuple[str, str], views: Sequence[View]) -> Ite
     yield from _only_in(names, [set(view.features) for view in views])
     yield from _differing("units", [repr(units_of_cube(view.cube)) for view in views])
     scales = [scale_of_cube(view.cube) for view in views]
-    if all(scales):
+    if scales_differ(scales):
         yield from _differing("scale", scales)
 
 

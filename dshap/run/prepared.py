@@ -122,8 +122,14 @@ class Prepared:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> import dshap
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> value = dshap.values.Gaussian(lambda x: x[:, 0] * x[:, 1], X, n_samples=40)
+        >>> prepared = dshap.prepare(value, design="exact", store="prepared")
         >>> attributor = dshap.open_prepared("prepared", value).attributor()
-        >>> attributor.attribute(X[:1]).phi  # (1, players, outputs)
+        >>> attributor.attribute(X[:1]).phi.shape  # (1, players, outputs)
+        (1, 3, 1)
         """
         is_active = np.ones(len(self.value.players), dtype=bool)
         states = States(self.states, self.follows_from, is_active, loaded={})

@@ -46,7 +46,7 @@ def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) 
     cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
     shape : {"wide", "long", "top_k"}
         "wide": a line for each row and output, KEY..., phi_COLUMN..., std_error_COLUMN... where
-        coalitions were sampled; "long": a line for each row, output and feature, KEY..., feature,
+        attributions have standard errors; "long": a line for each row, output and feature, KEY..., feature,
         value, value_number, attribution, std_error; "top_k": the lines of the `k` features with the
         largest |attribution|, with their rank, those with 0 left out.  Each has prediction,
         base_value and status behind, and output where there are several.  A cube without a key has

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dshap.core.disk import whole_file
 from dshap.core.errors import EmptyTableError, InputError, unknown_column, unknown_name
 from dshap.core.floats import as_array
 from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
+from dshap.tables.checksums import open_parquet
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.parts import PartWriter
 from dshap.tables.reader import BATCH_ROWS, categories_of
@@ -290,22 +290,30 @@ def open_arrow_dataset(asked: Asked) -> Asked:
 
 
 def open_polars_query(asked: Asked) -> Asked:
-    """Write the rows of a polars LazyFrame as one Parquet part, without collecting them."""
+    """Write the rows of a polars LazyFrame as Parquet parts, without collecting them.
+
+    Polars writes pages without checksums, so that its file is written again, group by group.
+    """
     from polars import exceptions, selectors
 
     folder = _folder_of_run(asked)
+    written = folder.with_name(f"{folder.name}.of_polars")
     try:
         held = asked.rows.collect_schema().names()
         wanted = _wanted_of(asked, held) or held
-        with whole_file(folder / "part-000000.parquet") as private:
-            # by selectors, as a plain name may be a pattern
-            query = asked.rows.select(selectors.by_name(*wanted))
-            query.sink_parquet(private, row_group_size=ROW_GROUP_ROWS)
+        # by selectors, as a plain name may be a pattern
+        query = asked.rows.select(selectors.by_name(*wanted))
+        query.sink_parquet(written, row_group_size=ROW_GROUP_ROWS)
+        with open_parquet(written) as file, PartWriter(folder, file.schema_arrow) as writer:
+            for batch in file.iter_batches(BATCH_ROWS):
+                writer.write(batch)
     except exceptions.PolarsError as error:
         reason = str(error).splitlines()[0]
         raise InputError(
             f"the LazyFrame cannot be collected ({reason}): try rows.collect() by itself"
         ) from None
+    finally:
+        written.unlink(missing_ok=True)
     return replace(asked, rows=folder)
 
 

@@ -176,6 +176,7 @@ class DeltaSource(DeltaFiles, LakeSource):
     Examples
     --------
     >>> import deltalake, pandas
+    >>> import dshap
     >>> deltalake.write_deltalake("sales", pandas.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}))
     >>> deltalake.write_deltalake("sales", pandas.DataFrame({"id": [3], "x": [2.5]}), mode="append")
     >>> source = dshap.sources.DeltaSource("sales", features=["x"], key="id")

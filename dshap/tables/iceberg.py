@@ -280,6 +280,7 @@ class IcebergSource(IcebergFiles, LakeSource):
     --------
     >>> from pyiceberg.catalog.memory import InMemoryCatalog
     >>> import os, pyarrow
+    >>> import dshap
     >>> rows = pyarrow.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]})
     >>> catalog = InMemoryCatalog("memory", warehouse=f"file://{os.getcwd()}/warehouse")
     >>> catalog.create_namespace("shop")

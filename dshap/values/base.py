@@ -18,7 +18,8 @@ from dshap.core.floats import as_array, floats_of
 from dshap.core.places import is_bucket
 from dshap.core.players import Players
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.core.rules import as_place, checked
+from dshap.core.rules import Choice, as_place, checked
+from dshap.core.scales import STATED
 from dshap.core.types import Link, Predictor
 from dshap.predictors.expansion import Expansion, ExpansionModel
 from dshap.predictors.frames import Frame, frame_of
@@ -102,7 +103,8 @@ class Predicted(TableValue):
     categorical or boolean columns or with times, or the estimator behind predict was fitted on one,
     predict receives data frames of the same form. With a data frame of numbers a function is tried
     with a frame, then with an array, and receives the first that works. ``arrays=`` decides: True
-    for arrays, False for frames.
+    for arrays, False for frames. ``scale=`` states the scale of the predictions where the function
+    is no method of an estimator.
     """
 
     model: PredictFunction
@@ -118,6 +120,7 @@ class Predicted(TableValue):
         buffer_rows: int = 65_536,
         link: str | Link | None = None,
         arrays: bool | None = None,
+        scale: str | None = None,
     ) -> None:
         check_predict(predict)
         buffer_rows, arrays = checked(buffer_rows=buffer_rows, arrays=arrays)
@@ -143,6 +146,7 @@ class Predicted(TableValue):
             feature_names=names,
             output_names=output_names,
             buffer_rows=buffer_rows,
+            scale=checked_scale(scale),
         )
         if forms.has_both:
             self.notes = {**self.notes, "predict": {"rows": model.form}}
@@ -222,6 +226,19 @@ class KernelValue(TableValue):
     def _item(self) -> int:
         """Bytes of one factor of the model."""
         return int(np.dtype(self.expansion.coefficients.dtype).itemsize)
+
+
+def checked_scale(given: str | None) -> str | None:
+    """The scale that a user states for a function; None where none is stated.
+
+    Raises
+    ------
+    InputError
+        It is no name of a scale.
+    """
+    if given is None:
+        return None
+    return Choice(STATED)("scale", given)
 
 
 def check_predict(given: Any) -> None:

@@ -29,7 +29,7 @@ class Copula(Gaussian):
     Parameters
     ----------
     predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows,
-        arrays : see `Gaussian`; columns of times are allowed, as draws are values of the data
+        arrays, scale : see `Gaussian`; columns of times are allowed, as draws are values of the data
 
     Raises
     ------
@@ -44,6 +44,15 @@ class Copula(Gaussian):
     interpolated, and draws take values of the sample, so that none lies outside its range.  Means
     and correlations of the scores are sums over all rows.  `std_error` includes the error of the
     draws, as for `Gaussian`; the error of the estimated margins and correlations is not in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> X = np.exp(np.random.default_rng(0).normal(size=(900, 2)))  # log-normal columns
+    >>> value = dshap.values.Copula(lambda x: x[:, 0] + x[:, 1], X, n_samples=200)
+    >>> "std_error" in dshap.explain(value, X[:5])
+    True
     """
 
     name = "copula"

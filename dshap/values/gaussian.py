@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.draws import DrawGroups, Draws
+from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError, PredictError
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
@@ -44,7 +44,7 @@ class Gaussian(Shifted, PredictedValue):
         grow by the factor 1 + ridge.
     seed : int
         Seed of the draws.
-    players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
+    players, feature_names, output_names, link, buffer_rows, arrays, scale : see `Marginal`
         A path has no column names: give them in `feature_names`, unless the estimator behind
         `predict` knows them.
 
@@ -88,6 +88,18 @@ class Gaussian(Shifted, PredictedValue):
 
     Cost: n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations for
     each row of data and tile of coalitions; an eigendecomposition for each coalition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> X = np.random.default_rng(0).normal(size=(900, 3)) @ [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+    >>> value = dshap.values.Gaussian(lambda x: np.exp(x[:, 0]), X, n_samples=200)
+    >>> cube = dshap.explain(value, X[:5])
+    >>> "std_error" in cube  # the error of the draws, in an exact design too
+    True
+    >>> bool((abs(cube.attribution.sel(feature="x1")) > abs(cube.attribution.sel(feature="x2"))).all())
+    True
     """
 
     name = "gaussian"
@@ -109,6 +121,7 @@ class Gaussian(Shifted, PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
+        scale: str | None = None,
     ) -> None:
         self.n_samples, self.ridge, self.seed = checked(n_samples=n_samples, ridge=ridge, seed=seed)
         super().__init__(
@@ -120,6 +133,7 @@ class Gaussian(Shifted, PredictedValue):
             buffer_rows=buffer_rows,
             link=link,
             arrays=arrays,
+            scale=scale,
         )
 
     def _check_frame(self, frame: Frame) -> None:
@@ -255,12 +269,12 @@ class Gaussian(Shifted, PredictedValue):
         """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
         return self._sums(state, rows, None)[:, 0] / self.n_samples
 
-    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+    def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
         """values (n, 1 + g, m, k): of all draws, then without each group, by the same predictions."""
         of_pairs = self._sums(state, rows, np.tile(groups.indicator, 2)).swapaxes(0, 1) / 2.0
         return groups.means(of_pairs[0], of_pairs[1:]).swapaxes(0, 1)
 
-    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray | None:
+    def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray | None:
         """v(empty) (1 + g, k); None for a game without proper coalitions, which has no draws."""
         if state is None:
             return None

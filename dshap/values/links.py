@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from dshap.core.capabilities import refuse_lacking
 from dshap.core.errors import InputError, PredictError, shown, unknown_name
 from dshap.core.records import FloatArray
 from dshap.core.rules import Number
@@ -315,6 +316,8 @@ def link_of(given: str | Link | None, names: Sequence[str]) -> Link:
             raise InputError(unknown_name("link", given, LINKS))
         given = LINKS[given]()
     if isinstance(given, type) or not isinstance(given, Link):
+        if not isinstance(given, type):
+            refuse_lacking(given, Link, "link")
         raise InputError(
             f"link is {shown(given)}: give {', '.join(map(repr, LINKS))} or a link of dshap.values"
         )

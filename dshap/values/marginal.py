@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.draws import DrawGroups, Draws
+from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import floats_of
@@ -71,6 +71,11 @@ class Marginal(PredictedValue):
     arrays : bool, optional
         True calls predict with arrays (faster where it takes both), False with data frames; by
         default as described at `predict`.
+    scale : str, optional
+        The scale of the predictions, before a link: "probability", "log-odds", "score", "margin",
+        "log", "unit of the target" or another name of docs/value_functions.md.  By default a method
+        of an estimator is known by its name (`predict_proba`, `decision_function`, `predict`), and
+        a function of your own is "unstated".  Cubes on two stated scales are not compared.
 
     Raises
     ------
@@ -118,6 +123,7 @@ class Marginal(PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
+        scale: str | None = None,
     ) -> None:
         check_predict(predict)
         background = frame_of(background)
@@ -149,6 +155,7 @@ class Marginal(PredictedValue):
             buffer_rows=buffer_rows,
             link=link,
             arrays=arrays,
+            scale=scale,
         )
         if is_pandas(self.data):
             self.data = _rows_of(self.data)
@@ -194,7 +201,7 @@ class Marginal(PredictedValue):
             population=self.sample_of,
         )
 
-    def evaluate_without(self, state: State, rows: FloatArray, groups: DrawGroups) -> FloatArray:
+    def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
         """values (n, 1 + g, m, k): of all background rows, then without each group of them."""
         assert self.background is not None
         shape = groups.n_groups, len(rows), len(state["columns"]), self.n_outputs
@@ -203,7 +210,7 @@ class Marginal(PredictedValue):
         whole = mixed_values(*mixed, groups.weights, parts)
         return groups.means(whole, parts.sums).swapaxes(0, 1)
 
-    def base_without(self, state: State | None, groups: DrawGroups) -> FloatArray:
+    def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray:
         """v(empty) (1 + g, k): the mean prediction over the background, then without each group."""
         assert self.background is not None
         weighted = groups.weights[:, None] * self.model(self.background)

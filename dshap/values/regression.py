@@ -68,7 +68,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     rank_tolerance : float
         Landmarks that others explain up to this relative residual of the kernel are left out, for
         each coalition separately.
-    players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
+    players, feature_names, output_names, link, buffer_rows, arrays, scale : see `Marginal`
     precision : {"float64", "float32"}
         Precision of the whitened products and Gram sums of each 512 rows; their total, the solve
         and the evaluation are always float64.  The error of float32 is measured on a sample, with
@@ -106,6 +106,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
+        scale: str | None = None,
         precision: str = "float64",
     ) -> None:
         precision = Choice(PRECISIONS)("precision", precision)
@@ -125,6 +126,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             buffer_rows=buffer_rows,
             link=link,
             arrays=arrays,
+            scale=scale,
         )
         self._embed(kernel, embedding, rank_tolerance)
 

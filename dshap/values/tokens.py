@@ -16,7 +16,7 @@ from dshap.core.rules import checked
 from dshap.core.types import Link
 from dshap.core.vocabulary import Ids, Tokenizer, Vocabulary
 from dshap.predictors.token_function import TokenFunction
-from dshap.values.base import PROBE_ROWS, TableValue
+from dshap.values.base import PROBE_ROWS, TableValue, checked_scale
 from dshap.values.links import link_of
 from dshap.values.marginal import Marginal
 
@@ -57,6 +57,8 @@ class Tokens(Marginal):
         See `Marginal`; "log_probability" explains the probability of each text's predicted class.
     buffer_rows : int
         The most texts in one predict call.
+    scale : str, optional
+        The scale of the predictions; see `Marginal`.
 
     Raises
     ------
@@ -88,6 +90,7 @@ class Tokens(Marginal):
         output_names: Sequence[str] | None = None,
         link: str | Link | None = None,
         buffer_rows: int = 4_096,
+        scale: str | None = None,
     ) -> None:
         if not callable(predict) or isinstance(predict, type):
             raise InputError(
@@ -121,6 +124,7 @@ class Tokens(Marginal):
             self.longest,
             output_names=output_names,
             buffer_rows=buffer_rows,
+            scale=checked_scale(scale),
         )
         TableValue.__init__(self, model, None, None)
         self.background = self._background_of(model.n_columns)

@@ -100,6 +100,18 @@ class Trees(TableValue):
     With ``interactions=True`` the cube has half the Shapley interaction index of each pair, the
     index of Lundberg et al., main effects on the diagonal: by XGBoost's pred_interactions, else by
     the shap package on the same trees.  Only path-dependent values have interactions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> import dshap
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> model = GradientBoostingRegressor(n_estimators=20).fit(X, X[:, 0] * X[:, 1])
+    >>> cube = dshap.explain(dshap.values.Trees(model), X[:5])
+    >>> total = cube.attribution.sum("feature") + cube.base_value
+    >>> bool(np.allclose(total.values[:, 0], model.predict(X[:5])))
+    True
     """
 
     model: TreeModel
@@ -141,7 +153,14 @@ class Trees(TableValue):
 
         Examples
         --------
-        >>> value = Trees(model).of_classes(["gold", "silver"])
+        >>> import numpy as np
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from dshap.values import Trees
+        >>> X = np.random.default_rng(0).normal(size=(90, 2))
+        >>> labels = np.array(["basic", "gold", "silver"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+        >>> model = RandomForestClassifier(n_estimators=3).fit(X, labels)
+        >>> Trees(model).of_classes(["gold", "silver"])
+        Trees(2 players: x0, x1; outputs: gold, silver)
         """
         return replaced(self, model=self.model.of_classes(classes))
 

@@ -22,7 +22,7 @@ from dshap.attributors.drawn import (
 )
 from dshap.attributors.method import attributor_of
 from dshap.core.capabilities import Work, draw_replicates, draws_of, linear
-from dshap.core.draws import WIDENING, DrawGroups
+from dshap.core.draws import SKEWNESS_CORRECTION, GroupedDraws
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import State
@@ -50,7 +50,9 @@ def left_out(phi_of) -> np.ndarray:
     b = len(BACKGROUND)
     without = np.stack([phi_of(np.delete(BACKGROUND, row, axis=0)) for row in range(b)])
     spread = np.square(without - phi_of(BACKGROUND)).sum(axis=0) * (b - 1) / b
-    wider = t.ppf(0.975, b - 1) / QUANTILE * (1 + WIDENING / b)  # seven rows are seven groups
+    wider = (
+        t.ppf(0.975, b - 1) / QUANTILE * (1 + SKEWNESS_CORRECTION / b)
+    )  # seven rows are seven groups
     return wider * np.sqrt(spread * (1 - b / POPULATION))
 
 
@@ -86,7 +88,7 @@ def test_draws_without_a_group_are_those_of_the_others(kind):
     value = value.chosen(choice)
     masks = designs.exact(D).block(2, 12).masks
     state = value.prepare(masks, value.moments(masks, data))
-    groups = DrawGroups.of(value.draws, 20)
+    groups = GroupedDraws.of(value.draws, 20)
     found = value.evaluate_without(state, ROWS, groups)
     assert_array_equal(found[:, 0], value.evaluate(state, ROWS))
     assert value.draws.n_draws == 23
@@ -129,9 +131,9 @@ def test_intervals_hold_the_truth(kind, function):
     value = kind(function, mixed, n_samples=200)
     value = value.chosen(value.choose(mixed))
     moments = value.moments(masks, mixed)
-    groups = DrawGroups.of(value.draws, 20)
+    groups = GroupedDraws.of(value.draws, 20)
 
-    def phis(n_samples: int, seed: int, groups: DrawGroups) -> np.ndarray:
+    def phis(n_samples: int, seed: int, groups: GroupedDraws) -> np.ndarray:
         """(1 + g, n, d): of all draws, then without each group."""
         value.n_samples, value.seed = n_samples, seed
         state = value.prepare(masks, moments)
@@ -144,7 +146,7 @@ def test_intervals_hold_the_truth(kind, function):
 
     many = 40_000
     value.n_samples = many
-    truth = phis(many, 10_000, DrawGroups.of(value.draws, 20))[0]
+    truth = phis(many, 10_000, GroupedDraws.of(value.draws, 20))[0]
     held, errors, variances = [], [], []
     for seed in range(150):
         found = phis(200, seed, groups)
@@ -169,7 +171,7 @@ def test_twenty_rows_hold_the_values_of_all(method, seeds, function):
     design = designs.exact(3)
     masks = design.block(2, 8).masks
 
-    def values(value: Marginal, groups: DrawGroups | None) -> np.ndarray:
+    def values(value: Marginal, groups: GroupedDraws | None) -> np.ndarray:
         state = value.prepare(masks)
         if groups is None:
             means = value.evaluate(state, rows)[None]
@@ -190,7 +192,7 @@ def test_twenty_rows_hold_the_values_of_all(method, seeds, function):
         else:
             chosen = dshap.choose_background(mixed, 20, method=method, seed=seed)
             value = Marginal(function, chosen)
-        groups = DrawGroups.of(value.draws, 20)
+        groups = GroupedDraws.of(value.draws, 20)
         found = values(value, groups)
         moves = groups.scale[:, None, None] * (found[1:] - found[0])
         std_error = np.sqrt(np.square(moves).sum(axis=0))
@@ -486,7 +488,7 @@ def test_measured_bytes_of_the_groups_are_within_the_planned_ones(kind):
         value = Marginal(lambda x: x[:, :3], data[:20], sample_of=300)
         state = value.prepare(masks)
     values = DrawnValues(
-        game_of(value, design, n_outputs=3), value, DrawGroups.of(value.draws, 20), 20
+        game_of(value, design, n_outputs=3), value, GroupedDraws.of(value.draws, 20), 20
     )
     rows = data[:16]
     values.with_moves(state, rows)  # loops are compiled

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dshap
+from dshap.core.errors import InputError
 from dshap.core.scales import (
     LOG,
     LOG_ODDS,
@@ -17,7 +19,9 @@ from dshap.core.scales import (
     OF_CLASSES,
     PROBABILITY,
     SCORE,
+    STATED,
     TARGET,
+    UNSTATED,
     of_classes,
     scale_of,
     unit_words,
@@ -28,10 +32,12 @@ from dshap.predictors.tree_scale import LINKS_OF_MARGINS
 from dshap.values import (
     LINKS,
     ConditionalRegression,
+    Gaussian,
     KernelInterventional,
     LinearGaussian,
     LogOdds,
     Marginal,
+    Tokens,
     Trees,
 )
 
@@ -53,6 +59,11 @@ def logistic(labels):
 def linear(labels):
     linear_model = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is missing")
     return linear_model.LogisticRegression().fit(X, labels)
+
+
+def ridge():
+    linear_model = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is missing")
+    return linear_model.Ridge().fit(X, Y)
 
 
 def forest(labels):
@@ -92,8 +103,22 @@ def chance(rows):
 
 SCORES = [f"score of {name}" for name in CLASSES]
 VALUES = {
-    "a function": (lambda: marginal(plain), TARGET, ["output"]),
-    "one probability that nothing tells": (lambda: marginal(chance), TARGET, ["output"]),
+    "a function": (lambda: marginal(plain), UNSTATED, ["output"]),
+    "one probability that nothing tells": (lambda: marginal(chance), UNSTATED, ["output"]),
+    "a probability that is stated": (
+        lambda: marginal(chance, scale=PROBABILITY), PROBABILITY, ["output"]),
+    "log-odds that are stated": (
+        lambda: Gaussian(plain, X, n_samples=4, scale=LOG_ODDS), LOG_ODDS, ["output"]),
+    "a scale that a link changes": (
+        lambda: marginal(chance, scale=PROBABILITY, link="logit"), LOG_ODDS, ["output"]),
+    "tokens": (
+        lambda: Tokens(lambda ids: 1.0 * ids[:, 0], 9, scale=MARGIN), MARGIN, ["output"]),
+    "an estimator": (lambda: marginal(ridge().predict), TARGET, ["output"]),
+    "stated against the name of a method": (
+        lambda: marginal(linear(TWO).predict_log_proba, scale=MARGIN),
+        MARGIN,
+        ["margin of no", "margin of yes"],
+    ),
     "shares": (
         lambda: marginal(lambda rows: linear(THREE).predict_proba(rows)),
         PROBABILITY,
@@ -111,7 +136,7 @@ VALUES = {
     "expansion": (lambda: marginal(logistic(THREE).expansion_.predict), SCORE, SCORES),
     "probabilities of a kernel": (
         lambda: regression(logistic(THREE).predict_proba), PROBABILITY, CLASSES),
-    "labels": (lambda: marginal(lambda rows: 1.0 * (rows[:, 0] > 0)), TARGET, ["output"]),
+    "labels": (lambda: marginal(lambda rows: 1.0 * (rows[:, 0] > 0)), UNSTATED, ["output"]),
     "probabilities": (lambda: marginal(linear(TWO).predict_proba), PROBABILITY, ["no", "yes"]),
     "log of probabilities": (lambda: marginal(linear(TWO).predict_log_proba), LOG, ["no", "yes"]),
     "decision, two": (
@@ -140,7 +165,8 @@ VALUES = {
 def test_every_cube_states_its_scale(kind):
     make, scale, outputs = VALUES[kind]
     value = make()
-    cube = dshap.explain(value, X[:3])
+    rows = [[1, 2], [3]] if isinstance(value, Tokens) else X[:3]
+    cube = dshap.explain(value, rows)
     assert scale_of(value) == scale and cube.output.values.tolist() == outputs
     for name in OF_TARGET:
         assert cube[name].attrs["scale"] == scale
@@ -173,9 +199,9 @@ def test_standard_errors_and_interactions_are_on_the_scale_of_the_attributions(t
     sampled = dshap.explain(value, rows, design="kernelshap", max_coalitions=100)
     assert sampled["std_error"].attrs["scale"] == LOG_ODDS
     pairs = dshap.explain(marginal(plain), X[:3], interactions=True, store=tmp_path / "a.zarr")
-    assert pairs["interaction"].attrs["scale"] == TARGET
+    assert pairs["interaction"].attrs["scale"] == UNSTATED
     stored = json.loads((tmp_path / "a.zarr" / "blocks" / "residual" / "zarr.json").read_text())
-    assert stored["attributes"]["scale"] == TARGET
+    assert stored["attributes"]["scale"] == UNSTATED
 
 
 def test_every_scale_has_a_sentence_and_every_link_a_scale():
@@ -189,6 +215,7 @@ def test_every_scale_has_a_sentence_and_every_link_a_scale():
     ("units", "scale", "said"),
     [
         ("1", TARGET, ""),
+        ("EUR", UNSTATED, "EUR"),
         ("", "", ""),
         ("EUR", TARGET, "EUR"),
         ("1", LOG_ODDS, "log-odds"),
@@ -203,6 +230,69 @@ def test_units_and_scale_in_words(units, scale, said):
 def test_a_scale_that_the_name_of_the_output_says_is_not_said_twice():
     assert unit_words("EUR", LOG_ODDS, "log-odds of yes") == "EUR"
     assert unit_words("1", LOG_ODDS, "log-odds-like") == LOG_ODDS
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        ("logodds", "unknown scale 'logodds'; did you mean 'log-odds'"),
+        ("unstated", "unknown scale 'unstated'"),
+        (1, "scale is 1: give 'probability' or 'log-odds'"),
+        ("probability", "scale is 'probability', and predict gives numbers from -"),
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(scale, said):
+    for make in (
+        lambda: marginal(plain, scale=scale),
+        lambda: Gaussian(plain, X, scale=scale),
+        lambda: ConditionalRegression(plain, X, RBF(1.5), Nystrom(10), 1e-3, scale=scale),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            make()
+
+
+def test_a_scale_of_a_link_or_model_of_the_user_is_one_of_the_list():
+    value = marginal(plain)
+    value.model.scale = "decibel"
+    with pytest.raises(InputError, match=r"PredictFunction: unknown scale 'decibel'. Allowed: exp"):
+        scale_of(value)
+
+
+def test_another_scale_is_another_run(tmp_path):
+    dshap.explain(marginal(chance), X[:3], store=tmp_path / "a.zarr")
+    stated = marginal(chance, scale=PROBABILITY)
+    with pytest.raises(dshap.DshapError, match=r"holds another run.*scale"):
+        dshap.explain(stated, X[:3], store=tmp_path / "a.zarr")
+    assert tuple(scale for scale in MEANINGS if scale != UNSTATED) == STATED
+
+
+def test_a_function_beside_trees(recwarn):
+    """The same log-odds by a function: with its scale stated without a word, else with a warning."""
+    model = boosted(TWO)
+
+    def raw(rows):
+        return model.predict_proba(rows, raw_score=True)
+
+    trees = dshap.explain(Trees(model), X[:5])
+    names = {"output_names": trees.output.values.tolist()}
+    stated = dshap.explain(marginal(raw, scale=LOG_ODDS, **names), X[:5])
+    unstated = dshap.explain(marginal(raw, **names), X[:5])
+    other = dshap.explain(marginal(raw, scale=MARGIN, **names), X[:5])
+    recwarn.clear()
+    dshap.report.compare({"trees": trees, "function": stated})
+    assert dshap.diff(trees, stated).scale == LOG_ODDS
+    dshap.diff(unstated, unstated.copy())  # of two functions there is nothing to warn of
+    assert not [each for each in recwarn if "scale" in str(each.message)]
+    said = "function states no scale, as the model is a function: scales are not compared; state"
+    with pytest.warns(RuntimeWarning, match=said):
+        dshap.report.compare({"trees": trees, "function": unstated})
+    with pytest.warns(RuntimeWarning, match="states no scale, as the model is a function"):
+        assert dshap.diff(trees, unstated).scale == LOG_ODDS
+    with pytest.raises(InputError, match="scale: log-odds and margin"):
+        dshap.report.compare({"trees": trees, "function": other})
+    unnamed = dshap.explain(marginal(raw, scale=LOG_ODDS), X[:5])
+    with pytest.raises(InputError, match=r"'log-odds of yes' and 'output'; .* same output_names"):
+        dshap.report.compare({"trees": trees, "function": unnamed})
 
 
 def test_names_of_outputs():

@@ -12,8 +12,9 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.jobs import parse_job
+from dshap.jobs.baselines import accept
 from dshap.jobs.checks import CHECKS, judge, ndcg_of_rankings, refuse_unknown_runs
-from dshap.jobs.run_record import ExplanationFacts, RunFacts, write_record
+from dshap.jobs.run_record import CheckResult, ExplanationFacts, RunFacts, write_record
 from dshap.values import Marginal
 from tests.jobs.job_files import changed
 
@@ -59,6 +60,65 @@ def test_the_largest_and_the_median_standard_error(tmp_path):
     dshap.explain(value, rows, design="exact", store=tmp_path / "exact")
     exact = judged(tmp_path, "std_error", replace(FOUND, cube=tmp_path / "exact"), error=0.0)
     assert exact.status == "skipped" and "no standard errors" in exact.message
+
+
+class Stated(dshap.Attributor):
+    """Attributions of a sum, whose standard errors are those given: one for each row."""
+
+    n_replicates = 1
+
+    def __init__(self, errors):
+        super().__init__(lambda x: x.sum(axis=1), np.zeros((1, 2)))
+        self.errors = np.array(errors)
+
+    def attribute(self, rows):
+        phi = rows[:, :, None]
+        errors = self.errors[rows[:, 0].astype(int), None, None]
+        return self.attribution(rows, phi, base=np.zeros(1), replicates=(phi + errors)[None])
+
+
+@pytest.mark.parametrize(("metric", "value"), [("largest", 0.4), ("median", 0.2)])
+def test_rows_without_a_standard_error_are_left_out_and_counted(tmp_path, metric, value):
+    stated = Stated([0.1, 0.2, np.nan, 0.4, np.nan])
+    rows = np.column_stack([np.arange(5.0), np.ones(5)])
+    dshap.explain(stated, rows, store=tmp_path / "cube")
+    facts = replace(FOUND, cube=tmp_path / "cube")
+    found = judged(tmp_path, "std_error", facts, metric=metric, error=1.0)
+    assert found.status == "pass" and found.value == pytest.approx(value, rel=0.01)
+    assert found.message.endswith("without 2 of 5 rows, whose std_error is NaN")
+
+
+@pytest.mark.parametrize("metric", ["largest", "median"])
+def test_standard_errors_that_are_not_known_fail(tmp_path, metric):
+    value = Marginal(lambda x: np.prod(1 + 0.3 * x, axis=1), np.zeros((1, 12)))
+    rows = np.random.default_rng(0).normal(size=(5, 12))
+    with pytest.warns(RuntimeWarning, match="std_error is NaN"):
+        dshap.explain(value, rows, design=dshap.designs.kriging(12, 26), store=tmp_path / "cube")
+    facts = replace(FOUND, cube=tmp_path / "cube")
+    failed = judged(tmp_path, "std_error", facts, metric=metric, warn=0.1, error=0.2)
+    assert (failed.status, failed.value, failed.bound) == ("error", None, 0.2)
+    assert "no row states an error: std_error is NaN in each of 5 rows" in failed.message
+    assert judged(tmp_path, "std_error", facts, metric=metric, warn=0.1).status == "warn"
+    blocked = judged(tmp_path, "std_error", facts, metric=metric, error=0.2, blocks_sinks=True)
+    write_record(tmp_path, replace(run("20261126T031500Z", facts), checks=(blocked,)))
+    accept(tmp_path, "20261126T031500Z")
+    again = judged(tmp_path, "std_error", facts, metric=metric, error=0.2, blocks_sinks=True)
+    assert again.status == "warn" and "accepted with run 20261126T031500Z" in again.message
+
+
+def test_an_error_that_is_not_known_is_worse_than_a_number_that_was_accepted(tmp_path):
+    known = CheckResult("std_error", "error", 0.3, 0.2, "", "std_error", "reasons", "largest")
+    write_record(tmp_path, replace(run("20261126T031500Z"), checks=(known,)))
+    accept(tmp_path, "20261126T031500Z")
+    with pytest.warns(RuntimeWarning, match="std_error is NaN"):
+        dshap.explain(
+            Marginal(lambda x: np.prod(1 + 0.3 * x, axis=1), np.zeros((1, 12))),
+            np.ones((2, 12)),
+            design=dshap.designs.kriging(12, 26),
+            store=tmp_path / "cube",
+        )
+    facts = replace(FOUND, cube=tmp_path / "cube")
+    assert judged(tmp_path, "std_error", facts, error=0.2).status == "error"
 
 
 # value on the bound passes; beyond it fails, on the side that is worse
@@ -111,6 +171,17 @@ def test_drift_is_against_the_run_before_or_a_named_one(tmp_path):
     assert (other.status, other.bound) == ("warn", 0.95)
     fewer = judged(tmp_path, "row_count", replace(FOUND, rows=900), metric="ratio", error=0.9)
     assert (fewer.value, fewer.status) == (0.9, "pass")
+
+
+def test_a_named_run_without_these_attributions_is_named(tmp_path):
+    """It said that there was no earlier run."""
+    skipped = ExplanationFacts("reasons", "skipped")
+    write_record(tmp_path, run("20261126T031500Z", skipped))
+    result = judged(tmp_path, "drift", against="20261126T031500Z", error=0.9)
+    said = "not judged: run 20261126T031500Z has no attributions of reasons to compare with"
+    assert (result.status, result.message) == ("skipped", said)
+    later = judged(tmp_path, "drift", against="20261128T031500Z", error=0.9)
+    assert later.message == "not judged: no earlier run of the store is 20261128T031500Z"
 
 
 def test_rankings_of_other_outputs_are_not_compared(tmp_path):

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -277,6 +278,17 @@ def test_rows_that_were_altered_after_a_kill_are_refused(killed, files, repairs,
     killed.night()
     killed.check()
     assert len(runs_in_store(store)) == n_runs  # the one that was killed is finished, or dropped
+    assert CliRunner().invoke(cli, ["verify", str(store)]).exit_code == 0
+
+
+def test_a_run_whose_facts_were_altered_after_a_kill_is_refused(killed):
+    """Its date, one digit off, was that of the run that was finished."""
+    store = killed.folder / "store"
+    error, _ = night_after(killed, "runs/*/run.json", -30)
+    assert re.search(r"run\.json is damaged .*dshap verify .* --repair removes it", error)
+    assert CliRunner().invoke(cli, ["verify", str(store), "--repair"]).exit_code == 7
+    killed.night()
+    killed.check()
     assert CliRunner().invoke(cli, ["verify", str(store)]).exit_code == 0
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from dshap.core.errors import DamagedError
 from dshap.core.places import place_of
 from dshap.cube.folder import Folder
 from dshap.jobs.run_folders import (
@@ -46,6 +47,23 @@ def test_what_a_run_is_about_stays(tmp_path):
     again = RunFolders(tmp_path, run.run_id)
     assert again.about == RunAbout(run.run_id, "2026-11-27", {"a": "20261126T000000Z"})
     assert RunFolders(tmp_path, "20261128T000000Z").about is None
+
+
+def test_each_altered_byte_of_what_a_run_is_about_is_told(tmp_path):
+    """A date with another digit was taken for the date of the run."""
+    run = begun(tmp_path, "20261127T000000Z")
+    run.refuse_damaged()
+    file = run.record / "run.json"
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        altered = bytearray(whole)
+        altered[place] ^= 1
+        file.write_bytes(bytes(altered))
+        again = RunFolders(tmp_path, run.run_id)
+        assert again.about is None, bytes(altered)
+        with pytest.raises(DamagedError, match=r"run\.json is damaged .* verify .* --repair"):
+            again.refuse_damaged()
+    RunFolders(tmp_path, "20261128T000000Z").refuse_damaged()  # never written
 
 
 def test_an_older_run_does_not_say_of_which_job_it_is(tmp_path):

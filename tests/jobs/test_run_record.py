@@ -23,6 +23,7 @@ from dshap.jobs.run_record import (
     KeyCounts,
     RunFacts,
     SinkFacts,
+    as_record,
     error_of,
     exit_status,
     last_run,
@@ -138,6 +139,28 @@ def test_records_are_read_back_and_a_damaged_one_is_named(tmp_path):
     (tmp_path / "runs" / "20261127T031502Z" / "run_results.json").write_text('{"results": 3}')
     with pytest.warns(UserWarning, match=r"20261127T031502Z.*damaged"):
         assert last_run(tmp_path) == "20261126T031500Z"
+
+
+def test_an_altered_record_is_no_baseline_and_is_named(tmp_path):
+    """One flipped bit made "fbil" of "fail": the run that a check had stopped was a baseline."""
+    path = write_record(tmp_path, FACTS)
+    whole = path.read_bytes()
+    (read,) = read_records(tmp_path)
+    assert read.content == as_record(FACTS).content
+    changes = {
+        b'"fail"': b'"fbil"',
+        b'"a": 2.0': b'"a": 3.0',
+        b'"rows_affected": 1000': b'"rows_affected": 1001',
+    }
+    for before, after in changes.items():
+        assert whole.count(before)
+        path.write_bytes(whole.replace(before, after, 1))
+        with pytest.warns(UserWarning, match=r"20261127T031502Z.*damaged and left out.*altered"):
+            assert read_records(tmp_path) == ()
+    unsealed = json.loads(whole)
+    del unsealed["args"]["dshap"]["seal"]  # as an earlier version wrote it
+    path.write_text(json.dumps(unsealed))
+    assert read_records(tmp_path) == (read,)
 
 
 def test_a_record_is_written_once(tmp_path):

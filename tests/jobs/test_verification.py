@@ -143,13 +143,21 @@ def test_ids_methods_and_rows_agree(shop):
     def plain(file, **changed):
         return lambda: file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
 
-    def other_run():
-        file = record / "run_results.json"
-        file.write_text(file.read_text().replace(f'"run_id": "{run_id}"', '"run_id": "other"'))
+    def recorded(before, after, *, is_sealed=False):
+        def change():
+            file = record / "run_results.json"
+            text = file.read_text()
+            assert before in text
+            content = json.loads(text.replace(before, after))
+            if not is_sealed:
+                del content["args"]["dshap"]["seal"]  # as an earlier version wrote it
+            file.write_text(json.dumps(content))
 
-    def fewer_rows():
-        file = record / "run_results.json"
-        file.write_text(file.read_text().replace('"rows_affected": 150', '"rows_affected": 9'))
+        return change
+
+    other_run = recorded(f'"run_id": "{run_id}"', '"run_id": "other"')
+    fewer_rows = recorded('"rows_affected": 150', '"rows_affected": 9')
+    altered = recorded('"rows_affected": 150', '"rows_affected": 9', is_sealed=True)
 
     changes = {
         rows_of_keys: f"keys/{run_id}/rows.parquet: has 149 rows, and 150 were read",
@@ -164,9 +172,11 @@ def test_ids_methods_and_rows_agree(shop):
         said(parts / "snapshot.json", n_rows=9, parts={}): "snapshot.json: has 9 rows, and its pa",
         said(parts / "snapshot.json", schema={}): "snapshot.json: has other columns than",
         lambda: part.write_bytes(b"half"): f"{part.name}: is damaged (its content is not what was",
-        plain(record / "run.json", run_id="x"): "run.json: is about the run x",
+        said(record / "run.json", run_id="x"): "run.json: is about the run x",
+        plain(record / "run.json", run_id="x"): "run.json: does not say what the run is about, or",
         lambda: (record / "run.json").write_text("{"): "run.json: does not say what the run is",
         lambda: (record / "run_results.json").write_text("{}"): "run_results.json: is no record",
+        altered: "run_results.json: is no record of a run, or was altered",
         other_run: "run_results.json: is the record of the run other",
         fewer_rows: "run_results.json: reasons has 9 rows, and its cube 150",
         plain(store / "prepared" / "reasons.json", method="x"): "reasons.json: is missing or damag",

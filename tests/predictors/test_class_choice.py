@@ -36,7 +36,10 @@ def test_two_classes_that_share_an_output():
         (["a", "a"], ["a", "b"], "classes names 'a' twice: name each class once"),
         ([], ["a", "b"], "classes is empty: give some of a, b, or leave classes out"),
         (["a"], [], "classes are a, and the model has no classes: leave classes out"),
-        ("ab", ["a", "b"], "classes is 'ab': give a list of names"),
+        ("ab", ["a", "b", "c"], "classes is 'ab': give a list of names, such as ['a', 'b']"),
+        ("b", ["a", "b"], "classes is 'b': give a list of names, such as ['b']"),
+        ("b", [], "classes is 'b': give a list of names, such as ['gold', 'silver']"),
+        (None, ["a", "b"], "classes is empty: give some of a, b, or leave classes out"),
         ([1.5], ["a", "b"], "classes is"),
     ],
 )  # fmt: skip
@@ -44,6 +47,15 @@ def test_other_classes_are_refused_in_a_line(given, known, said):
     with pytest.raises(InputError, match=re.escape(said)) as caught:
         class_choice(given, known, 2, "score")
     assert "\n" not in str(caught.value)
+
+
+def test_classes_that_were_chosen_before():
+    """It said that two outputs belong to no class of three."""
+    both = class_choice(["c", "a"], ["a", "b", "c"], 3, "score")
+    with pytest.raises(
+        InputError, match=r"classes are a, and c, a were chosen before: choose from"
+    ):
+        class_choice(["a"], ["a", "b", "c"], 2, "score", both)
 
 
 @pytest.mark.parametrize(

@@ -47,4 +47,32 @@ def test_errors_that_are_not_known(tmp_path):
     value = Marginal(two, BACKGROUND)
     design = dshap.designs.kriging(12, 26)
     dshap.explain(value, RNG.normal(size=(4, 12)), design=design, store=tmp_path / "cube")
-    assert error_sizes(tmp_path / "cube") is None
+    found = error_sizes(tmp_path / "cube")
+    assert not found.has_some and np.isnan(found.median)
+    assert (found.rows, found.unknown) == (4, 4)
+
+
+def test_rows_without_an_error_and_rows_without_attributions(tmp_path):
+    """Three rows of which one fails, and one states no error for its second output."""
+
+    class Fixed(dshap.Attributor):
+        n_replicates = 2
+
+        def attribute(self, rows):
+            phi = np.repeat(rows[:, :, None], 2, axis=2)
+            replicates = np.stack([phi + 0.3, phi - 0.4])  # errors of 0.5
+            replicates[0, rows[:, 0] == 1.0, 0, 1] = np.nan
+            return self.attribution(rows, phi, base=np.zeros(2), replicates=replicates)
+
+    def both(rows):
+        sums = rows.sum(axis=1)
+        sums[rows[:, 0] == 2.0] = np.nan
+        return np.column_stack([sums, sums])
+
+    rows = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+    value = Fixed(both, rows[:1])
+    with pytest.raises(dshap.DshapError):
+        dshap.explain(value, rows, store=tmp_path / "cube")
+    found = error_sizes(tmp_path / "cube")
+    assert (found.rows, found.unknown) == (2, 1)
+    assert found.largest == pytest.approx(0.5) and found.has_some

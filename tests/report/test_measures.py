@@ -6,10 +6,16 @@ import json
 
 import pytest
 
-from dshap.core.scales import LOG_ODDS, MEANINGS, PROBABILITY, SCORE, TARGET
+from dshap.core.scales import LOG_ODDS, MEANINGS, PROBABILITY, SCORE, TARGET, UNSTATED
 from dshap.cube.arrays import create_store
 from dshap.report.attributions import breakdown, breakdown_lines, ranking_lines, rankings
-from dshap.report.measures import bracketed, scale_sentence, without_scale
+from dshap.report.measures import (
+    bracketed,
+    scale_sentence,
+    scales_differ,
+    stated_scale,
+    without_scale,
+)
 from dshap.report.pages.writing import page
 from tests.cube.cubes import make_cube
 from tests.report.pictures.test_densities import memory_cube
@@ -19,7 +25,7 @@ def test_words():
     assert bracketed("EUR", TARGET) == " (EUR)" and bracketed("1", "") == ""
     assert bracketed("1", SCORE) == " (score)"
     assert scale_sentence(SCORE) == f"score: {MEANINGS[SCORE]}"
-    assert scale_sentence("") == scale_sentence(TARGET) == ""
+    assert scale_sentence("") == scale_sentence(TARGET) == scale_sentence(UNSTATED) == ""
     assert "later version" in scale_sentence("decibel")
 
 
@@ -32,6 +38,21 @@ def test_cubes_without_a_scale():
         "a states no scale, as cubes of earlier"
     )
     assert without_scale({"a": old, "b": old}).startswith("a and b state no scale")
+
+
+def test_cubes_of_functions_whose_scale_is_not_stated():
+    """They are compared: among themselves without a word."""
+    of_function, _ = memory_cube(3)
+    of_function["attribution"].attrs["scale"] = UNSTATED
+    of_trees, _ = memory_cube(3)
+    of_trees["attribution"].attrs["scale"] = SCORE
+    assert without_scale({"f": of_function, "g": of_function}) == ""
+    both = {"f": of_function, "trees": of_trees}
+    assert without_scale(both).startswith("f states no scale, as the model is a function")
+    assert not scales_differ([UNSTATED, SCORE]) and not scales_differ(["", SCORE])
+    assert scales_differ([TARGET, SCORE])
+    assert stated_scale([of_function, of_trees]) == SCORE
+    assert stated_scale([of_function, of_function]) == UNSTATED
 
 
 @pytest.fixture

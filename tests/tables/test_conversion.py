@@ -19,6 +19,7 @@ import dshap
 from dshap.core.duck_typing import is_scanned
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.tables import open_source
+from dshap.tables.parquet import ParquetSource
 from tests.lakes import rows, write_delta
 
 
@@ -79,6 +80,26 @@ def test_data_and_backgrounds(kind, parquet):
     np.testing.assert_allclose(
         chosen.rows, dshap.choose_background(frame, 4, features=["x", "y"]).rows, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("kind", ["dataset", "query"])
+def test_pages_of_the_parts_carry_checksums(kind, parquet, monkeypatch):
+    """One bit of a value that is flipped after it was written is told when it is read."""
+    given = of_kind(kind, parquet)
+    value = dshap.values.Marginal(model, rows(0, 9).to_pandas()[["x", "y"]])
+    read = ParquetSource.__init__
+
+    def flipped(self, path, *args, **options):
+        part = next(Path(path).glob("part-*.parquet"))
+        place = pq.ParquetFile(part).metadata.row_group(0).column(0).data_page_offset
+        content = bytearray(part.read_bytes())
+        content[place + 200] ^= 4
+        part.write_bytes(content)
+        read(self, path, *args, **options)
+
+    monkeypatch.setattr(ParquetSource, "__init__", flipped)
+    with pytest.raises(dshap.DshapError, match=r"cannot be read .*checksum"):
+        dshap.explain(value, given)
 
 
 def test_filters_are_kept(parquet):

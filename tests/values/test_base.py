@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from dshap.core.errors import DshapError, InputError
@@ -23,6 +23,7 @@ EXPANSION = KernelExpansion(
     RBF(1.0).bind(3), X[:9], np.ones((9, 1)), np.array([2.0]), feature_names=("a", "b", "c")
 )
 TREES = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, X[:, 0])
+THREE = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
 CLASSIFIER = LogisticRegression().fit(X, np.where(X[:, 0] > 0, "yes", "no"))
 
 
@@ -104,3 +105,24 @@ def test_a_model_that_knows_its_columns_is_asked_before_the_data():
     assert KernelInterventional(unnamed, frame).model.feature_names == ("p", "q", "r")
     assert KernelInterventional(EXPANSION, frame).model.feature_names == ("a", "b", "c")
     assert_array_equal(KernelInterventional(EXPANSION, frame).players.names, ["a", "b", "c"])
+
+
+def test_values_of_other_classes_are_other_values():
+    """Also where a file identifies the model, so that its predictions do not."""
+    value = Marginal(CLASSIFIER.predict_proba, X)
+    of_each = [
+        replaced(value, model=value.model.of_classes([name])).fingerprint()
+        for name in ("no", "yes")
+    ]
+    for each in of_each:
+        del each["predictions"]
+    assert of_each[0] != of_each[1]
+    assert "classes" not in value.fingerprint()
+
+
+def test_classes_are_chosen_once():
+    model = RandomForestClassifier(n_estimators=2, random_state=0).fit(X, THREE)
+    of_two = Trees(model).of_classes(["a", "b"])
+    for chosen in (of_two, of_two.model, Marginal(model.predict_proba, X).model.of_classes(["a"])):
+        with pytest.raises(InputError, match=r"classes are a, and a.* chosen before"):
+            chosen.of_classes(["a"])

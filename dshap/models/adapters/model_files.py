@@ -24,7 +24,11 @@ from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import checked
 from dshap.models.adapters.onnx import OnnxModel
-from dshap.models.adapters.xgboost_files import method_of_xgboost, read_xgboost
+from dshap.models.adapters.xgboost_files import (
+    method_of_xgboost,
+    read_xgboost,
+    scale_of_xgboost,
+)
 from dshap.predictors.tree_kinds import is_ensemble, library_of
 from dshap.predictors.tree_rounds import rounds_note
 
@@ -85,6 +89,10 @@ class NamedPredictor:
 
     rounds_note = ""
     """The note on the boosting rounds of its predictions, for plan and record."""
+    output_scale: str | None = None
+    """The scale of its predictions; None where the method tells it."""
+    output_names: tuple[str, ...] | None = None
+    """Always None: outputs are named by the classes."""
 
     def __init__(
         self,
@@ -213,7 +221,8 @@ def load_xgboost(
         name = _name(file)
     else:
         name = f"{_name(file)}:missing={missing_value!r}"
-    return _of_trees(model, model, method, file, name, options)
+    scale = scale_of_xgboost(model, method)
+    return _of_trees(model, model, method, file, name, options, scale)
 
 
 def load_lightgbm(path: str | Path, *, sha256: str | None = None) -> LoadedModel:
@@ -444,10 +453,12 @@ def _of_trees(
     file: ModelFile,
     name: str,
     options: Mapping[str, bool] | None = None,
+    scale: str | None = None,
 ) -> LoadedModel:
     """A tree ensemble, called with data frames where it was fitted on categories."""
     categories = OwnCategories.of(model) if is_ensemble(model) else None
     has_categories = categories is not None
     named = NamedPredictor(predictor, method, name, has_categories, categories, options)
     named.rounds_note = rounds_note(model)
+    named.output_scale = scale
     return LoadedModel(model, named.predict, file)

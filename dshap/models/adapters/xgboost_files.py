@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from dshap.core.errors import InputError
+from dshap.predictors.tree_libraries import OF_OBJECTIVES
 from dshap.predictors.tree_rounds import use_all_rounds
 
 CLASSES: Mapping[str, str] = {
@@ -69,3 +70,10 @@ def method_of_xgboost(model: Any) -> tuple[str, Mapping[str, bool]]:
     if name in METHODS and model.objective in WITHOUT_PROBABILITIES:
         return "predict", WITHOUT_PROBABILITIES[model.objective]
     return METHODS.get(name, "predict"), {}
+
+
+def scale_of_xgboost(model: Any, method: str) -> str | None:
+    """The scale of a model of XGBoost that predicts its margins; None for other predictions."""
+    if method != "predict":
+        return None
+    return OF_OBJECTIVES.get(str(model.objective))

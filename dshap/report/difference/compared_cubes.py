@@ -16,7 +16,7 @@ from dshap.cube import named_cubes, open_cube, read_run, runs_of
 from dshap.cube.current import has_nights
 from dshap.cube.datasets import as_cube, origin_of
 from dshap.report.difference.row_pairs import CubeRows
-from dshap.report.measures import scale_of_cube, without_scale
+from dshap.report.measures import scale_of_cube, scales_differ, without_scale
 from dshap.report.view import refuse_infinities
 
 SHOWN_NAMES = 8
@@ -177,5 +177,5 @@ def _texts_differ(old: OpenedCube, new: OpenedCube) -> Iterator[str]:
         if texts[0] != texts[1]:
             yield f"{name} {label(texts[0])} of the old one, {label(texts[1])} of the new one"
     scales = [scale_of_cube(side.cube) for side in (old, new)]
-    if all(scales) and scales[0] != scales[1]:
+    if scales_differ(scales):
         yield f"scale {label(scales[0])} of the old one, {label(scales[1])} of the new one"

@@ -37,7 +37,7 @@ from dshap.report.difference.row_pairs import (
     pairs_by_key,
     pairs_in_order,
 )
-from dshap.report.measures import scale_of_cube, units_of_cube
+from dshap.report.measures import stated_scale, units_of_cube
 from dshap.report.tallies import Tally, tallied
 from dshap.report.view import View
 
@@ -204,7 +204,7 @@ def _difference(old: CubeRows, new: CubeRows, n_shown: int) -> Difference:
             _of_output(place, old, new, totals, changes, [each[place] for each in worths])
             for place in range(len(old.outputs))
         ),
-        scale_of_cube(new.cube) or scale_of_cube(old.cube),
+        stated_scale([new.cube, old.cube]),
     )
 
 

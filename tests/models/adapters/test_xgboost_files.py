@@ -8,8 +8,9 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
+from dshap.core.scales import LOG_ODDS
 from dshap.models.adapters.model_files import load_xgboost
-from dshap.values import Trees
+from dshap.values import Marginal, Trees
 
 pytestmark = [
     pytest.mark.usefixtures("in_this_process"),
@@ -117,6 +118,30 @@ def test_a_saved_estimator_predicts_and_is_explained_as_itself(kind, is_stopped,
     np.testing.assert_array_equal(found.attribution, same.attribution)
     if kind not in ("custom", "custom classes"):  # objectives of Python are not in a file
         assert found.output.values.tolist() == same.output.values.tolist()
+
+
+@pytest.mark.parametrize("kind", ["logitraw", "binary"])
+@pytest.mark.parametrize("has_background", [False, True])
+def test_margins_that_are_predicted_are_log_odds(kind, has_background, tmp_path):
+    """By the booster's own prediction of the probabilities; they were in the unit of the target."""
+    name, y, options, _ = ESTIMATORS[kind]
+    model = fitted(name, y, options)
+    model.save_model(tmp_path / "model.ubj")
+    loaded = load_xgboost(tmp_path / "model.ubj")
+    background = X[:5] if has_background else None
+    booster = model.get_booster()
+    raw = booster.predict(xgboost.DMatrix(X[:9]), output_margin=True)
+    for each in (model, loaded.model, booster):
+        value = Trees(each, background)
+        cube = dshap.explain(value, X[:9])
+        assert cube.attribution.attrs["scale"] == LOG_ODDS
+        named = "log-odds" if each is booster else "log-odds of 1"
+        assert cube.output.values.tolist() == [named]
+        np.testing.assert_allclose(cube.prediction[:, 0], raw, rtol=1e-5, atol=1e-6)
+    if kind == "logitraw":
+        np.testing.assert_array_equal(raw, booster.predict(xgboost.DMatrix(X[:9])))
+        of_file = Marginal(loaded.predict, X[:5])
+        assert (of_file.model.scale, of_file.model.output_names) == (LOG_ODDS, ("log-odds of 1",))
 
 
 BOOSTERS = {

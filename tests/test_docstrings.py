@@ -1,0 +1,82 @@
+"""The examples of docstrings run, each alone in an empty folder, and print what they show."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import warnings
+from pathlib import Path
+
+import pytest
+
+import dshap
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+PACKAGE = Path(dshap.__file__).parent
+NEEDED = {
+    "dshap.tables.delta": "deltalake",
+    "dshap.tables.iceberg": "pyiceberg",
+    "dshap.values.trees": "sklearn",
+    "dshap.api": "sklearn",
+    "dshap.shap_compat": "shap",
+}
+"""Module -> the package that its examples need."""
+
+
+def modules_with_examples():
+    """The modules in whose docstrings there are examples, by their names."""
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if ">>>" in file.read_text(encoding="utf-8"):
+            found.append(".".join(("dshap", *file.relative_to(PACKAGE).with_suffix("").parts)))
+    return found
+
+
+def examples_of(module):
+    """The examples of a module, one for each docstring; they see no name of the module."""
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, globs={})
+    return [each for each in found if each.examples]
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_run(name, tmp_path, monkeypatch):
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name], reason=f"{NEEDED[name]} is not installed")
+    monkeypatch.chdir(tmp_path)
+    tests = examples_of(importlib.import_module(name))
+    assert tests
+    for each in tests:
+        said: list[str] = []
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            runner.run(each, out=said.append)
+        assert not said, "".join(said)
+
+
+PUBLIC = [
+    dshap.Explainer,
+    dshap.choose_background,
+    dshap.explain,
+    dshap.sources.DeltaSource,
+    dshap.sources.IcebergSource,
+    dshap.values.Copula,
+    dshap.values.Gaussian,
+    dshap.values.Marginal,
+    dshap.values.Trees,
+    dshap.values.Trees.of_classes,
+    dshap.models.KernelLogistic,
+    dshap.models.KernelLogistic.of_classes,
+    dshap.models.KernelRidge,
+]
+"""Names of which a newcomer reads the docstring first."""
+
+
+@pytest.mark.parametrize("given", PUBLIC, ids=lambda given: given.__qualname__)
+def test_the_first_names_of_the_library_have_an_example(given):
+    shown = doctest.DocTestParser().get_examples(inspect.getdoc(given) or "")
+    assert any(each.want for each in shown)
+    assert all(ast.parse(each.source) for each in shown)
