@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -535,6 +536,24 @@ class Typed(NamedTuple):
 
 
 WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
+SHOP = {
+    "kind": "sql",
+    "uri": "duckdb:///shop.duckdb",
+    "table": "customers",
+    "key": ["id"],
+    "target": "y",
+    "features": ["hr", "temp", "hum"],
+}
+"""A source of rows that are loaded in the future, by its own column."""
+
+
+def on_shop(**keys: Any) -> tuple[tuple[str, Any], ...]:
+    """The change of a job that reads its rows from a database, with other keys; None takes one out."""
+    given = {name: value for name, value in {**SHOP, **keys}.items() if value is not None}
+    return (("source", given),)
+
+
+SINKS = [{"uri": "duckdb:///shop.duckdb", "table": "reasons", "explain": "observational"}]
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
@@ -636,9 +655,66 @@ ON_THE_COMMAND_LINE = {
         "names each row once, "
         "or none",
     ),
+    "two statements in a query": Typed(
+        "run job.toml",
+        "job file job.toml: [source] query: it holds 2 statements, and one is read: give one SELECT "
+        "statement, and run the others before the job",
+        on_shop(table=None, query="select 1; drop table customers"),
+    ),
+    "what Airflow fills in": Typed(
+        "run job.toml",
+        "job file job.toml: [source] query: {{ ds }} is not known: write {{ env_var(NAME) }}, or {{ "
+        'env_var(NAME, "default") }}; what Airflow or dbt fill in is not filled in here; {as_of} is the '
+        "date of the run, which --as-of sets (of braces that belong to SQL, as in '{{1, 2}, {3, 4}}', "
+        "write { { with a blank between)",
+        on_shop(table=None, query="select * from customers where day = '{{ ds }}'"),
+    ),
+    "a table of a variable that is not set": Typed(
+        "run job.toml",
+        'job file job.toml: [source] table = "{{ env_var(NO_SUCH_SCHEMA) }}.customers": the environment '
+        "variable NO_SUCH_SCHEMA is not set: set it, or give a default, {{ env_var(NO_SUCH_SCHEMA, "
+        '"default") }}',
+        on_shop(table="{{ env_var(NO_SUCH_SCHEMA) }}.customers"),
+    ),
+    "a sink of a variable that is not set": Typed(
+        "run job.toml",
+        'job file job.toml: [[sink]] number 1 table = "{{ env_var(NO_SUCH_TABLE) }}": the environment '
+        "variable NO_SUCH_TABLE is not set: set it, or give a default, {{ env_var(NO_SUCH_TABLE, "
+        '"default") }}',
+        (("sink", [{**SINKS[0], "table": "{{ env_var(NO_SUCH_TABLE) }}"}]),),
+    ),
+    "an address of JDBC": Typed(
+        "run job.toml",
+        'job file job.toml: [source] uri = "jdbc:***": uri is an address of JDBC, which Java reads: leave '
+        "jdbc: out, and write postgresql://user@host/database, with the password as in "
+        "postgresql://user:{{ env_var(NAME) }}@host/database; other databases are named by connection, an "
+        "ADBC connection profile",
+        on_shop(uri="jdbc:postgresql://db/shop?user=me&pass=SECRET/SECRET@host"),
+    ),
+    "rows that are loaded in the future": Typed(
+        "run job.toml -q",
+        '[source] freshness: the newest "loaded_at" is 2999-01-01T03:00:00Z, DAYS days after now, NOW, so '
+        "that no age is known: mend that row or the clock, or give the time zone (a time without one "
+        "counts as UTC), as in loaded_at AT TIME ZONE 'Europe/Berlin' AS loaded_at in [source] query",
+        on_shop(freshness={"column": "loaded_at", "error_after": "48h"}),
+    ),
+    "a sink without a name": Typed(
+        "run job.toml --set sink.contract.k=3",
+        "--set sink.contract.k=3: unknown sink 'contract'. Allowed: reasons; a [[sink]] is named by its "
+        "key name, and without one by its table or path",
+        (("sink", SINKS),),
+    ),
 }  # fmt: skip
 """What is typed -> the line on standard error; nothing is written, and the exit status is 2 where
 none is given."""
+
+
+def shop_with(rows: pd.DataFrame) -> None:
+    """A database whose table of customers says that its rows were loaded in the future."""
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.execute(
+            "create table customers as select *, timestamp '2999-01-01 03:00:00' as loaded_at from rows"
+        )
 
 
 def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtests):
@@ -646,6 +722,7 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtes
     table = small_table()
     table.loc[299, "id"] = 1298
     table.to_parquet("table.parquet")
+    shop_with(table)
     for mistake, typed in ON_THE_COMMAND_LINE.items():
         write_job(tmp_path, changed(*typed.changes))
         before = {path.name for path in tmp_path.iterdir()}
@@ -654,7 +731,9 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtes
             assert result.exit_code == typed.status and result.stdout == ""
             (line,) = result.stderr.splitlines()
             time, _, said = line.partition(" dshap: ")
-            assert said == typed.said.replace("FOLDER", str(tmp_path))
+            expected = re.escape(typed.said.replace("FOLDER", str(tmp_path)))
+            expected = expected.replace("DAYS", r"\d+\.\d").replace("NOW", r"\S+Z")
+            assert re.fullmatch(expected, said), said
             assert re.fullmatch(r"\S+T\S+", time)
             assert {path.name for path in tmp_path.iterdir()} == before
 

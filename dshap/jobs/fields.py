@@ -6,8 +6,8 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic.fields import FieldInfo
 
 from dshap.core.errors import InputError
 from dshap.core.options import MISSING_POLICIES, parse_bytes
@@ -26,6 +27,35 @@ from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, nam
 from dshap.designs.sampling import SAMPLERS
 from dshap.jobs.paths import FolderPath, TablePath
 from dshap.values.regression import PRECISIONS
+
+
+class AsWritten:
+    """Marks the type of a text whose {{ env_var(NAME) }} is filled in when the text is used.
+
+    A job then holds no value of it, nor does any record.
+    """
+
+
+@dataclass(frozen=True)
+class NeverFilled:
+    """Marks the type of a key in which no {{ env_var(NAME) }} is filled in."""
+
+    reason: str
+    """Why not, and what to do instead."""
+
+
+def mark_of(field: FieldInfo | None) -> AsWritten | NeverFilled | None:
+    """The mark in the type of a field; None where it has none."""
+    if field is None:
+        return None
+    return next(_marks((field.annotation, *field.metadata)), None)
+
+
+def _marks(parts: Iterable[Any]) -> Iterator[AsWritten | NeverFilled]:
+    for part in parts:
+        if isinstance(part, AsWritten | NeverFilled):
+            yield part
+        yield from _marks(get_args(part))
 
 
 def or_say(message: str) -> WrapValidator:
@@ -133,6 +163,7 @@ Count = Annotated[int, Field(ge=1)]
 EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even number of at least 2")]
 Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
+QueryText = Annotated[str, Field(min_length=1), AsWritten()]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 Memory = Annotated[str | int, BeforeValidator(_memory)]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')

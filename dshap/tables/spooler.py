@@ -93,7 +93,7 @@ def spool_database(
     """Read a query or a table into parts of a new folder; removed again where that fails."""
     source = f"{database.describe()}, {query.describe()}"
     opened = open_query(database, query, as_of, rules.read, rules.keys, rules.age)
-    with opened as stream, whole_folder(folder):
+    with query.hiding_values(), opened as stream, whole_folder(folder):
         return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
 
 
