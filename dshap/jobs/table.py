@@ -32,7 +32,7 @@ from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
-from dshap.run.identity import NUMERICS_VERSION
+from dshap.run.versions import numerics
 from dshap.tables import Census, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.categories import found_categories
@@ -238,7 +238,7 @@ class JobRows:
         return None
 
     def _name(self, what: str, options: Mapping[str, Any]) -> str:
-        made_by = {"numerics": NUMERICS_VERSION, "version": __version__}
+        made_by = {"numerics": numerics(), "version": __version__}
         return f"{what}-{digest_of({'table': self._stamp, 'made_by': made_by, **options})}"
 
 
