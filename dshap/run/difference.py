@@ -95,10 +95,9 @@ def as_finished(
     if not writer.is_other:
         _refuse_difference(path, before, run, rows)
         return dict(run)
-    same_numerics = {**run, "numerics": writer.numerics}
     if is_over:
-        _refuse_difference(path, before, same_numerics, rows, by=writer)
-        return same_numerics
+        _refuse_difference(path, before, run, rows, by=writer)
+        return dict(before)
     raise unfinished_elsewhere(path, writer)
 
 
@@ -125,6 +124,8 @@ def _refuse_difference(
     was = _flat(stored)
     now = _flat(json.loads(json.dumps(run)))
     changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    if by is not None:
+        changed -= {"numerics", *(by.unknown_entries - was.keys())}
     if not changed:
         return
     said = _said(was, now, changed, rows)

@@ -39,6 +39,10 @@ CHANGES: Mapping[int, str] = {
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 
+ADDED: Mapping[int, tuple[str, ...]] = {20: ("value.sample_of",)}
+"""Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
+none, whatever they were asked for."""
+
 
 def numerics() -> int:
     """The version of the numerics of this process."""
@@ -80,6 +84,12 @@ class Writer:
             return "its numerics are those of a later version"
         told = [f"{CHANGES[n]} ({n})" for n in range(self.numerics + 1, now + 1) if n in CHANGES]
         return f"changed since: {'; '.join(told)}"
+
+    @property
+    def unknown_entries(self) -> frozenset[str]:
+        """Entries of fingerprints that it did not write yet."""
+        later = (names for number, names in ADDED.items() if number > self.numerics)
+        return frozenset(name for names in later for name in names)
 
     @property
     def remedy(self) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,59 @@ def test_a_shard_of_another_version_is_refused(folder, earlier):
         assert run(*BLACK_BOX, options=("--only", "learn")).exit_code == 0
     shard = run(*BLACK_BOX, options=("--shard", "1/2"))
     assert shard.exit_code == 4 and f"was begun by {EARLIER} and is not finished" in shard.stderr
+
+
+def unpacked(number: int) -> None:
+    """Put what a version wrote into the working directory, in place of the model of other tests."""
+    with tarfile.open(STORES / f"numerics_{number}.tar.gz") as packed:
+        packed.extractall(filter="data")
+    sys.modules.pop("my_upgraded_model", None)
+
+
+OF_STORES = {"given": "reasons", "fitted": "interventional"}
+
+
+@pytest.mark.parametrize("name", OF_STORES)
+@pytest.mark.parametrize("number", [18, 19])
+def test_stores_that_earlier_versions_wrote(folder, number, name):
+    """By the commits before the numerics went up to 19 and 20, on tables of 24 rows."""
+    unpacked(number)
+    writer = f"dshap 0.2.0 (numerics {number})"
+    store = folder / f"{name}.zarr"
+    before = without_mark(contents(store))
+    again = CliRunner().invoke(cli, ["run", f"{name}.toml", "--skip-code", "99"])
+    assert again.exit_code == 99, again.output
+    assert f"nothing to do: every explanation is finished, by {writer}" in again.stdout
+    assert without_mark(contents(store)) == before
+    for command in ("verify", "show", "status", "runs"):
+        shown = CliRunner().invoke(cli, [command, str(store)])
+        assert shown.exit_code == 0, shown.output
+    fresh = CliRunner().invoke(cli, ["run", f"{name}.toml", "--set", "job.store=new.zarr"])
+    assert fresh.exit_code == 0, fresh.output
+    places = [store / OF_STORES[name], folder / "new.zarr" / OF_STORES[name]]
+    compared = CliRunner().invoke(cli, ["diff", *map(str, places)])
+    assert compared.exit_code == 0, compared.output
+    then, now = map(dshap.open_cube, places)
+    dshap.report.compare({"then": then, "now": now})
+    np.testing.assert_allclose(then.attribution, now.attribution, rtol=1e-7, atol=1e-9)
+    (places[0] / "state" / "receipts").rename(folder / "receipts")
+    refused = CliRunner().invoke(cli, ["run", f"{name}.toml"])
+    assert refused.exit_code == 4 and f"was begun by {writer} and is not finished" in refused.stderr
+
+
+def test_nights_that_an_earlier_version_wrote(folder):
+    unpacked(19)
+    backfill = ["run", "nights.toml", "--as-of", "2026-01-01", "--backfill"]
+    assert CliRunner().invoke(cli, backfill).exit_code == 2
+    night = CliRunner().invoke(cli, ["run", "nights.toml"])
+    assert night.exit_code == 0, night.output
+    assert f"was learned by {EARLIER}, and this is {HERE}; changed since: " in night.stderr
+    first, second = read_records(folder / "nights")
+    prepared = second.explanation("reasons")["adapter_response"]["prepared"]
+    assert f"was learned by {EARLIER}" in prepared["reason"] and not prepared["reused"]
+    for command in ("verify", "show", "status", "runs", "diff"):
+        shown = CliRunner().invoke(cli, [command, "nights"])
+        assert shown.exit_code == 0, shown.output
+    again = CliRunner().invoke(cli, ["run", "nights.toml"])
+    assert again.exit_code == 0 and "nothing to do: no row is new" in again.stdout
+    assert first.run_id != second.run_id
