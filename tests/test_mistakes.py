@@ -50,7 +50,7 @@ from dshap.models import (
     KernelRidge,
     ShapleyPenalty,
 )
-from tests.jobs.job_files import changed, small_table, write_job
+from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -736,6 +736,87 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtes
             assert re.fullmatch(expected, said), said
             assert re.fullmatch(r"\S+T\S+", time)
             assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def typed_line(*words: str) -> tuple[int, str]:
+    """The exit status of a command, and its one line on standard error without the time."""
+    result = CliRunner().invoke(cli, list(words), prog_name="dshap")
+    (line,) = result.stderr.splitlines()
+    return result.exit_code, line.partition(" dshap: ")[2]
+
+
+def names_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_two_jobs_in_one_store(tmp_path, monkeypatch):
+    """The second would go on with what the first has made, under another name."""
+    monkeypatch.chdir(tmp_path)
+    small_table().to_parquet("table.parquet")
+    write_job(tmp_path, JOB)
+    assert CliRunner().invoke(cli, ["run", "job.toml", "-q"]).exit_code == 0
+    before = names_in(tmp_path)
+    for command in ("run", "plan"):
+        assert typed_line(command, "job.toml", "--set", "job.name=größer und neu", "-q") == (
+            4,
+            f"{tmp_path}/out.zarr is the store of the job 'small', and this job has the name 'größer und "
+            "neu': choose another [job] store, or write name = 'small' to go on with it",
+        )
+        assert names_in(tmp_path) == before
+    assert CliRunner().invoke(cli, ["run", "job.toml", "-q"]).exit_code == 0
+
+
+def test_a_table_that_postgresql_does_not_have(tmp_path, monkeypatch, postgresql):
+    monkeypatch.chdir(tmp_path)
+    with postgresql.database.connect() as connection, connection.cursor() as cursor:
+        for statement in (
+            "CREATE TABLE customers (id BIGINT)",
+            'CREATE SCHEMA "märz"',
+            'CREATE TABLE "märz"."big orders" (id BIGINT)',
+        ):
+            cursor.execute(statement)
+        connection.commit()
+    monkeypatch.setenv("SHOP", postgresql.uri())
+    shown = f"postgresql://dshap:***@127.0.0.1:{postgresql.port}/{postgresql.name}"
+    for table, near in {"custumers": "customers", "märz.big order": "märz.big orders"}.items():
+        write_job(tmp_path, changed(*on_shop(uri="{{ env_var(SHOP) }}", table=table)))
+        before = names_in(tmp_path)
+        for command in ("run", "plan"):
+            assert typed_line(command, "job.toml", "-q") == (
+                2,
+                f"{shown}: unknown table {table!r}; did you mean {near!r}? Allowed: customers, "
+                "märz.big orders.",
+            )
+            assert names_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("features", [None, ["hr", "temp"]])
+def test_a_model_of_three_columns_without_names(features, tmp_path, monkeypatch):
+    """As one in ONNX with an input of three columns: its library spoke of indices and dimensions."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    monkeypatch.chdir(tmp_path)
+    small_table().to_parquet("table.parquet")
+    types = [("X", skl2onnx.common.data_types.FloatTensorType([None, 3]))]
+    Path("model.onnx").write_bytes(
+        skl2onnx.convert_sklearn(LINEAR, initial_types=types).SerializeToString()
+    )
+    marginal = [{"name": "a", "value": "marginal", "background": 5}]
+    model = ("model", {"kind": "onnx", "path": "model.onnx"})
+    source = ("source.features", features)
+    write_job(tmp_path, changed(model, ("explain", marginal), ("source.target", None), source))
+    takes = (
+        f'the model of [model] path = "{tmp_path}/model.onnx" takes 3 and does not know their names: '
+        "name those of the fit, in their order"
+    )
+    if features is None:
+        said = "[source] features is left out, so that all 4 columns of numbers are features (hr, temp, hum, y)"
+    else:
+        said = "[source] features names 2 columns (hr, temp)"
+    before = names_in(tmp_path)
+    for command in ("run", "plan"):
+        assert typed_line(command, "job.toml", "-q") == (2, f"{said}, and {takes}")
+        assert names_in(tmp_path) == before
 
 
 NO_ROWS_TO_EXPLAIN = {

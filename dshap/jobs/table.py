@@ -26,7 +26,7 @@ from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
 from dshap.engine import Executor, LoopExecutor, learn_from
 from dshap.jobs.arguments import Context
-from dshap.jobs.columns import feature_columns, takes_times
+from dshap.jobs.columns import check_width, feature_columns, takes_times
 from dshap.jobs.schema import Job
 from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
@@ -258,6 +258,7 @@ def open_table(job: Job) -> RowReader:
     if features is not None and job.is_given and (files := files_of(source)) is not None:
         roles["categories"] = dict.fromkeys(files.listed(features), ())
     reader: RowReader = source.made(roles)
+    check_width(job, reader.feature_names)
     return reader
 
 
