@@ -29,31 +29,28 @@ from dshap.jobs.paths import FolderPath, TablePath
 from dshap.values.regression import PRECISIONS
 
 
-class AsWritten:
-    """Marks the type of a text whose {{ env_var(NAME) }} is filled in when the text is used.
+@dataclass(frozen=True)
+class Unfilled:
+    """Marks the type of a text whose {{ env_var(NAME) }} is not filled in when the job is read.
 
     A job then holds no value of it, nor does any record.
     """
 
-
-@dataclass(frozen=True)
-class NeverFilled:
-    """Marks the type of a key in which no {{ env_var(NAME) }} is filled in."""
-
-    reason: str
-    """Why not, and what to do instead."""
+    refusal: str = ""
+    """Why the braces are refused, and what to do instead; empty: they are filled in when the text is
+    used."""
 
 
-def mark_of(field: FieldInfo | None) -> AsWritten | NeverFilled | None:
+def unfilled(field: FieldInfo | None) -> Unfilled | None:
     """The mark in the type of a field; None where it has none."""
     if field is None:
         return None
     return next(_marks((field.annotation, *field.metadata)), None)
 
 
-def _marks(parts: Iterable[Any]) -> Iterator[AsWritten | NeverFilled]:
+def _marks(parts: Iterable[Any]) -> Iterator[Unfilled]:
     for part in parts:
-        if isinstance(part, AsWritten | NeverFilled):
+        if isinstance(part, Unfilled):
             yield part
         yield from _marks(get_args(part))
 
@@ -163,7 +160,7 @@ Count = Annotated[int, Field(ge=1)]
 EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even number of at least 2")]
 Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
-QueryText = Annotated[str, Field(min_length=1), AsWritten()]
+QueryText = Annotated[str, Field(min_length=1), Unfilled()]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 Memory = Annotated[str | int, BeforeValidator(_memory)]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')

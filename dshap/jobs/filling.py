@@ -14,7 +14,7 @@ from typing import Any
 from dshap.core.addresses import masked
 from dshap.core.environment import has_braces, with_environment
 from dshap.core.errors import InputError
-from dshap.jobs.fields import AsWritten, NeverFilled, mark_of
+from dshap.jobs.fields import unfilled
 from dshap.jobs.given_tables import keys_of_tables
 from dshap.jobs.paths import path_key
 
@@ -29,29 +29,32 @@ def with_values_of_environment(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     tables = copy.deepcopy(dict(given))
     for each in keys_of_tables(tables):
-        mark = mark_of(each.field)
-        if path_key(each.field) is not None or isinstance(mark, AsWritten):
+        mark = unfilled(each.field)
+        if path_key(each.field) is not None or (mark is not None and not mark.refusal):
             continue
-        each.table[each.key] = _filled(f"{each.place} {each.key}", each.value, mark)
+        refusal = ""
+        if mark is not None:
+            refusal = mark.refusal
+        each.table[each.key] = _filled(f"{each.place} {each.key}", each.value, refusal)
     return tables
 
 
-def _filled(place: str, value: Any, mark: Any) -> Any:
+def _filled(place: str, value: Any, refusal: str) -> Any:
     """A value with the texts in it filled in, in lists and in tables too."""
     match value:
         case str():
-            return _filled_text(place, value, mark)
+            return _filled_text(place, value, refusal)
         case list():
-            return [_filled(place, each, mark) for each in value]
+            return [_filled(place, each, refusal) for each in value]
         case dict():
-            return {name: _filled(f"{place}.{name}", each, mark) for name, each in value.items()}
+            return {name: _filled(f"{place}.{name}", each, refusal) for name, each in value.items()}
     return value
 
 
-def _filled_text(place: str, text: str, mark: Any) -> str:
+def _filled_text(place: str, text: str, refusal: str) -> str:
     try:
-        if has_braces(text) and isinstance(mark, NeverFilled):
-            raise ValueError(mark.reason)
+        if refusal and has_braces(text):
+            raise ValueError(refusal)
         return with_environment(text)
     except ValueError as error:
         raise InputError(f'{place} = "{masked(text)}": {error}') from None

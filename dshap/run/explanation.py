@@ -186,7 +186,9 @@ class Explanation:
         if stored is None:
             return None
         writer = Writer.of(stored, self.layout.run["fingerprint"])
-        return writer if writer.is_other else None
+        if writer.is_other:
+            return writer
+        return None
 
     def refuse_other_numerics(self) -> None:
         """Raise where blocks are left to a version with other numerics, which finished the others.

@@ -78,7 +78,7 @@ class Writer:
 
     @property
     def changes(self) -> str:
-        """What differs between its numerics and those of this process, in words."""
+        """The numbers that differ between its numerics and those of this process, in words."""
         now = numerics()
         if self.numerics > now:
             return "its numerics are those of a later version"

@@ -7,7 +7,6 @@ A record of a run holds the name that Arrow has for the type of each column, lik
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=\w+, ordered=[01]>")
 _WHOLE = re.compile(r"(u?)int(8|16|32|64)")
@@ -19,21 +18,9 @@ _DATES = ("date32[day]", "date64[ms]")
 _UNITS = ("s", "ms", "us", "ns")
 NOTHING = "null"
 """The type of a column that holds no value: it is read as numbers that are all missing."""
-
-
-@dataclass(frozen=True)
-class _Width:
-    """A type within its family: all types of one family are read as the same kind of value."""
-
-    family: str
-    ends: tuple[int, ...] = ()
-    """Sizes of what the type holds: a type holds another's values if none of them is smaller."""
-
-    def holds(self, other: _Width) -> bool:
-        """Whether each value of another type is a value of this one."""
-        return self.family == other.family and all(
-            mine >= its for mine, its in zip(self.ends, other.ends, strict=True)
-        )
+_Width = tuple[str, tuple[int, ...]]
+"""The family of a type, whose types are read as the same kind of value, and sizes within it: a type
+holds each value of another one if none of its sizes is smaller."""
 
 
 def is_read_alike(before: str, now: str) -> bool:
@@ -52,14 +39,14 @@ def is_read_alike(before: str, now: str) -> bool:
         return True
     if before == NOTHING:
         return is_number_type(now)
-    is_listed = [_DICTIONARY.fullmatch(each) is not None for each in (before, now)]
-    was, is_now = _width(before), _width(now)
-    if was is None or is_now is None:
+    old = _width(before)
+    new = _width(now)
+    if old is None or new is None or old[0] != new[0]:
         return False
     # numbers in a dictionary are categories; texts are categories in any form
-    if is_listed[0] != is_listed[1] and is_now.family != "text":
+    if new[0] != "text" and _is_listed(before) != _is_listed(now):
         return False
-    return is_now.holds(was)
+    return all(size >= least for size, least in zip(new[1], old[1], strict=True))
 
 
 def is_number_type(kind: str) -> bool:
@@ -67,7 +54,12 @@ def is_number_type(kind: str) -> bool:
     if kind in (NOTHING, "bool"):
         return True
     width = _width(kind)
-    return width is not None and width.family in ("whole", "float", "decimal")
+    return width is not None and width[0] in ("whole", "float", "decimal")
+
+
+def _is_listed(kind: str) -> bool:
+    """Whether a type is that of values in a dictionary."""
+    return _DICTIONARY.fullmatch(kind) is not None
 
 
 def _width(kind: str) -> _Width | None:
@@ -75,19 +67,20 @@ def _width(kind: str) -> _Width | None:
     if listed := _DICTIONARY.fullmatch(kind):
         kind = listed[1]
     if kind in _TEXTS:
-        return _Width("text")
+        return "text", ()
     if kind in _DATES:
-        return _Width("date")
+        return "date", ()
     if kind in _FLOATS:
-        return _Width("float", (_FLOATS[kind],))
+        return "float", (_FLOATS[kind],)
     if whole := _WHOLE.fullmatch(kind):
-        is_unsigned = bool(whole[1])
         n_bits = int(whole[2])
-        # the largest number as a power of two, and the smallest
-        return _Width("whole", (n_bits - (not is_unsigned), 0 if is_unsigned else n_bits - 1))
+        # bits above zero, and below it
+        if whole[1]:
+            return "whole", (n_bits, 0)
+        return "whole", (n_bits - 1, n_bits - 1)
     if decimal := _DECIMAL.fullmatch(kind):
-        digits, scale = int(decimal[1]), int(decimal[2])
-        return _Width("decimal", (digits - scale, scale))
+        scale = int(decimal[2])
+        return "decimal", (int(decimal[1]) - scale, scale)
     if moment := _TIME.fullmatch(kind):
-        return _Width(f"time{moment[2] or ''}", (_UNITS.index(moment[1]),))
+        return f"time{moment[2] or ''}", (_UNITS.index(moment[1]),)
     return None

@@ -125,7 +125,7 @@ class Contract:
         return found
 
     def _remedy(self, unasked: Sequence[str]) -> str:
-        """What to do about columns that came or went."""
+        """The remedy for columns that came or went, in words."""
         if unasked:
             return (
                 "columns of numbers are features, as [source] features is left out: name the "

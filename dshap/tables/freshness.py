@@ -92,7 +92,10 @@ class Freshness:
     def _refuse_future(self, newest: datetime, now: datetime) -> None:
         """Raise where the newest time lies further ahead than clocks and calendars allow."""
         ahead = newest - now
-        if ahead <= (DAY_AHEAD if newest.time() == time() else CLOCK_AHEAD):
+        allowed = CLOCK_AHEAD
+        if newest.time() == time():  # a date counts from midnight
+            allowed = DAY_AHEAD
+        if ahead <= allowed:
             return
         raise InputError(
             f'[source] freshness: the newest "{self.column}" is {said(newest)}, '

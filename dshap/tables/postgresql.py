@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dshap.core.errors import DatabaseError, InputError, unknown_name
+from dshap.core.errors import DatabaseError, unknown_name
 from dshap.tables.databases import Database, batches_from
 from dshap.tables.streams import Piece, RowStream
 
@@ -26,6 +26,8 @@ MAX_READERS = 8
 """The most connections that read a table; a server has a hundred by default for everybody."""
 TID_RANGES = 140_000
 """The first version of PostgreSQL that reads a range of pages without reading the whole table."""
+NO_TABLE = "42P01"
+"""The name that SQL has for the error about a table that is not there."""
 _LOCKED_KINDS = ("r", "p", "v")
 """Kinds of relations that LOCK TABLE takes: tables, partitioned tables and views."""
 _KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass({table})"
@@ -59,7 +61,7 @@ def open_table_of_postgresql(
 
     Raises
     ------
-    InputError
+    DatabaseError
         There is no such table; the message has near names.
     """
     with connection.cursor() as cursor:
@@ -154,7 +156,7 @@ def _literal(text: str) -> str:
 
 
 def _kind(cursor: Any, database: Database, table: str) -> str:
-    """The kind of a relation, as PostgreSQL has it; an `InputError` where there is none."""
+    """The kind of a relation, as PostgreSQL has it; a `DatabaseError` where there is none."""
     cursor.execute(_KIND.format(table=_literal(table)))
     found = cursor.fetchone()
     if found is not None:
@@ -164,7 +166,9 @@ def _kind(cursor: Any, database: Database, table: str) -> str:
     plain = ".".join(
         part.removeprefix('"').removesuffix('"').replace('""', '"') for part in table.split(".")
     )
-    raise InputError(f"{database.describe()}: {unknown_name('table', plain, names)}")
+    error = DatabaseError(f"{database.describe()}: {unknown_name('table', plain, names)}")
+    error.sqlstate = NO_TABLE
+    raise error
 
 
 def _pages(cursor: Any, table: str, kind: str) -> int:
