@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "Attributor",
     "Design",

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
+from dshap import __version__
 from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
@@ -108,7 +109,7 @@ def _unknown_option(name: str, context: click.Context) -> str:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="dshap", message="dshap %(version)s")
+@click.version_option(__version__, message="dshap %(version)s")
 def cli() -> None:
     """Shapley values for models on tables that outgrow one machine."""
 

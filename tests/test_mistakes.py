@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -49,7 +50,7 @@ from dshap.models import (
     KernelRidge,
     ShapleyPenalty,
 )
-from tests.jobs.job_files import changed, small_table, write_job
+from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -535,6 +536,24 @@ class Typed(NamedTuple):
 
 
 WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
+SHOP = {
+    "kind": "sql",
+    "uri": "duckdb:///shop.duckdb",
+    "table": "customers",
+    "key": ["id"],
+    "target": "y",
+    "features": ["hr", "temp", "hum"],
+}
+"""A source of rows that are loaded in the future, by its own column."""
+
+
+def on_shop(**keys: Any) -> tuple[tuple[str, Any], ...]:
+    """The change of a job that reads its rows from a database, with other keys; None takes one out."""
+    given = {name: value for name, value in {**SHOP, **keys}.items() if value is not None}
+    return (("source", given),)
+
+
+SINKS = [{"uri": "duckdb:///shop.duckdb", "table": "reasons", "explain": "observational"}]
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
@@ -636,9 +655,66 @@ ON_THE_COMMAND_LINE = {
         "names each row once, "
         "or none",
     ),
+    "two statements in a query": Typed(
+        "run job.toml",
+        "job file job.toml: [source] query: it holds 2 statements, and one is read: give one SELECT "
+        "statement, and run the others before the job",
+        on_shop(table=None, query="select 1; drop table customers"),
+    ),
+    "what Airflow fills in": Typed(
+        "run job.toml",
+        "job file job.toml: [source] query: {{ ds }} is not known: write {{ env_var(NAME) }}, or {{ "
+        'env_var(NAME, "default") }}; what Airflow or dbt fill in is not filled in here; {as_of} is the '
+        "date of the run, which --as-of sets (of braces that belong to SQL, as in '{{1, 2}, {3, 4}}', "
+        "write { { with a blank between)",
+        on_shop(table=None, query="select * from customers where day = '{{ ds }}'"),
+    ),
+    "a table of a variable that is not set": Typed(
+        "run job.toml",
+        'job file job.toml: [source] table = "{{ env_var(NO_SUCH_SCHEMA) }}.customers": the environment '
+        "variable NO_SUCH_SCHEMA is not set: set it, or give a default, {{ env_var(NO_SUCH_SCHEMA, "
+        '"default") }}',
+        on_shop(table="{{ env_var(NO_SUCH_SCHEMA) }}.customers"),
+    ),
+    "a sink of a variable that is not set": Typed(
+        "run job.toml",
+        'job file job.toml: [[sink]] number 1 table = "{{ env_var(NO_SUCH_TABLE) }}": the environment '
+        "variable NO_SUCH_TABLE is not set: set it, or give a default, {{ env_var(NO_SUCH_TABLE, "
+        '"default") }}',
+        (("sink", [{**SINKS[0], "table": "{{ env_var(NO_SUCH_TABLE) }}"}]),),
+    ),
+    "an address of JDBC": Typed(
+        "run job.toml",
+        'job file job.toml: [source] uri = "jdbc:***": uri is an address of JDBC, which Java reads: leave '
+        "jdbc: out, and write postgresql://user@host/database, with the password as in "
+        "postgresql://user:{{ env_var(NAME) }}@host/database; other databases are named by connection, an "
+        "ADBC connection profile",
+        on_shop(uri="jdbc:postgresql://db/shop?user=me&pass=SECRET/SECRET@host"),
+    ),
+    "rows that are loaded in the future": Typed(
+        "run job.toml -q",
+        '[source] freshness: the newest "loaded_at" is 2999-01-01T03:00:00Z, DAYS days after now, NOW, so '
+        "that no age is known: mend that row or the clock, or give the time zone (a time without one "
+        "counts as UTC), as in loaded_at AT TIME ZONE 'Europe/Berlin' AS loaded_at in [source] query",
+        on_shop(freshness={"column": "loaded_at", "error_after": "48h"}),
+    ),
+    "a sink without a name": Typed(
+        "run job.toml --set sink.contract.k=3",
+        "--set sink.contract.k=3: unknown sink 'contract'. Allowed: reasons; a [[sink]] is named by its "
+        "key name, and without one by its table or path",
+        (("sink", SINKS),),
+    ),
 }  # fmt: skip
 """What is typed -> the line on standard error; nothing is written, and the exit status is 2 where
 none is given."""
+
+
+def shop_with(rows: pd.DataFrame) -> None:
+    """A database whose table of customers says that its rows were loaded in the future."""
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.execute(
+            "create table customers as select *, timestamp '2999-01-01 03:00:00' as loaded_at from rows"
+        )
 
 
 def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtests):
@@ -646,6 +722,7 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtes
     table = small_table()
     table.loc[299, "id"] = 1298
     table.to_parquet("table.parquet")
+    shop_with(table)
     for mistake, typed in ON_THE_COMMAND_LINE.items():
         write_job(tmp_path, changed(*typed.changes))
         before = {path.name for path in tmp_path.iterdir()}
@@ -654,9 +731,92 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtes
             assert result.exit_code == typed.status and result.stdout == ""
             (line,) = result.stderr.splitlines()
             time, _, said = line.partition(" dshap: ")
-            assert said == typed.said.replace("FOLDER", str(tmp_path))
+            expected = re.escape(typed.said.replace("FOLDER", str(tmp_path)))
+            expected = expected.replace("DAYS", r"\d+\.\d").replace("NOW", r"\S+Z")
+            assert re.fullmatch(expected, said), said
             assert re.fullmatch(r"\S+T\S+", time)
             assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def typed_line(*words: str) -> tuple[int, str]:
+    """The exit status of a command, and its one line on standard error without the time."""
+    result = CliRunner().invoke(cli, list(words), prog_name="dshap")
+    (line,) = result.stderr.splitlines()
+    return result.exit_code, line.partition(" dshap: ")[2]
+
+
+def names_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_two_jobs_in_one_store(tmp_path, monkeypatch):
+    """The second would go on with what the first has made, under another name."""
+    monkeypatch.chdir(tmp_path)
+    small_table().to_parquet("table.parquet")
+    write_job(tmp_path, JOB)
+    assert CliRunner().invoke(cli, ["run", "job.toml", "-q"]).exit_code == 0
+    before = names_in(tmp_path)
+    for command in ("run", "plan"):
+        assert typed_line(command, "job.toml", "--set", "job.name=größer und neu", "-q") == (
+            4,
+            f"{tmp_path}/out.zarr is the store of the job 'small', and this job has the name 'größer und "
+            "neu': choose another [job] store, or write name = 'small' to go on with it",
+        )
+        assert names_in(tmp_path) == before
+    assert CliRunner().invoke(cli, ["run", "job.toml", "-q"]).exit_code == 0
+
+
+def test_a_table_that_postgresql_does_not_have(tmp_path, monkeypatch, postgresql):
+    monkeypatch.chdir(tmp_path)
+    with postgresql.database.connect() as connection, connection.cursor() as cursor:
+        for statement in (
+            "CREATE TABLE customers (id BIGINT)",
+            'CREATE SCHEMA "märz"',
+            'CREATE TABLE "märz"."big orders" (id BIGINT)',
+        ):
+            cursor.execute(statement)
+        connection.commit()
+    monkeypatch.setenv("SHOP", postgresql.uri())
+    shown = f"postgresql://dshap:***@127.0.0.1:{postgresql.port}/{postgresql.name}"
+    for table, near in {"custumers": "customers", "märz.big order": "märz.big orders"}.items():
+        write_job(tmp_path, changed(*on_shop(uri="{{ env_var(SHOP) }}", table=table)))
+        before = names_in(tmp_path)
+        for command in ("run", "plan"):
+            assert typed_line(command, "job.toml", "-q") == (
+                2,
+                f"{shown}: unknown table {table!r}; did you mean {near!r}? Allowed: customers, "
+                "märz.big orders.",
+            )
+            assert names_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("features", [None, ["hr", "temp"]])
+def test_a_model_of_three_columns_without_names(features, tmp_path, monkeypatch):
+    """As one in ONNX with an input of three columns: its library spoke of indices and dimensions."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    monkeypatch.chdir(tmp_path)
+    small_table().to_parquet("table.parquet")
+    types = [("X", skl2onnx.common.data_types.FloatTensorType([None, 3]))]
+    Path("model.onnx").write_bytes(
+        skl2onnx.convert_sklearn(LINEAR, initial_types=types).SerializeToString()
+    )
+    marginal = [{"name": "a", "value": "marginal", "background": 5}]
+    model = ("model", {"kind": "onnx", "path": "model.onnx"})
+    source = ("source.features", features)
+    write_job(tmp_path, changed(model, ("explain", marginal), ("source.target", None), source))
+    takes = (
+        f'the model of [model] path = "{tmp_path}/model.onnx" takes 3 and does not know their names: '
+        "name those of the fit, in their order"
+    )
+    if features is None:
+        said = "[source] features is left out, so that all 4 columns of numbers are features (hr, temp, hum, y)"
+    else:
+        said = "[source] features names 2 columns (hr, temp)"
+    before = names_in(tmp_path)
+    for command in ("run", "plan"):
+        assert typed_line(command, "job.toml", "-q") == (2, f"{said}, and {takes}")
+        assert names_in(tmp_path) == before
 
 
 NO_ROWS_TO_EXPLAIN = {

@@ -194,6 +194,26 @@ def test_nights_that_fail(folder, sweep, kind, changes, status, request):
     assert ended.exit_code == status, ended.output
 
 
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("where", ["name <> '{}'", "no_such_column = '{}'"])
+def test_a_secret_in_a_query(folder, sweep, kind, where, request):
+    """It is filled in when the query is used; a database that quotes the query shows its name."""
+    address = address_of(kind, request)
+    fill(address, folder)
+    value = "{{ env_var(SHOP_PASSWORD) }}"
+    query = "select * from (select *, 'x' as name from customers) t where " + where.format(value)
+    text = JOB.replace("select id, a, b, c from customers", query).replace("ADDRESS", address)
+    write(folder, text)
+    status = 0 if "<>" in where else 2
+    for command in ("plan", "run"):
+        ended = sweep.run(command, "job.toml", "-v")
+        assert ended.exit_code == status, ended.output
+    assert sweep.run("job", "job.toml").exit_code == 0
+    if not status:
+        (record,) = folder.glob("build/shop/runs/*/run_results.json")
+        assert "env_var(SHOP_PASSWORD)" in record.read_text()
+
+
 @pytest.mark.parametrize(
     "password",
     [

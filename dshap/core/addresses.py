@@ -64,6 +64,9 @@ _VALUE = re.compile(
 _SECRET = re.compile(rf"(?<![a-z])(?:{_NAMES})(?![a-z])", re.IGNORECASE)
 
 
+_JDBC = "jdbc:"
+
+
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret, like "adbc.snowflake.sql.auth_token"."""
     return _SECRET.search(name.replace("_", " ")) is not None or _SECRET.search(name) is not None
@@ -124,8 +127,10 @@ def masked(given: str) -> str:
     """Mask the secrets of a text that may be an address as a whole.
 
     A password in it may then hold spaces and quotes.  Where an @ may belong to a secret behind the
-    ?, nothing but the scheme is shown.
+    ?, and of an address of JDBC, whose form each driver makes up, nothing but the scheme is shown.
     """
+    if given[: len(_JDBC)].lower() == _JDBC:
+        return f"{_JDBC}{MASK}"
     scheme, slashes, _ = given.partition("://")
     if slashes and any("@" in found[2] for found in _QUERY_VALUE.finditer(given)):
         return f"{scheme}://{MASK}"

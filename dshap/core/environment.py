@@ -14,6 +14,8 @@ _CALL = re.compile(
     \)\s*""",
     re.VERBOSE,
 )
+SHORTEST = 3
+"""The fewest letters of a value that a message is searched for."""
 _BEFORE_USER = re.compile(r"[a-z][a-z0-9+.-]+://[^/?#]*", re.IGNORECASE)
 """Pattern of an address up to a place in its user and password."""
 
@@ -44,6 +46,30 @@ def with_environment(text: str) -> str:
     return _BRACES.sub(value, text)
 
 
+def has_braces(text: str) -> bool:
+    """Whether a text holds what `with_environment` would replace, or refuse."""
+    return _BRACES.search(text) is not None
+
+
+def with_names(said: str, text: str) -> str:
+    """Put ``{{ env_var(NAME) }}`` in the place of each value in a message about a filled text.
+
+    A value of one or two letters is left: it would be found in the middle of other words.
+
+    Parameters
+    ----------
+    said : str
+        The message.
+    text : str
+        The text before it was filled in.
+    """
+    names = {_value_of(found): found.group() for found in _BRACES.finditer(text)}
+    for value in sorted(names, key=len, reverse=True):
+        if len(value) >= SHORTEST:
+            said = said.replace(value, names[value])
+    return said
+
+
 def values_in(text: str) -> list[str]:
     """List the values of the environment that a text names, as `with_environment` finds them."""
     return [_value_of(found) for found in _BRACES.finditer(text)]
@@ -60,7 +86,7 @@ def _value_of(found: re.Match[str]) -> str:
     if call is None:
         raise ValueError(
             f"{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ "
-            f'env_var(NAME, "default") }}}}'
+            f'env_var(NAME, "default") }}}}; what Airflow or dbt fill in is not filled in here'
         )
     name = call["name"]
     default = call["default"]

@@ -17,7 +17,7 @@ from dshap.engine.clusters.jobqueue import check_queue_options
 from dshap.engine.clusters.kubernetes import TLS_FOLDER, Pods, service_address
 from dshap.engine.clusters.ssh import check_connect_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
-from dshap.jobs.fields import Count, Memory, NotEmpty, options_of, table_like
+from dshap.jobs.fields import Count, Memory, NotEmpty, Unfilled, options_of, table_like
 from dshap.jobs.kinds import ConstructedArgument, Kinds, KindTable, Table, record_of
 from dshap.jobs.paths import Address, FilePath, FolderPath, ProfilePath
 from dshap.jobs.pod_fields import (
@@ -30,6 +30,10 @@ from dshap.jobs.pod_fields import (
     Tolerations,
 )
 
+IN_SCRIPTS = (
+    "no value of the environment is filled in here, as it would stand in the scripts and manifests "
+    "that start workers: set the variable where the workers run"
+)
 HostNames = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 
 
@@ -53,7 +57,7 @@ _TYPES: Mapping[str, Any] = {
     "threads": Count,
     "walltime": Annotated[str, AfterValidator(_walltime)],
     "scratch": NotEmpty,
-    "environment": Annotated[dict[str, str], table_like('{ LC_ALL = "C" }')],
+    "environment": Annotated[dict[str, str], table_like('{ LC_ALL = "C" }'), Unfilled(IN_SCRIPTS)],
     "python": NotEmpty,
     "ephemeral_storage": Memory,
 }

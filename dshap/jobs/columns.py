@@ -10,7 +10,7 @@ from dshap.core.printing import label
 from dshap.jobs.models import ImportedModel, ModelFileTable, given_model
 from dshap.jobs.schema import Job
 from dshap.jobs.spooled import CsvTable, SqlTable
-from dshap.models.adapters.model_files import feature_names_of
+from dshap.models.adapters.model_files import feature_names_of, n_columns_of
 from dshap.predictors.times import DATE, time_kind
 from dshap.predictors.tree_kinds import is_ensemble
 from dshap.tables.columns import as_names
@@ -48,6 +48,33 @@ def feature_columns(job: Job) -> Sequence[str] | None:
             "leave features out, as the model knows its columns"
         )
     return known
+
+
+def check_width(job: Job, columns: Sequence[str]) -> None:
+    """Hold the columns of a table to the number that a given model takes without knowing their names.
+
+    Raises
+    ------
+    InputError
+        There are more or fewer.
+    """
+    if not job.is_given or job.is_of_texts:
+        return
+    given = given_model(job.model)
+    wanted = n_columns_of(given)
+    if wanted in (None, len(columns)) or feature_names_of(given) is not None:
+        return
+    listed = label(", ".join(columns), QUERY_CHARACTERS)
+    takes = f"{_model_of(job)} takes {wanted} and does not know their names"
+    if dict(job.source).get("features"):
+        raise InputError(
+            f"[source] features names {len(columns)} columns ({listed}), and {takes}: name those of "
+            "the fit, in their order"
+        )
+    raise InputError(
+        f"[source] features is left out, so that all {len(columns)} columns of numbers are features "
+        f"({listed}), and {takes}: name those of the fit, in their order"
+    )
 
 
 def takes_times(job: Job) -> bool:

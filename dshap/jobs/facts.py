@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from dshap import __version__
 from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import digest_of
@@ -75,11 +75,15 @@ def _explanation(
     """The facts of one explanation of a job without nights."""
     facts = facts_of_cube(job, explain, ended.path)
     status = facts.status
+    message = facts.message
     if ended.was_complete:
         status = "no-op"
+    if ended.finished_by:
+        message = f"finished by {ended.finished_by}: it stays as it is"
     return replace(
         facts,
         status=status,
+        message=message,
         source=_source(job, ended.path),
         keys=KeyCounts(failed=facts.failed),
         seconds=result.seconds.get(explain.name, 0.0),
@@ -145,7 +149,7 @@ def model_facts(job: Job) -> dict[str, Any]:
             loaded = given_model(job.model)
             rounds = loaded.rounds or None
             return {"kind": job.model.kind, **_file_facts(loaded.file), "rounds": rounds}
-    own = {"sha256": None, "library": "dshap", "version": version("dshap"), "rounds": None}
+    own = {"sha256": None, "library": "dshap", "version": __version__, "rounds": None}
     return {"kind": job.model.kind, **own}
 
 

@@ -6,8 +6,8 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic.fields import FieldInfo
 
 from dshap.core.errors import InputError
 from dshap.core.options import MISSING_POLICIES, parse_bytes
@@ -27,6 +28,32 @@ from dshap.core.scales import STATED
 from dshap.designs.sampling import SAMPLERS
 from dshap.jobs.paths import FolderPath, TablePath
 from dshap.values.regression import PRECISIONS
+
+
+@dataclass(frozen=True)
+class Unfilled:
+    """Marks the type of a text whose {{ env_var(NAME) }} is not filled in when the job is read.
+
+    A job then holds no value of it, nor does any record.
+    """
+
+    refusal: str = ""
+    """Why the braces are refused, and what to do instead; empty: they are filled in when the text is
+    used."""
+
+
+def unfilled(field: FieldInfo | None) -> Unfilled | None:
+    """The mark in the type of a field; None where it has none."""
+    if field is None:
+        return None
+    return next(_marks((field.annotation, *field.metadata)), None)
+
+
+def _marks(parts: Iterable[Any]) -> Iterator[Unfilled]:
+    for part in parts:
+        if isinstance(part, Unfilled):
+            yield part
+        yield from _marks(get_args(part))
 
 
 def or_say(message: str) -> WrapValidator:
@@ -134,6 +161,7 @@ Count = Annotated[int, Field(ge=1)]
 EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even number of at least 2")]
 Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
+QueryText = Annotated[str, Field(min_length=1), Unfilled()]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 Memory = Annotated[str | int, BeforeValidator(_memory)]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')

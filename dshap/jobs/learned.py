@@ -106,8 +106,10 @@ class Learner:
                 value = self._value(explain, about.run_id)
                 prepared = self._fixed(explain, value, n_rows, about.method)
                 return NightMethod(value, prepared, about, True, "")
-            except (StoreMismatchError, InputError) as error:  # another model, option or column
+            # another model, option or column, or numbers of another version of dshap
+            except (StoreMismatchError, InputError) as error:
                 reason = f"{error}"
+                self.progress.say(f"explanation {explain.name}: all rows are explained: {reason}")
         if self._is_backfill:
             raise InputError(
                 f"--backfill: explanation {explain.name} cannot be explained by the method of the "

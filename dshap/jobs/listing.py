@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from dshap.core.addresses import masked, without_secret_values
 from dshap.jobs.kinds import Table
+from dshap.jobs.reading import name_of_one
 from dshap.jobs.schema import SEVERAL, Job
 
 Origin = Literal["job file", "--set", "default"]
@@ -43,7 +44,7 @@ def keys_of(job: Job, settings: Sequence[str] = ()) -> Iterator[Key]:
             yield from _keys_of_table(f"[{table}]", 0, held, written, table, replaced)
             continue
         for index, record in enumerate(held):
-            within = f"{table}.{record.name}"
+            within = f"{table}.{name_of_one(dict(record))}"
             written = record.model_fields_set
             yield from _keys_of_table(f"[[{table}]]", index, record, written, within, replaced)
 

@@ -17,6 +17,7 @@ from dshap.core.errors import InputError
 from dshap.core.places import place_of
 from dshap.core.rules import as_path
 from dshap.tables.databases import IN_FILES, Database, file_of, secrets_of
+from dshap.tables.queries import AS_OF, Query
 
 IN_BUCKETS = ("store", "table")
 """The kinds of things that may lie in a bucket."""
@@ -102,7 +103,7 @@ ConnectionProfile = Annotated[_Text, AfterValidator(PathKey("profile"))]
 """The type of a connection profile's name or path."""
 ProfilePath = Annotated[_Text, AfterValidator(PathKey("profile"))]
 """The type of a cluster profile's name or path."""
-Address = Annotated[_Text, AfterValidator(with_environment)]
+Address = _Text
 """The type of a scheduler's address."""
 
 
@@ -120,6 +121,28 @@ def database_of(uri: str | None, connection: str | None) -> Database:
         raise
     except ValueError as error:
         raise InputError(f"uri: {error}") from None
+
+
+def query_of(query: str | None, table: str | None) -> Query:
+    """Build the rows that the keys `query` and `table` name, with the values of the environment.
+
+    Messages and records show the query as it is written, so that no value of it is in them.
+
+    Raises
+    ------
+    InputError
+        None of both, both, a variable that is not set, or braces that are filled in by others.
+    """
+    written = query or ""
+    try:
+        return Query(with_environment(written), table or "", written)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(
+            f"query: {error}; {AS_OF} is the date of the run, which --as-of sets (of braces that "
+            "belong to SQL, as in '{{1, 2}, {3, 4}}', write { { with a blank between)"
+        ) from None
 
 
 def path_key(field: FieldInfo | None) -> PathKey | None:

@@ -84,7 +84,7 @@ from dshap.jobs.run_record import (
     source_types_before,
     write_record,
 )
-from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_place
+from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_store
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sinking import SinkTable, refuse_unfit_targets
@@ -152,7 +152,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     """
     store = place_of(job.job.store)
     refuse_unknown_runs(job.check, store)
-    refuse_place(store)
+    refuse_store(job, store)
     part = command.part
     if command.accept and not part.learns:
         raise InputError(

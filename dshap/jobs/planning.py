@@ -11,7 +11,7 @@ from dshap.cube.scratch import scratch_folder
 from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.outlook import nights_of, sinks_of
-from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout
+from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout, refuse_store
 from dshap.jobs.schema import Job
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.sinking import refuse_unfit_targets
@@ -54,6 +54,7 @@ def plan_from_source(
         Something else lies at the path of the store.
     """
     store = place_of(job.job.store)
+    refuse_store(job, store)
     refuse_unknown_runs(job.check, store)
     refuse_other_layout(store, is_incremental=job.is_incremental)
     day = as_of or datetime.now(UTC).date()

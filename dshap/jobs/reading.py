@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import tomllib
@@ -12,10 +13,12 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from dshap.core.addresses import masked
+from dshap.core.environment import with_environment
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
 from dshap.jobs.clusters import CLUSTERS, ClusterProfile, WorkerTable
+from dshap.jobs.filling import with_values_of_environment
 from dshap.jobs.kinds import Table
 from dshap.jobs.profiles import read_cluster_profile, with_profile
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
@@ -127,8 +130,9 @@ def read_cluster(name: str) -> tuple[Any, Any]:
 
 def _checked(record: type[Any], tables: Mapping[str, Any]) -> Any:
     """The tables as a record, or one line about what is wrong with them."""
+    tables = with_values_of_environment(tables)
     try:
-        return record.model_validate(dict(tables))
+        return record.model_validate(tables)
     except ValidationError as error:
         problems = [_sentence(problem, tables) for problem in error.errors()]
         more = len(problems) - SHOWN_PROBLEMS
@@ -320,20 +324,48 @@ def _inside(table: Any, name: str) -> Any:
 def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: str) -> Any:
     """The table [[kind]], such as [[explain]], named before the key in "NAME.KEY"."""
     entries = tables.get(kind)
+    named: dict[str, list[Any]] = {}
     if isinstance(entries, list):
-        named = {str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)}
-    else:
-        named = {}
+        for entry in entries:
+            if isinstance(entry, dict) and (own := name_of_one(entry)):
+                named.setdefault(own, []).append(entry)
     name, dot, _ = place.rpartition(".")
     if not dot:
         raise InputError(
             f"--set {setting}: [[{kind}]] is a list of tables, so name one: "
             f"{kind}.NAME.{place}=…, NAME one of "
-            f"{', '.join(named) or 'none'}"
+            f"{', '.join(named) or 'none'}{_hint(kind)}"
         )
     if name not in named:
-        raise InputError(f"--set {setting}: {unknown_name(SEVERAL[kind], name, named)}")
-    return named[name]
+        hint = _hint(kind)
+        unknown = unknown_name(SEVERAL[kind], name, named)
+        if hint:
+            unknown = unknown.rstrip(".")
+        raise InputError(f"--set {setting}: {unknown}{hint}")
+    if len(named[name]) > 1:
+        raise InputError(
+            f"--set {setting}: {len(named[name])} of the [[{kind}]] are named {name!r}: give each a "
+            "name of its own, as in name = …"
+        )
+    return named[name][0]
+
+
+def name_of_one(entry: Mapping[str, Any]) -> str:
+    """The name of one of several tables: its own, or of a sink the table or path that it loads."""
+    name = str(entry.get("name") or entry.get("table") or entry.get("path") or "")
+    with contextlib.suppress(ValueError):  # a variable that is not set is refused later
+        return with_environment(name)
+    return name
+
+
+def _hint(kind: str) -> str:
+    """How one of several tables gets its name, where it needs none, after the names there are."""
+    match kind:
+        case "sink":
+            return "; a [[sink]] is named by its key name, and without one by its table or path"
+        case "check":
+            return "; a [[check]] is named by its key name: give it one"
+    return ""
 
 
 def _value(text: str) -> Any:

@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic.fields import FieldInfo
-
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError
 from dshap.cube import read_job
 from dshap.cube.folder import Folder
-from dshap.jobs.kinds import Kinds
+from dshap.jobs.given_tables import keys_of_tables
 from dshap.jobs.paths import PathKey, path_key, path_of
 from dshap.jobs.run_record import RUNS
-from dshap.jobs.schema import TABLES
 
 
 class _Path(NamedTuple):
@@ -129,31 +126,7 @@ def _is_there(path: str) -> bool:
 
 def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
     """Yield the paths in the tables of a job, as far as they are texts."""
-    for name, kinds in TABLES.items():
-        for place, table in _tables_of(name, tables.get(name)):
-            for key, given in list(table.items()):
-                match given, path_key(_field(kinds, table, key)):
-                    case str(text), PathKey(noun=noun) if text:
-                        yield _Path(place, table, key, noun)
-
-
-def _field(kinds: Kinds, table: Mapping[str, Any], key: str) -> FieldInfo | None:
-    """The field of a key; of a [cluster] whose kind its profile says, of any kind that has one."""
-    record = kinds.records.get(str(table.get(kinds.tag, kinds.default)))
-    if record is not None:
-        return record.model_fields.get(key)
-    if "profile" in table:
-        return next((kinds.records[kind].model_fields[key] for kind in kinds.with_key(key)), None)
-    return None
-
-
-def _tables_of(name: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (place in messages, table) of a table, or of each [[explain]]."""
-    match given:
-        case dict():
-            yield f"[{name}]", given
-        case [*entries]:
-            for number, entry in enumerate(entries):
-                match entry:
-                    case dict():
-                        yield f"[[{name}]] {entry.get('name', f'number {number + 1}')}", entry
+    for given in keys_of_tables(tables):
+        match given.value, path_key(given.field):
+            case str(text), PathKey(noun=noun) if text:
+                yield _Path(given.place, given.table, given.key, noun)

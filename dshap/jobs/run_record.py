@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
 
+from dshap import __version__
 from dshap.core.addresses import masked
 from dshap.core.errors import (
     CheckFailedError,
@@ -305,7 +305,7 @@ def _document(facts: RunFacts) -> dict[str, Any]:
     return {
         "metadata": {
             "dbt_schema_version": SCHEMA,
-            "dbt_version": f"dshap {version('dshap')}",
+            "dbt_version": f"dshap {__version__}",
             "generated_at": _time(facts.ended),
             "invocation_id": facts.run_id,
             "env": {},

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dshap import __version__
 from dshap.attributors.choice import reads_data
 from dshap.core.errors import (
     EmptyTableError,
@@ -75,13 +76,14 @@ from dshap.jobs.table_versions import at_version_of_store
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
-from dshap.run.difference import refuse_difference
+from dshap.run.difference import as_finished
 from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation
 from dshap.run.fitting import fit_models, fit_stages
-from dshap.run.identity import NUMERICS_VERSION, settle
+from dshap.run.identity import settle
 from dshap.run.quality import Note
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
+from dshap.run.versions import numerics
 from dshap.sinks import CubeFacts, check_sink
 from dshap.tables import (
     Census,
@@ -207,6 +209,8 @@ class ExplanationResult:
     path: Place
     was_complete: bool
     """Whether nothing was left to do when the job started."""
+    finished_by: str = ""
+    """The version of dshap that finished it, where its numerics are others; else empty."""
     failure: FailedBlocksError | None = None
     shard: BlocksOfShard | None = None
     """The blocks that this command explained, where it is a shard of a run."""
@@ -305,7 +309,7 @@ def plan_job(job: Job) -> JobPlan:
 
 def plan_rows(job: Job) -> JobPlan:
     """Plan a job; errors about columns are in the words of the table."""
-    refuse_place(place_of(job.job.store))
+    refuse_store(job, place_of(job.job.store))
     try:
         table = JobRows(at_version_of_store(job, place_of(job.job.store), lambda _: None))
     except EmptyTableError:
@@ -390,7 +394,7 @@ def run_job(
         They are raised before anything is fitted or written.
     """
     store = place_of(job.job.store)
-    refuse_place(store)
+    refuse_store(job, store)
     with in_words_of(job), locked(job, store, progress, wait_s) as (session, recorder):
         pinned = at_version_of_store(job, store, recorder.say)
         return explain_all(pinned, store, session, recorder, trusts_files)
@@ -519,8 +523,7 @@ class JobRun:
         if not self.part.learns and read_job(self.store) is None:
             raise NotLearnedError(f"{self.store} has not learned anything yet")
         census = self.census()
-        fingerprint = fingerprint_of_job(self.job, self.reader, census)
-        _refuse_other_job(self.store, fingerprint, self.reader, self._comparing)
+        fingerprint = self._as_stored(fingerprint_of_job(self.job, self.reader, census))
         if self.part.learns and read_job(self.store) is not None:
             for name in clear_orphans(self.store):
                 self.progress.say(f"{name} was left unfinished by a killed run: it is removed")
@@ -541,6 +544,27 @@ class JobRun:
             report = None
         stages = tuple(self.progress.stages)
         return JobResult(self.store, results, report, stages, part=self.part)
+
+    def _as_stored(self, fingerprint: dict[str, Any]) -> dict[str, Any]:
+        """The fingerprint of the job as its store has it: what is finished keeps its numerics.
+
+        Raises
+        ------
+        StoreMismatchError
+            The store holds another job, or was begun by a version with other numerics.
+        """
+        refuse_altered(self.store)
+        stored = read_job(self.store)
+        refuse_other_layout(self.store, is_incremental=False)
+        if stored is None:
+            refuse_store(self.job, self.store)
+            return fingerprint
+        cubes = [self.store / each.name for each in self.job.explain]
+        if "version" not in stored:  # of an earlier version of dshap
+            stored = {**stored, "version": _version_of(cubes)}
+        rows = RowsOfStore(self.store, self.reader, self._comparing)
+        is_over = all(map(is_finished, cubes))
+        return as_finished(self.store, stored, fingerprint, rows, is_over=is_over)
 
     def _description(self, fingerprint: dict[str, Any]) -> dict[str, Any]:
         """The description of the store, with the version of the table that it explains."""
@@ -645,7 +669,8 @@ class JobRun:
         was_complete = explanation.is_complete
         if self.part.name == "finish":
             was_complete = was_complete and explanation.has_current_notes
-        result = ExplanationResult(name, explanation.path, was_complete)
+        writer = explanation.finished_by
+        result = ExplanationResult(name, explanation.path, was_complete, str(writer or ""))
         if self.part.shard is not None:
             share = self._share(self.part.shard, explanation)
             self.progress.has_blocks(name, share.blocks)
@@ -730,7 +755,7 @@ def fingerprint_of_job(job: Job, reader: RowReader, census: Census) -> dict[str,
     Each cube has a fingerprint of its own besides.
     """
     shared = {
-        "numerics": NUMERICS_VERSION,
+        "numerics": numerics(),
         "seed": job.job.seed,
         "model": _described(job.model),
         "features": list(reader.feature_names),
@@ -763,20 +788,18 @@ def _described(model: Any) -> dict[str, Any]:
 
 def job_description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
     """The content of the store's attribute `dshap_job`."""
-    return {"name": job.job.name, "units": job.run.units, "fingerprint": fingerprint}
+    return {
+        "name": job.job.name,
+        "units": job.run.units,
+        "version": __version__,
+        "fingerprint": fingerprint,
+    }
 
 
-def _refuse_other_job(
-    store: Place, fingerprint: dict[str, Any], reader: RowReader, session: Session
-) -> None:
-    refuse_altered(store)
-    stored = read_job(store)
-    refuse_other_layout(store, is_incremental=False)
-    if stored is not None:
-        rows = RowsOfStore(store, reader, session)
-        refuse_difference(store, stored.get("fingerprint", {}), fingerprint, rows)
-    else:
-        refuse_place(store)
+def _version_of(cubes: Sequence[Place]) -> str:
+    """The version of dshap that wrote the first cube that is there; empty where none is."""
+    versions = (run["version"] for run in map(read_run, cubes) if run and "version" in run)
+    return next(versions, "")
 
 
 def refuse_other_layout(store: Place, *, is_incremental: bool) -> None:
@@ -792,6 +815,27 @@ def refuse_other_layout(store: Place, *, is_incremental: bool) -> None:
     raise StoreMismatchError(
         f"{store} holds a cube for each night of a job with [incremental]: give it in this job "
         "too, or choose another [job] store"
+    )
+
+
+def refuse_store(job: Job, store: Place) -> None:
+    """Raise where a store cannot be that of a job: by its place, or as it is another job's.
+
+    Raises
+    ------
+    InputError
+        A name that no store can have.
+    StoreMismatchError
+        Something else lies there, or a job of another name has made the store.
+    """
+    refuse_place(store)
+    stored = read_job(store)
+    if stored is None or stored.get("name") in (None, job.job.name):
+        return
+    raise StoreMismatchError(
+        f"{store} is the store of the job {stored['name']!r}, and this job has the name "
+        f"{job.job.name!r}: choose another [job] store, or write name = {stored['name']!r} to go on "
+        "with it"
     )
 
 

@@ -7,10 +7,16 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from dshap.core.errors import InputError
-from dshap.jobs.fields import Names, NotEmpty, options_of
+from dshap.jobs.fields import Names, NotEmpty, QueryText, options_of
 from dshap.jobs.incremental import duration_of
 from dshap.jobs.kinds import KindTable, Table, record_of
-from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, TablePath, database_of
+from dshap.jobs.paths import (
+    ConnectionProfile,
+    DatabaseAddress,
+    TablePath,
+    database_of,
+    query_of,
+)
 from dshap.tables.columns import as_names
 from dshap.tables.contract import Contract
 from dshap.tables.csv_files import CsvFiles
@@ -137,7 +143,7 @@ class SqlTable(SpooledTable):
     """The address: duckdb:///file.duckdb, sqlite:///file.sqlite or postgresql://user@host/db."""
     connection: ConnectionProfile | None = None
     """The name of an ADBC connection profile, or the path of its file."""
-    query: NotEmpty | None = None
+    query: QueryText | None = None
     """A query; {as_of} in it is the day of the run, a DATE."""
     table: NotEmpty | None = None
     """A table or view, or "schema.name"."""
@@ -154,8 +160,8 @@ class SqlTable(SpooledTable):
         return database_of(self.uri, self.connection)
 
     def rows(self) -> Query:
-        """The query or table."""
-        return Query(self.query or "", self.table or "")
+        """The query or table, with the values of the environment."""
+        return query_of(self.query, self.table)
 
 
 class CsvTable(SpooledTable):

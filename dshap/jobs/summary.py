@@ -144,7 +144,7 @@ def _done_line(result: JobResult) -> str:
         run_id = max(path.name for path in result.paths.values())
         return f"nothing to do: no row is new, changed or deleted since run {run_id}"
     if _is_finished(result):
-        return "nothing to do: every explanation is finished"
+        return f"nothing to do: every explanation is finished{_by_earlier(result)}"
     if not result.seconds and result.part.name == "learn":
         return "done: all was learned before"
     if not result.seconds:
@@ -152,6 +152,14 @@ def _done_line(result: JobResult) -> str:
     return "done: " + ", ".join(
         f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items()
     )
+
+
+def _by_earlier(result: JobResult) -> str:
+    """The versions of dshap that finished explanations, where their numerics are others."""
+    versions = dict.fromkeys(each.finished_by for each in result.explanations if each.finished_by)
+    if not versions:
+        return ""
+    return f", by {' and '.join(versions)}"
 
 
 def _fit_lines(result: JobResult) -> list[str]:

@@ -26,13 +26,13 @@ from dshap.core.vocabulary import Ids
 from dshap.cube import StateFolder
 from dshap.engine import Executor, LoopExecutor, learn_from
 from dshap.jobs.arguments import Context
-from dshap.jobs.columns import feature_columns, takes_times
+from dshap.jobs.columns import check_width, feature_columns, takes_times
 from dshap.jobs.schema import Job
 from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
-from dshap.run.identity import NUMERICS_VERSION
+from dshap.run.versions import numerics
 from dshap.tables import Census, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.categories import found_categories
@@ -238,7 +238,7 @@ class JobRows:
         return None
 
     def _name(self, what: str, options: Mapping[str, Any]) -> str:
-        made_by = {"numerics": NUMERICS_VERSION, "version": __version__}
+        made_by = {"numerics": numerics(), "version": __version__}
         return f"{what}-{digest_of({'table': self._stamp, 'made_by': made_by, **options})}"
 
 
@@ -258,6 +258,7 @@ def open_table(job: Job) -> RowReader:
     if features is not None and job.is_given and (files := files_of(source)) is not None:
         roles["categories"] = dict.fromkeys(files.listed(features), ())
     reader: RowReader = source.made(roles)
+    check_width(job, reader.feature_names)
     return reader
 
 

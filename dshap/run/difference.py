@@ -10,9 +10,10 @@ from typing import Any
 from dshap.core.errors import StoreMismatchError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
-from dshap.cube import holds_run, is_free, read_run, refuse_altered
+from dshap.cube import holds_run, is_finished, is_free, read_run, refuse_altered
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
+from dshap.run.versions import Writer
 from dshap.tables import Inputs
 
 SHOWN = 4
@@ -38,34 +39,93 @@ FOLLOWING: Mapping[str, tuple[str, ...]] = {
 OTHER_ROWS = "as before, with other values or in another order"
 
 
-def refuse_other_run(path: Place, run: Mapping[str, Any], inputs: Inputs, session: Session) -> None:
-    """Raise a `StoreMismatchError` where the store at `path` holds another run, or no cube."""
+def refuse_other_run(
+    path: Place, run: Mapping[str, Any], inputs: Inputs, session: Session
+) -> dict[str, Any]:
+    """Raise a `StoreMismatchError` where the store at `path` holds another run, or no cube.
+
+    Gives the fingerprint to go on with: a finished cube keeps the numerics that it was computed by.
+    """
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
         if holds_run(path, digest_of(run)):  # its metadata are lost and will be rebuilt
-            return
+            return dict(run)
         if not is_free(path):
             raise StoreMismatchError(
                 f"{path} exists and is no attribution cube: choose another store"
             )
-        return
+        return dict(run)
     if session.options.stochastic:
         value = None
     else:
         value = inputs.value
-    refuse_difference(
-        path, stored.get("fingerprint", {}), run, RowsOfStore(path, inputs.rows, session, value)
+    rows = RowsOfStore(path, inputs.rows, session, value)
+    return as_finished(path, stored, run, rows, is_over=is_finished(path))
+
+
+def as_finished(
+    path: Place,
+    stored: Mapping[str, Any],
+    run: Mapping[str, Any],
+    rows: RowsOfStore,
+    *,
+    is_over: bool,
+) -> dict[str, Any]:
+    """The fingerprint of a run, as the store at `path` has it.
+
+    Parameters
+    ----------
+    stored : mapping
+        The record in the store, with its `fingerprint`, and the `version` of dshap that wrote it.
+    run : mapping
+        The fingerprint that is asked for.
+    rows : RowsOfStore
+        Tells how the rows differ.
+    is_over : bool
+        Whether all in the store is finished: then it stays so under a version with other numerics.
+
+    Raises
+    ------
+    StoreMismatchError
+        The fingerprints differ, or the store was begun by a version with other numerics.
+    """
+    before: Mapping[str, Any] = stored.get("fingerprint", {})
+    writer = Writer.of(stored, before)
+    if not writer.is_other:
+        _refuse_difference(path, before, run, rows)
+        return dict(run)
+    if is_over:
+        _refuse_difference(path, before, run, rows, by=writer)
+        return dict(before)
+    raise unfinished_elsewhere(path, writer)
+
+
+def unfinished_elsewhere(path: Place, writer: Writer) -> StoreMismatchError:
+    """The error about a store that a version with other numerics has not finished."""
+    return StoreMismatchError(
+        f"{path} was begun by {writer} and is not finished, and this is {Writer.here()}; "
+        f"{writer.changes}.  One cube holds numbers of one version: {writer.remedy}, or choose "
+        "another store, or remove it"
     )
 
 
-def refuse_difference(
-    path: Place, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore
+def _refuse_difference(
+    path: Place,
+    stored: Mapping[str, Any],
+    run: Mapping[str, Any],
+    rows: RowsOfStore,
+    by: Writer | None = None,
 ) -> None:
-    """Raise a `StoreMismatchError` that names the differences of two fingerprints, if any."""
+    """Raise a `StoreMismatchError` that names the differences of two fingerprints, if any.
+
+    `by` is the dshap that wrote the store, where its numerics are not those of this process.
+    """
     was = _flat(stored)
     now = _flat(json.loads(json.dumps(run)))
     changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    if by is not None:
+        changed -= {"numerics", *(by.unknown_entries - was.keys())}
     if not changed:
         return
     said = _said(was, now, changed, rows)
@@ -73,9 +133,12 @@ def refuse_difference(
         more = f" and {len(said) - SHOWN} more differences"
     else:
         more = ""
+    version = ""
+    if by is not None:
+        version = f", which {by} finished (this is {Writer.here()})"
     raise StoreMismatchError(
-        f"{path} holds another run: {'; '.join(said[:SHOWN])}{more}; choose another store, or "
-        "remove it"
+        f"{path} holds another run{version}: {'; '.join(said[:SHOWN])}{more}; choose another store, "
+        "or remove it"
     )
 
 

@@ -52,7 +52,7 @@ from dshap.engine import Failure, Plan
 from dshap.engine.explain import evaluate, failures_in, remove_parts
 from dshap.run.carrying import Carried
 from dshap.run.determinism import check_steady, first_rows
-from dshap.run.difference import refuse_other_run
+from dshap.run.difference import refuse_other_run, unfinished_elsewhere
 from dshap.run.identity import (
     Settled,
     cube_layout,
@@ -65,6 +65,7 @@ from dshap.run.identity import (
 from dshap.run.learning import Run, facts_of, learned, opened_attributor, with_landmarks
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
+from dshap.run.versions import Writer
 from dshap.tables import Census, Inputs
 from dshap.tables.lake_files import at_version_of_cube
 
@@ -147,7 +148,7 @@ class Explanation:
             method = settled.method.with_threads(process_threads())
             settled = replace(settled, method=method)
         run = fingerprint_of(inputs, settled, prepared, carried)
-        refuse_other_run(path, run, inputs, session)
+        run = refuse_other_run(path, run, inputs, session)
         _check_first_rows(inputs, is_new=read_run(path) is None and not settled.options.stochastic)
         if prepared is None:
             data_rows = 0
@@ -159,7 +160,10 @@ class Explanation:
         explanation = cls(path, layout, work, carried)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
+            explanation.refuse_other_numerics()
             plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
+        elif writer := explanation.finished_by:
+            session.progress.say(f"{path} was finished by {writer}: it stays as it is")
         return explanation
 
     def create(self) -> bool:
@@ -174,6 +178,26 @@ class Explanation:
             return False
         create_cube(self.path, self.layout, plan)
         return True
+
+    @property
+    def finished_by(self) -> Writer | None:
+        """The dshap that finished the cube, if its numerics are not those of this process."""
+        stored = read_run(self.path)
+        if stored is None:
+            return None
+        writer = Writer.of(stored, self.layout.run["fingerprint"])
+        if writer.is_other:
+            return writer
+        return None
+
+    def refuse_other_numerics(self) -> None:
+        """Raise where blocks are left to a version with other numerics, which finished the others.
+
+        Blocks are left where a row of them failed, or a file was lost.
+        """
+        writer = self.finished_by
+        if writer is not None:
+            raise unfinished_elsewhere(self.path, writer)
 
     @property
     def is_complete(self) -> bool:

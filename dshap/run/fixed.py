@@ -8,7 +8,7 @@ left out for being constant tonight.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -46,14 +46,11 @@ from dshap.engine import Plan, make_plan
 from dshap.engine.planner import tiling_of
 from dshap.run.determinism import PROBE_TOLERANCE
 from dshap.run.explanation import IDLE_WORKER_BYTES
-from dshap.run.identity import (
-    NUMERICS_VERSION,
-    alike_where_quicker,
-    method_identity,
-)
+from dshap.run.identity import alike_where_quicker, method_identity
 from dshap.run.learning import Run, learn_base, learn_states, with_landmarks, with_pilots
 from dshap.run.prepared import PROBE, DataSummary, Prepared, probe_of
 from dshap.run.session import Session
+from dshap.run.versions import Writer, numerics
 from dshap.tables import open_data
 
 NO_DATA = DataSummary(0, (), "refuse", "")
@@ -200,7 +197,7 @@ def _planned(
     of_value = wanted.value_fingerprint(method)
     identity = method_identity(method, wanted.value, options, of_value, data.summary)
     follows_from = {
-        "numerics": NUMERICS_VERSION,
+        "numerics": numerics(),
         "value": of_value,
         "data": data.summary.fingerprint(),
         "row_span": tiling.row_span,
@@ -304,6 +301,7 @@ def _opened(wanted: Wanted, path: Place) -> Prepared:
     content = read_prepared(path)
     if content is None or "identity" not in content:
         raise InputError(f"{path} holds no method that is fixed: leave method out to fix one")
+    _refuse_other_numerics(path, content)
     summary = content["data"]
     data = DataSummary(**{**summary, "feature_names": tuple(summary["feature_names"])})
     method, options = wanted.method(content["n_rows"])
@@ -332,6 +330,16 @@ def _opened(wanted: Wanted, path: Place) -> Prepared:
         return _learned(wanted, again, plan, content["n_rows"], found)
     _refuse_other_predictions(wanted, fixed)
     return _with_choices(fixed)
+
+
+def _refuse_other_numerics(path: Place, content: Mapping[str, Any]) -> None:
+    """Raise where a version of dshap with other numerics has fixed a method."""
+    writer = Writer.of(content, content["identity"])
+    if writer.is_other:
+        raise StoreMismatchError(
+            f"the method in {path} was learned by {writer}, and this is {Writer.here()}; "
+            f"{writer.changes}"
+        )
 
 
 def _refuse_other_method(path: Place, was: dict[str, Any], now: dict[str, Any]) -> None:

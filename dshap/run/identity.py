@@ -30,13 +30,9 @@ from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 from dshap.run.carrying import Carried
 from dshap.run.determinism import PROBE_ROWS
 from dshap.run.prepared import DataSummary, Prepared
+from dshap.run.versions import numerics
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
-
-NUMERICS_VERSION = 21
-"""The version of the numerics: raised when the same options give other numbers.  A store of another
-version is not resumed."""
-
 
 ROWS_PART = frozenset(("features", "keys", "rows", "probe", "carried"))
 """The entries of a fingerprint that say which rows are explained; the others say by which method."""
@@ -360,7 +356,7 @@ def method_identity(
     learns from.
     """
     return {
-        "numerics": NUMERICS_VERSION,
+        "numerics": numerics(),
         "value": dict(of_value),
         "design": method.fingerprint(),
         "players": list(value.players.names),

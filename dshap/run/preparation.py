@@ -16,7 +16,7 @@ from dshap.core.types import Design, Explained, RecordStore, RowReader
 from dshap.cube import is_left, is_there, may_prepare, read_prepared, remove_prepared, repair
 from dshap.engine import Plan, make_plan
 from dshap.run.explanation import IDLE_WORKER_BYTES
-from dshap.run.identity import NUMERICS_VERSION, states_follow_from
+from dshap.run.identity import states_follow_from
 from dshap.run.learning import Run, learn_states, with_landmarks
 from dshap.run.prepared import (
     DataSummary,
@@ -27,6 +27,7 @@ from dshap.run.prepared import (
     save_prepared,
 )
 from dshap.run.session import Session
+from dshap.run.versions import numerics
 from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_census, times_of_data
 
 
@@ -59,7 +60,7 @@ def prepare_value(
     plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
     kept = DataSummary.of(data, census)
     run = {
-        "numerics": NUMERICS_VERSION,
+        "numerics": numerics(),
         "value": method.value_fingerprint(),
         "data": kept.fingerprint(),
     }

@@ -36,6 +36,7 @@ from dshap.engine.planner import tiling_of
 from dshap.run.determinism import PROBE_TOLERANCE, check_steady, first_rows
 from dshap.run.difference import data_said
 from dshap.run.session import Session
+from dshap.run.versions import Writer
 from dshap.tables import ArraySource, Census, kind_of, open_for, refuse_unknown_categories
 
 ROWS_IN_MEMORY = ("array", "data frame")
@@ -298,6 +299,12 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
     if content is None:
         raise InputError(
             f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
+        )
+    writer = Writer.of(content, content["learnt"])
+    if writer.is_other:
+        raise StoreMismatchError(
+            f"{path} was prepared by {writer}, and this is {Writer.here()}; {writer.changes}: "
+            "prepare into another store"
         )
     method = restored_method(value, content["design"])
     was = content["learnt"]["value"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray
+from dshap.tables.column_types import is_number_type, is_read_alike
 from dshap.tables.columns import key_array, key_dtype
 from dshap.tables.key_hashes import hash_keys
 from dshap.tables.parquet import ParquetFiles
@@ -27,40 +28,116 @@ HASHED_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
+class SchemaChanges:
+    """The changes of columns that a job does not use: a run goes on, and says so once."""
+
+    new: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Column -> its types, like "int64 to string"."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The changes as the record of a run has them; empty where there are none."""
+        changes = {"new": list(self.new), "gone": list(self.gone), "types": dict(self.types)}
+        return {name: found for name, found in changes.items() if found}
+
+    def warning(self) -> str:
+        """The line about the changes; empty where there are none."""
+        parts = _in_words(self.new, self.gone)
+        parts += [f"{name!r} from {types}" for name, types in self.types.items()]
+        if not parts:
+            return ""
+        return (
+            "warning: [source] contract: columns that the job does not use are not as in the run "
+            f"before, {'; '.join(parts)}: the run goes on"
+        )
+
+
+@dataclass(frozen=True)
+class UsedColumns:
+    """The columns of a source that a job uses."""
+
+    named: Collection[str] = ()
+    """Columns that the job names: features, key, target, the column of freshness."""
+    takes_numbers: bool = False
+    """Whether [source] features is left out, so that every column of numbers is a feature."""
+
+    def has(self, name: str, *types: str) -> bool:
+        """Whether the job uses a column of these types."""
+        return name in self.named or (self.takes_numbers and any(map(is_number_type, types)))
+
+
+@dataclass(frozen=True)
 class Contract:
-    """The promises of a source from one run to the next."""
+    """The promises of a source from one run to the next, about the columns that the job uses."""
 
     columns: str = "freeze"
-    """"freeze": no column comes or goes; "evolve": those that are not used may."""
+    """"freeze": no used column goes, and none comes that would be a feature; "evolve": they may."""
     types: str = "freeze"
-    """"freeze": no column changes its type; "evolve": it may."""
+    """"freeze": no used column changes its type, but for a wider one; "evolve": it may."""
     keys: str = "unique"
     """"unique": each key stands in one row, and none is missing."""
 
-    def check_schema(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-        """Raise where columns or types are no longer those of the run before."""
-        came = [name for name in now if name not in before]
-        went = [name for name in before if name not in now]
-        changed = [
-            f"{name!r} from {before[name]} to {now[name]}"
+    def check_schema(
+        self, before: Mapping[str, str], now: Mapping[str, str], used: UsedColumns
+    ) -> SchemaChanges:
+        """Compare columns and types with those of the run before.
+
+        Returns
+        -------
+        SchemaChanges
+            The changes of columns that are not used, where the contract freezes them.
+
+        Raises
+        ------
+        InputError
+            A used column is gone or has another type, or a new one would be a feature.
+        """
+        new = [name for name in now if name not in before]
+        gone = [name for name in before if name not in now]
+        types = {
+            name: f"{before[name]} to {now[name]}"
             for name in now
-            if name in before and before[name] != now[name]
-        ]
-        moved = [
-            f"{word}: {', '.join(map(repr, names))}"
-            for word, names in (("new", came), ("gone", went))
-            if names
-        ]
-        if self.columns == "freeze" and moved:
+            if name in before and not is_read_alike(before[name], now[name])
+        }
+        # a new column that the job names is one that its author has added
+        unasked = [n for n in new if n not in used.named and used.has(n, now[n])]
+        missed = [n for n in gone if used.has(n, before[n])]
+        changed = [n for n in types if used.has(n, before[n], now[n])]
+        if self.columns == "freeze" and (unasked or missed):
             raise InputError(
-                f"[source] contract: other columns than in the run before, {'; '.join(moved)}: mend "
-                "the source, or take them once with --set source.contract.columns=evolve"
+                "[source] contract: other columns than in the run before, "
+                f"{'; '.join(_in_words(unasked, missed))}: {self._remedy(unasked)}, or take them "
+                "once with --set source.contract.columns=evolve"
             )
         if self.types == "freeze" and changed:
+            said = ", ".join(f"{name!r} from {types[name]}" for name in changed)
             raise InputError(
-                f"[source] contract: other types than in the run before, {', '.join(changed)}: mend "
+                f"[source] contract: other types than in the run before, {said}: mend "
                 "the source, or take them once with --set source.contract.types=evolve"
             )
+        found = SchemaChanges()
+        if self.columns == "freeze":
+            came = tuple(name for name in new if name not in used.named)
+            found = replace(found, new=came, gone=tuple(gone))
+        if self.types == "freeze":
+            found = replace(found, types=types)
+        return found
+
+    def _remedy(self, unasked: Sequence[str]) -> str:
+        """The remedy for columns that came or went, in words."""
+        if unasked:
+            return (
+                "columns of numbers are features, as [source] features is left out: name the "
+                "features, mend the source"
+            )
+        return "mend the source"
+
+
+def _in_words(new: Collection[str], gone: Collection[str]) -> list[str]:
+    """The columns that came and went, as parts of a sentence."""
+    named = (("new", new), ("gone", gone))
+    return [f"{word}: {', '.join(map(repr, names))}" for word, names in named if names]
 
 
 def check_keys(folder: Path, keys: Sequence[str]) -> None:

@@ -35,7 +35,13 @@ _KINDS = {
 }
 _DUCKDB_MODES = ("READ_WRITE", "READ_ONLY")
 _SQLITE_MODES = ("rwc", "ro")
+_FORM_OF = {
+    "duckdb": "duckdb:///file.duckdb",
+    "sqlite": "sqlite:///file.sqlite",
+    "postgresql": "postgresql://user@host/database",
+}
 _FORMS = "duckdb:///file.duckdb, sqlite:///file.sqlite or postgresql://user@host/database"
+_JDBC = re.compile(r"jdbc:(\w*)", re.IGNORECASE)
 _SHORTEST_PART = 3
 """The fewest letters of a part of a password that is masked too."""
 _STATUS = re.compile(r"^[A-Z_]+: ")
@@ -82,6 +88,13 @@ class Database:
     def __post_init__(self) -> None:
         if bool(self.uri) == bool(self.connection):
             raise InputError("a database is named by uri or by connection: give one of them")
+        if jdbc := _JDBC.match(self.uri):
+            raise InputError(
+                "uri is an address of JDBC, which Java reads: leave jdbc: out, and write "
+                f"{_FORM_OF.get(jdbc[1].lower(), _FORMS)}, with the password as in "
+                "postgresql://user:{{ env_var(NAME) }}@host/database; other databases are named by "
+                "connection, an ADBC connection profile"
+            )
         if self.uri and scheme_of(self.uri) not in _KINDS:
             raise InputError(
                 f"uri begins with {_beginning(self.uri)}: addresses are {_FORMS}; other databases are named by "

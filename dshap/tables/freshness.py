@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,12 @@ import pyarrow.compute as pc
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.tables.streams import refuse_infinite
 
+CLOCK_AHEAD = timedelta(minutes=15)
+"""How far a time may lie in the future: less than the smallest step between two time zones, and more
+than clocks of machines differ."""
+DAY_AHEAD = timedelta(hours=14)
+"""How far a date may lie in the future, which counts from midnight in UTC: days begin so much earlier
+in the easternmost time zone."""
 _HOLDS_TIMES = (
     pa.types.is_timestamp,
     pa.types.is_date,
@@ -56,12 +62,15 @@ class Freshness:
         ------
         StaleSourceError
             The source is older than `error_after`, or holds no time at all.
+        InputError
+            The newest time lies in the future.
         """
         if newest is None:
             raise StaleSourceError(
                 f'[source] freshness: column "{self.column}" holds no time: nothing was loaded, or '
                 "another column tells when"
             )
+        self._refuse_future(newest, now)
         age_s = (now - newest).total_seconds()
         if self.error_s is not None and age_s > self.error_s:
             raise StaleSourceError(
@@ -79,6 +88,21 @@ class Freshness:
             "warn_after": self.warn_after,
             "error_after": self.error_after,
         }
+
+    def _refuse_future(self, newest: datetime, now: datetime) -> None:
+        """Raise where the newest time lies further ahead than clocks and calendars allow."""
+        ahead = newest - now
+        allowed = CLOCK_AHEAD
+        if newest.time() == time():  # a date counts from midnight
+            allowed = DAY_AHEAD
+        if ahead <= allowed:
+            return
+        raise InputError(
+            f'[source] freshness: the newest "{self.column}" is {said(newest)}, '
+            f"{_hours(ahead.total_seconds())} after now, {said(now)}, so that no age is known: mend "
+            "that row or the clock, or give the time zone (a time without one counts as UTC), as in "
+            f"{self.column} AT TIME ZONE 'Europe/Berlin' AS {self.column} in [source] query"
+        )
 
 
 def warning_of(judged: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dshap.core.errors import DatabaseError
+from dshap.core.errors import DatabaseError, unknown_name
 from dshap.tables.databases import Database, batches_from
 from dshap.tables.streams import Piece, RowStream
 
@@ -26,9 +26,18 @@ MAX_READERS = 8
 """The most connections that read a table; a server has a hundred by default for everybody."""
 TID_RANGES = 140_000
 """The first version of PostgreSQL that reads a range of pages without reading the whole table."""
+NO_TABLE = "42P01"
+"""The name that SQL has for the error about a table that is not there."""
 _LOCKED_KINDS = ("r", "p", "v")
 """Kinds of relations that LOCK TABLE takes: tables, partitioned tables and views."""
-_KIND = "SELECT relkind::text FROM pg_class WHERE oid = {table}::regclass"
+_KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass({table})"
+_NAMES = (
+    "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text "
+    "ELSE n.nspname || '.' || c.relname END FROM pg_class c JOIN pg_namespace n "
+    "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+    "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
+)
+"""The statement that gives the names of all tables and views, with the schema where it is needed."""
 _FACTS = (
     "SELECT relhassubclass, pg_relation_size(oid) / current_setting('block_size')::bigint, "
     "current_setting('server_version_num')::bigint FROM pg_class WHERE oid = {table}::regclass"
@@ -46,13 +55,19 @@ def open_table_of_postgresql(
 ) -> Iterator[RowStream]:
     """Open the rows of a table, a view or a partitioned table under one exported snapshot.
 
-    `connection` is in a transaction that has read nothing; it must live until all is read.  `judge`
-    takes a cursor, and raises where the rows are not to be read.
+    `connection` is in a transaction that has read nothing; it must live until all is read.  `table`
+    is the name as SQL has it, in quotes.  `judge` takes a cursor, and raises where the rows are not
+    to be read.
+
+    Raises
+    ------
+    DatabaseError
+        There is no such table; the message has near names.
     """
     with connection.cursor() as cursor:
         # the lock comes before the snapshot: a table that is truncated in between reads as empty;
         # and the catalogue is asked before, in a transaction of its own, as that takes a snapshot
-        kind = _value(cursor, _KIND.format(table=_literal(table)))
+        kind = _kind(cursor, database, table)
         connection.rollback()
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         if kind in _LOCKED_KINDS:
@@ -138,6 +153,22 @@ class _Column:
 def _literal(text: str) -> str:
     doubled = text.replace("'", "''")
     return f"'{doubled}'"
+
+
+def _kind(cursor: Any, database: Database, table: str) -> str:
+    """The kind of a relation, as PostgreSQL has it; a `DatabaseError` where there is none."""
+    cursor.execute(_KIND.format(table=_literal(table)))
+    found = cursor.fetchone()
+    if found is not None:
+        return str(found[0])
+    cursor.execute(_NAMES)
+    names = [name for (name,) in cursor.fetchall()]
+    plain = ".".join(
+        part.removeprefix('"').removesuffix('"').replace('""', '"') for part in table.split(".")
+    )
+    error = DatabaseError(f"{database.describe()}: {unknown_name('table', plain, names)}")
+    error.sqlstate = NO_TABLE
+    raise error
 
 
 def _pages(cursor: Any, table: str, kind: str) -> int:

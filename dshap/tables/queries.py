@@ -6,15 +6,17 @@ import datetime
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from dshap.core.errors import InputError
+from dshap.core.environment import with_names
+from dshap.core.errors import DatabaseError, InputError
 from dshap.tables.databases import Database, batches_from
 from dshap.tables.freshness import Freshness, newest_in
 from dshap.tables.postgresql import lock_for_query, open_table_of_postgresql, quoted_name
+from dshap.tables.statements import only_statement
 from dshap.tables.streams import RowStream, in_one_piece
 
 AS_OF = "{as_of}"
@@ -35,12 +37,15 @@ class Query:
     Raises
     ------
     InputError
-        Neither of both, both, or quotes around {as_of}.
+        Neither of both, both, several statements, or quotes around {as_of}.
     """
 
     query: str = ""
     table: str = ""
     """A name, or "schema.name"."""
+    written: str = field(default="", compare=False)
+    """The query as messages and records show it, without values of the environment; empty: as it
+    is."""
 
     def __post_init__(self) -> None:
         if bool(self.query) == bool(self.table):
@@ -49,14 +54,16 @@ class Query:
             raise InputError(
                 f"query: {AS_OF} stands in quotes, and is a DATE already: leave the quotes out"
             )
+        if self.query:
+            only_statement(self.query)  # refuses several
 
     def bound(self, kind: str, as_of: datetime.date) -> tuple[str, tuple[Any, ...]]:
         """The statement of a kind of database, and the values that are bound to it."""
         if self.table:
             return f"SELECT * FROM {quoted(self.table, kind)}", ()
-        n_days = self.query.count(AS_OF)
-        sign, n_values = _signs(kind, n_days)
-        return self.query.replace(AS_OF, sign), (as_of,) * n_values
+        statement = only_statement(self.query)
+        sign, n_values = _signs(kind, statement.count(AS_OF))
+        return statement.replace(AS_OF, sign), (as_of,) * n_values
 
     def literal(self, kind: str, as_of: datetime.date) -> str:
         """The statement of a kind of database without parameters, for a look at its plan."""
@@ -65,7 +72,7 @@ class Query:
         day = f"'{as_of.isoformat()}'"
         if kind != "sqlite":
             day = f"DATE {day}"
-        return self.query.replace(AS_OF, day)
+        return only_statement(self.query).replace(AS_OF, day)
 
     def select(
         self, what: str, kind: str, as_of: datetime.date, where: str = ""
@@ -73,13 +80,26 @@ class Query:
         """The statement that selects something else from the rows, and its bound values."""
         statement, values = self.bound(kind, as_of)
         # the line ends before the bracket, as the query may end with a comment
-        rows = f"({statement.rstrip().removesuffix(';')}\n) dshap_rows"
+        rows = f"({statement}\n) dshap_rows"
         return f"SELECT {what} FROM {rows}{where}", values
 
     def describe(self) -> str:
         if self.table:
             return f"table {self.table}"
-        return "query " + " ".join(self.query.split())
+        return "query " + " ".join((self.written or self.query).split())
+
+    @contextmanager
+    def hiding_values(self) -> Iterator[None]:
+        """Turn each error of a database inside into one that shows no value of the environment.
+
+        The message has the names of the variables in the place of their values.
+        """
+        try:
+            yield
+        except DatabaseError as error:
+            raised = DatabaseError(with_names(str(error), self.written))
+            raised.sqlstate = error.sqlstate
+            raise raised from None
 
 
 _SIGNS = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from dshap.core.errors import InputError, unknown_column
 from dshap.core.full_disk import full_disk, is_full_disk
-from dshap.tables.contract import Contract, check_keys
+from dshap.tables.contract import Contract, UsedColumns, check_keys
 from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database
 from dshap.tables.freshness import Freshness, newest_in, said, warning_of
@@ -53,6 +53,28 @@ class SpoolRules:
         return (*self.used, self.freshness.column)
 
     @property
+    def used_columns(self) -> UsedColumns:
+        """The columns whose changes the contract forbids."""
+        named = [*self.named, *(self.used or ())]
+        if self.freshness is not None:
+            named.append(self.freshness.column)
+        return UsedColumns(frozenset(named), takes_numbers=self.used is None)
+
+    def changes_in(self, types: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
+        """Hold columns and types to the contract; gives the changes that it allows, for the record.
+
+        They are said too.  Raises an `InputError` where a used column is not as in the run before.
+        """
+        if self.previous is None:
+            return {}
+        changes = self.contract.check_schema(self.previous, types, self.used_columns)
+        if warning := changes.warning():
+            say(warning)
+        if found := changes.to_dict():
+            return {"changes": found}
+        return {}
+
+    @property
     def age(self) -> AgeLimit | None:
         """The limits of the source's age; None where it has none."""
         if self.freshness is None:
@@ -71,7 +93,7 @@ def spool_database(
     """Read a query or a table into parts of a new folder; removed again where that fails."""
     source = f"{database.describe()}, {query.describe()}"
     opened = open_query(database, query, as_of, rules.read, rules.keys, rules.age)
-    with opened as stream, whole_folder(folder):
+    with query.hiding_values(), opened as stream, whole_folder(folder):
         return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
 
 
@@ -104,8 +126,7 @@ def look_at_files(
     if freshness is not None and (late := warning_of(freshness)):
         say(late)
     types = {each.name: str(each.type) for each in files.schema}
-    if rules.previous is not None:
-        rules.contract.check_schema(rules.previous, types)
+    changes = rules.changes_in(types, say)
     return Snapshot(
         kind=files.kind,
         source=files.named,
@@ -115,7 +136,7 @@ def look_at_files(
         schema=types,
         schema_digest=digest_of_types(types),
         freshness=freshness,
-        detail=files.detail,
+        detail={**files.detail, **changes},
     )
 
 
@@ -147,8 +168,7 @@ def spool_stream(
     if rules.freshness is not None:
         rules.freshness.check_named(stream.schema.names)
     columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)
-    if rules.previous is not None:
-        rules.contract.check_schema(rules.previous, columns.types)
+    changes = rules.changes_in(columns.types, say)
     written = _write(stream.pieces, columns, folder, rules.freshness)
     n_rows = sum(each.n_rows for each in written)
     if stream.n_rows is not None and stream.n_rows != n_rows:
@@ -174,7 +194,7 @@ def spool_stream(
         schema=types,
         schema_digest=digest_of_types(types),
         freshness=freshness,
-        detail={**stream.detail, "columns": columns.schema.names},
+        detail={**stream.detail, **changes, "columns": columns.schema.names},
         parts={name: digest for each in written for name, digest in each.digests.items()},
     )
     snapshot.write(folder)

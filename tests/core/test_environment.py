@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dshap.core.environment import values_in, with_environment, without_environment
+from dshap.core.environment import (
+    has_braces,
+    values_in,
+    with_environment,
+    with_names,
+    without_environment,
+)
 
 PASSWORD = "a b%41@c/d"
 
@@ -34,3 +40,19 @@ def test_what_stands_in_a_text_itself_and_what_is_of_the_environment(monkeypatch
     assert without_environment(text) == "postgresql://me:@/db"
     with pytest.raises(ValueError, match="the environment variable NOWHERE is not set"):
         values_in("{{ env_var(NOWHERE) }}")
+
+
+def test_a_message_has_the_names_in_the_place_of_the_values(monkeypatch):
+    monkeypatch.setenv("TOKEN", "hush hush")
+    monkeypatch.setenv("SCHEMA", "hush")
+    monkeypatch.setenv("SHORT", "a")
+    text = (
+        "select {{ env_var(SHORT) }} from {{ env_var(SCHEMA) }}.t where k = '{{ env_var(TOKEN) }}'"
+    )
+    said = with_names("no table hush.t: a where k = 'hush hush'", text)
+    assert said == "no table {{ env_var(SCHEMA) }}.t: a where k = '{{ env_var(TOKEN) }}'"
+    assert with_names("as it is", "select 1") == "as it is"
+
+
+def test_braces():
+    assert has_braces("a {{ ds }}") and not has_braces("a {ds}")

@@ -38,6 +38,7 @@ from dshap.models.adapters.model_files import sha256_of
 from dshap.tables.snapshot import Snapshot
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
+from tests.jobs.test_runner import Said
 from tests.processes import forked
 
 FEATURES = ["a", "b", "c", "d"]
@@ -520,13 +521,43 @@ def test_old_runs_stay_while_a_sink_is_not_loaded(shop):
     assert len(os.listdir(shop.folder / "store" / "keys")) == 1
 
 
-def test_a_change_of_columns_is_taken_once_on_a_night_without_work(shop):
+def test_a_column_that_nobody_uses_stops_no_night(shop):
+    """It is told once, on the terminal and in the record; a used column that goes still stops."""
     shop.night()
     shop.table["note"] = "new"
     shop.put()
-    with pytest.raises(InputError, match="contract: other columns"):
+    told = Said()
+    ended = run_recorded(shop.job(), told, Command("job.toml"))
+    assert not ended.facts.has_work
+    (warning,) = [line for line in told.lines if "contract" in line]
+    assert "columns that the job does not use are not as in the run before, new: 'note'" in warning
+    record = read_records(shop.folder / "store")[-1].explanation("reasons")
+    assert record["adapter_response"]["source"]["snapshot"]["changes"] == {"new": ["note"]}
+    again = Said()
+    run_recorded(shop.job(), again, Command("job.toml"))
+    assert not [line for line in again.lines if "contract" in line]
+    shop.table = shop.table.rename(columns={"c": "visits"})
+    shop.put()
+    with pytest.raises(
+        InputError, match=r"features names a column that .* lacks: unknown column 'c'"
+    ):
         shop.night()
-    source = {**shop.tables()["source"], "contract": {"columns": "evolve"}}
+
+
+def test_a_wider_type_carries_every_row(shop):
+    """An id of 32 bits that becomes one of 64, a float that becomes a double."""
+    small = shop.table.astype({"id": "int32", "a": "float32"})
+    shop.table = small
+    shop.put()
+    shop.night()
+    shop.table = small.astype({"id": "int64", "a": "float64"})
+    shop.put()
+    assert counts(shop.night()) == (0, 0, 150, 0)
+    shop.table = small
+    shop.put()
+    with pytest.raises(InputError, match=r"other types than in the run before, .*'id' from int64"):
+        shop.night()
+    source = {**shop.tables()["source"], "contract": {"types": "evolve"}}
     assert not shop.night(source=source).facts.has_work
     assert not shop.night().facts.has_work
 
@@ -639,7 +670,6 @@ def test_a_model_of_other_columns_explains_all_rows_anew(shop):
     shop.table = shop.table.assign(e=shop.table["a"] ** 2)
     shop.put()
     source = {**shop.tables()["source"], "features": ["a", "e"]}
-    source["contract"] = {"columns": "evolve"}
     ended = shop.night(source=source)
     assert not ended.facts.explanations[0].prepared["reused"]
     assert shop.cube["feature"].to_numpy().tolist() == ["a", "e"]

@@ -135,14 +135,25 @@ def test_a_parquet_table_in_its_place_is_held_to_its_age_and_contract(folder):
     assert source["freshness"]["status"] == "warn" and source["rows"] == 300 and source["digest"]
     assert source["freshness"]["max_loaded_at"] == "2020-01-01T01:00:00Z"
     table.assign(more=1).to_parquet(folder / "table.parquet")
-    changed_columns = run(folder, *BLACK_BOX, ("source.contract", {"columns": "freeze"}))
-    assert changed_columns.exit_code == 2 and "contract: other columns" in changed_columns.stderr
-    evolved = run(folder, *BLACK_BOX, ("source.contract", {"columns": "evolve"}))
-    assert evolved.exit_code == 0, evolved.stderr
-    assert run(folder, *BLACK_BOX, ("source.contract", {})).exit_code == 0
-    table.astype({"note": "category"}).assign(more=1).to_parquet(folder / "table.parquet")
-    changed_type = run(folder, *BLACK_BOX, ("source.contract", {}))
+    promises = ("source.contract", {"columns": "freeze"})
+    more = run(folder, *BLACK_BOX, promises)
+    assert (
+        more.exit_code == 0
+        and "does not use are not as in the run before, new: 'more'" in more.stderr
+    )
+    source = read_records(folder / "out.zarr")[-1].explanation("reasons")["adapter_response"][
+        "source"
+    ]
+    assert source["snapshot"]["changes"] == {"new": ["more"]}
+    again = run(folder, *BLACK_BOX, promises)
+    assert again.exit_code == 0 and "contract" not in again.stderr
+    table.drop(columns="hum").assign(more=1).to_parquet(folder / "table.parquet")
+    changed_columns = run(folder, *BLACK_BOX, promises)
+    assert changed_columns.exit_code == 2 and "run before, gone: 'hum'" in changed_columns.stderr
+    table.astype({"hum": str}).assign(more=1).to_parquet(folder / "table.parquet")
+    changed_type = run(folder, *BLACK_BOX, promises)
     assert changed_type.exit_code == 2 and "contract: other types" in changed_type.stderr
+    table.assign(more=1).to_parquet(folder / "table.parquet")
     assert run(folder, *BLACK_BOX).exit_code == 0  # a job without promises is not held to any
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.tables import contract
-from dshap.tables.contract import Contract, check_keys
+from dshap.tables.contract import Contract, UsedColumns, check_keys
 from dshap.tables.repeated_keys import repeated_keys
 from dshap.tables.spool import write_part
 from tests.tables.keys_of_one_hash import keys_of_one_hash
@@ -22,18 +22,89 @@ from tests.tables.keys_of_one_hash import keys_of_one_hash
 BEFORE = {"id": "int64", "spend": "double", "plan": "string"}
 
 
-def test_a_frozen_contract_names_what_came_went_and_changed():
-    Contract().check_schema(BEFORE, dict(reversed(BEFORE.items())))
+def used(*names, takes_numbers=False):
+    return UsedColumns(names, takes_numbers)
+
+
+def test_a_frozen_contract_names_used_columns_that_went_and_changed():
+    """A column that is renamed is one that went."""
+    all_of_them = used("id", "spend", "plan")
+    Contract().check_schema(BEFORE, dict(reversed(BEFORE.items())), all_of_them)
     now = {"id": "int64", "spend": "string", "age": "int64"}
     with pytest.raises(
-        InputError, match=r"new: 'age'; gone: 'plan': .* --set source.contract.columns=evolve"
+        InputError,
+        match=r"contract: other columns than in the run before, gone: 'plan': mend the source, or "
+        "take them once with --set source.contract.columns=evolve",
     ):
-        Contract().check_schema(BEFORE, now)
+        Contract().check_schema(BEFORE, now, all_of_them)
     with pytest.raises(InputError, match=r"'spend' from double to string: mend the source, or"):
-        Contract(columns="evolve").check_schema(BEFORE, now)
-    with pytest.raises(InputError, match="new: 'age'; gone: 'plan'"):
-        Contract(types="evolve").check_schema(BEFORE, now)
-    Contract(columns="evolve", types="evolve").check_schema(BEFORE, now)
+        Contract(columns="evolve").check_schema(BEFORE, now, all_of_them)
+    with pytest.raises(InputError, match="gone: 'plan'"):
+        Contract(types="evolve").check_schema(BEFORE, now, all_of_them)
+    Contract(columns="evolve", types="evolve").check_schema(BEFORE, now, all_of_them)
+
+
+def test_columns_that_nobody_uses_are_told_and_stop_nothing():
+    now = {"id": "int64", "spend": "string", "age": "int64"}
+    changes = Contract().check_schema(BEFORE, now, used("id"))
+    assert changes.to_dict() == {
+        "new": ["age"],
+        "gone": ["plan"],
+        "types": {"spend": "double to string"},
+    }
+    assert changes.warning() == (
+        "warning: [source] contract: columns that the job does not use are not as in the run "
+        "before, new: 'age'; gone: 'plan'; 'spend' from double to string: the run goes on"
+    )
+    unchanged = Contract().check_schema(now, now, used("id"))
+    assert unchanged.to_dict() == {} and unchanged.warning() == ""
+
+
+def test_what_may_evolve_is_not_told():
+    now = {"id": "int64", "spend": "string", "age": "int64"}
+    columns = Contract(columns="evolve").check_schema(BEFORE, now, used("id"))
+    assert columns.to_dict() == {"types": {"spend": "double to string"}}
+    types = Contract(types="evolve").check_schema(BEFORE, now, used("id"))
+    assert types.to_dict() == {"new": ["age"], "gone": ["plan"]}
+
+
+def test_a_new_column_that_the_job_names_is_no_change_of_the_source():
+    """Whoever added it to [source] features has read that it came."""
+    now = {**BEFORE, "age": "int64"}
+    assert Contract().check_schema(BEFORE, now, used("id", "age")).to_dict() == {}
+
+
+def test_new_numbers_are_features_where_none_are_named():
+    """They would change what is explained; a text that comes is not read."""
+    numbers = used("id", takes_numbers=True)
+    for kind in ("int64", "double", "bool", "decimal128(10, 2)"):
+        with pytest.raises(
+            InputError,
+            match=r"new: 'age': columns of numbers are features, as \[source\] features is left "
+            "out: name the features, mend the source, or take them once",
+        ):
+            Contract().check_schema(BEFORE, {**BEFORE, "age": kind}, numbers)
+    changes = Contract().check_schema(BEFORE, {**BEFORE, "note": "string"}, numbers)
+    assert changes.to_dict() == {"new": ["note"]}
+    without = {"id": "int64", "plan": "string"}
+    with pytest.raises(InputError, match="gone: 'spend': mend the source"):
+        Contract().check_schema(BEFORE, without, numbers)
+    with pytest.raises(InputError, match="'plan' from string to double"):
+        Contract().check_schema(BEFORE, {**BEFORE, "plan": "double"}, numbers)
+
+
+def test_a_wider_type_is_no_change():
+    before = {"id": "int32", "spend": "float", "price": "decimal128(8, 2)", "plan": "string"}
+    wider = {
+        "id": "int64",
+        "spend": "double",
+        "price": "decimal128(12, 2)",
+        "plan": "large_string",
+    }
+    everything = used(*before)
+    assert Contract().check_schema(before, wider, everything).to_dict() == {}
+    with pytest.raises(InputError, match="other types than in the run before, 'id' from int64 to"):
+        Contract().check_schema(wider, before, everything)
 
 
 def test_a_key_stands_in_one_row(tmp_path):

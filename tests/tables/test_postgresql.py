@@ -287,7 +287,9 @@ def test_a_table_gives_numbers_and_texts_where_a_query_would_not(database, tmp_p
 
 def test_a_table_that_is_not_there_is_named_by_the_database(database):
     with (
-        pytest.raises(DatabaseError, match=r'relation "mart\.none" does not exist'),
+        pytest.raises(
+            DatabaseError, match=r"unknown table 'mart\.none'; did you mean 'mart\.customers'"
+        ),
         opened(database, "mart.none"),
     ):
         pass

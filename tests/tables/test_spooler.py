@@ -102,10 +102,35 @@ def test_a_stale_source_leaves_nothing_and_a_late_one_warns(tmp_path):
 
 def test_the_run_before_is_held_against_this_one(tmp_path):
     before, _ = spooled(tmp_path / "a", stream())
-    spooled(tmp_path / "b", stream(), previous=before.schema)
+    same, lines = spooled(tmp_path / "b", stream(), previous=before.schema)
+    assert lines == [] and "changes" not in same.detail
     with pytest.raises(InputError, match=r"\[source\] contract: .*new: 'z'"):
         spooled(tmp_path / "c", stream(id=[1], x=[0.5], z=[1]), previous=before.schema)
     assert not (tmp_path / "c").exists()
+
+
+def test_only_columns_in_use_are_held_to_the_run_before(tmp_path):
+    """Features, the key and the column of freshness; others are told, and kept in the record."""
+    columns = {"id": [1], "x": [0.5], "at": [datetime.datetime(2026, 11, 27)], "note": ["a"]}
+    rules = {
+        "keys": ("id",),
+        "used": ("id", "x"),
+        "named": ("id",),
+        "freshness": Freshness("at", "48h", None, 172_800.0, None),
+        "now": datetime.datetime(2026, 11, 28, tzinfo=datetime.UTC),
+    }
+    before, _ = spooled(tmp_path / "a", stream(**columns), **rules)
+    rules["previous"] = before.schema
+    other = {**columns, "more": [1.5]}
+    del other["note"]
+    now, lines = spooled(tmp_path / "b", stream(**other), **rules)
+    assert now.detail["changes"] == {"new": ["more"], "gone": ["note"]}
+    (line,) = lines
+    assert "does not use are not as in the run before, new: 'more'; gone: 'note'" in line
+    assert Snapshot.read(tmp_path / "b") == now
+    for name, values in {"x": ["a"], "at": ["2026-11-27"]}.items():
+        with pytest.raises(InputError, match=f"other types than in the run before, '{name}' from"):
+            spooled(tmp_path / "c", stream(**{**columns, name: values}), **rules)
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):

@@ -370,6 +370,15 @@ def feature_names_of(loaded: LoadedModel) -> tuple[str, ...] | None:
     return None
 
 
+def n_columns_of(loaded: LoadedModel) -> int | None:
+    """The number of columns that a model was fitted on; None where it does not know it."""
+    for each in (loaded.predict, loaded.model):
+        number = of_estimator(each, "n_features_in_")
+        if number is not None:
+            return int(number)
+    return None
+
+
 def sha256_of(path: str | Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits; InputError where it cannot be read."""
     return hashlib.sha256(_content(path, None)).hexdigest()

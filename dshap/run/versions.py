@@ -1,0 +1,100 @@
+"""Versions of dshap and of its numerics: which of them wrote a store, and what differs since.
+
+The numerics have a number of their own, as a version of dshap may compute the same numbers as the one
+before.  It is part of the fingerprint of every run and method, so that no store mixes two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dshap import __version__
+
+NUMERICS_VERSION = 21
+"""The version of the numerics: raised when the same options give other numbers, with a line in
+`CHANGES` and a new version of dshap."""
+CHANGES: Mapping[int, str] = {
+    2: "standard errors by leaving out groups of coalitions",
+    3: "standard errors of kriging designs by leave-one-out",
+    4: "the order in which coalitions are added up",
+    5: "sums over coalitions without their values, and weights of kriging errors",
+    6: "groups of the standard errors, the decay of kriging designs, singular covariances refused",
+    7: "kernel_observational with one output",
+    8: "sums over rows that share values",
+    9: "the order in which rows are added up",
+    10: "games of one player",
+    11: "a process for each row in kriging designs, and tol by Student's t",
+    12: "decays of kriging designs to half a step",
+    13: "decays of kriging designs that a part of the coalitions leaves open",
+    14: "kriging designs of few coalitions by a mean over priors",
+    15: "the pilot of kriging designs of few coalitions",
+    16: "variances of sizes in kriging designs",
+    17: "kriging designs of many players",
+    18: "standard errors of kriging designs from 24 players on",
+    19: "standard errors of rows that do not vary, and of permutation and kernelshap designs of few "
+    "coalitions",
+    20: "standard errors of values that are means over draws: gaussian, copula, a sampled background",
+    21: "mean magnitudes and mean squares of such values",
+}
+"""Version of the numerics -> what it changed; docs/upgrading.md shows them."""
+
+ADDED: Mapping[int, tuple[str, ...]] = {20: ("value.sample_of",)}
+"""Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
+none, whatever they were asked for."""
+
+
+def numerics() -> int:
+    """The version of the numerics of this process."""
+    return NUMERICS_VERSION
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The dshap that wrote something: its version, and that of its numerics."""
+
+    version: str
+    """The version of dshap; empty where it was not recorded."""
+    numerics: int
+
+    @classmethod
+    def here(cls) -> Writer:
+        """The dshap of this process."""
+        return cls(__version__, numerics())
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], numerics_of: Mapping[str, Any]) -> Writer:
+        """The dshap that wrote a record with its `version`, and a fingerprint with its numerics."""
+        return cls(str(record.get("version", "")), int(numerics_of.get("numerics", 0)))
+
+    def __str__(self) -> str:
+        version = self.version or "of an unknown version"
+        return f"dshap {version} (numerics {self.numerics})"
+
+    @property
+    def is_other(self) -> bool:
+        """Whether its numbers are not those of this process."""
+        return self.numerics != numerics()
+
+    @property
+    def changes(self) -> str:
+        """The numbers that differ between its numerics and those of this process, in words."""
+        now = numerics()
+        if self.numerics > now:
+            return "its numerics are those of a later version"
+        told = [f"{CHANGES[n]} ({n})" for n in range(self.numerics + 1, now + 1) if n in CHANGES]
+        return f"changed since: {'; '.join(told)}"
+
+    @property
+    def unknown_entries(self) -> frozenset[str]:
+        """Entries of fingerprints that it did not write yet."""
+        later = (names for number, names in ADDED.items() if number > self.numerics)
+        return frozenset(name for names in later for name in names)
+
+    @property
+    def remedy(self) -> str:
+        """How to go on with it, as the beginning of a sentence."""
+        if self.version and self.version != __version__:
+            return f"finish it with dshap {self.version}"
+        return "finish it with the version that began it"
