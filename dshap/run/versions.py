@@ -36,7 +36,7 @@ CHANGES: Mapping[int, str] = {
     19: "standard errors of rows that do not vary, and of permutation and kernelshap designs of few "
     "coalitions",
     20: "standard errors of values that are means over draws: gaussian, copula, a sampled background",
-    21: "mean magnitudes and mean squares of such values",
+    21: "mean magnitudes and mean squares of values that are means over draws",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 
