@@ -27,6 +27,7 @@ from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
+from dshap.jobs.sink_targets import without_targets
 from dshap.jobs.spooling import job_of_parts
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows
@@ -98,9 +99,10 @@ class Learner:
         about = self._about(explain)
         if not self.part.learns:
             return self._method_of_tonight(explain, about, n_rows)
-        reason = self._reason_to_learn(explain, about)
-        if self._is_backfill:
-            reason = ""
+        if self._is_backfill:  # it learns nothing, however old the method is
+            reason = self._damage_of_learned(explain, about)
+        else:
+            reason = self._reason_to_learn(explain, about)
         if about is not None and not reason:
             try:
                 value = self._value(explain, about.run_id)
@@ -223,6 +225,8 @@ class Learner:
                 "then learns the method anew, from its own rows",
             )
         job = job_of_parts(self.job, rows)
+        if run_id != self.run.run_id:
+            job = without_targets(job)
         table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
         plan = plan_of(job, table)
         work = JobRun(
