@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 
 from dshap.core.errors import DshapError, InputError
@@ -247,7 +248,7 @@ def check_job(
     checking.ask("store", str(place_of(job.job.store)), checking.store)
     for table in job.sink:
         place = sink_in(job, table).describe()
-        checking.ask("sink", place, lambda table=table: checking.sink(table))
+        checking.ask("sink", place, partial(checking.sink, table))
     return JobCheck(job.job.name, tuple(checking.findings))
 
 
