@@ -60,7 +60,10 @@ class Finding:
         return "ok"
 
     def __str__(self) -> str:
-        said = ": ".join(filter(None, [self.place, self.message]))
+        said = self.message
+        address = self.place.partition(",")[0]
+        if self.failure is None or address not in self.message:
+            said = ": ".join(filter(None, [self.place, self.message]))
         if self.status == NOT_CHECKED:
             return f"{self.thing:<10}{said}"
         return f"{self.thing:<10}{self.status:<8}{said}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import duckdb
 import pytest
@@ -16,6 +17,8 @@ from dshap.cube.folder import Folder
 from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, to_toml
 from tests.jobs.test_nights import model, shop  # noqa: F401 (fixtures)
+from tests.sinks.test_loading import run
+from tests.sinks.test_rights import SECRET, mart  # noqa: F401 (a fixture)
 
 
 def write(shop, **changes):
@@ -202,6 +205,29 @@ def test_a_store_in_a_bucket(small, s3):
     assert "checked" not in Folder(f"s3://{BUCKET}").list()
     small.write_text(to_toml(changed(("job.store", "s3://none-such/out"))))
     assert "there is no bucket 'none-such'" in check(small, status=2).stdout
+
+
+@pytest.mark.slow
+def test_a_role_of_postgresql(shop, mart, monkeypatch):
+    """What check and run refuse before a row is read, until it is granted as the messages say."""
+    monkeypatch.setenv("MART_PASSWORD", quote(SECRET, safe=""))
+    uri = mart.loader.uri.replace(quote(SECRET, safe=""), "{{ env_var(MART_PASSWORD) }}")
+    path = write(shop, sink=[{"uri": uri, "table": f"{mart.schema}.reasons"}])
+    for right in ("USAGE", "TEMPORARY", "CREATE"):
+        (line,) = [each for each in check(path, status=2).stdout.splitlines() if "failed" in each]
+        assert f"lacks {right} on" in line and SECRET not in line
+        ran = CliRunner().invoke(cli, ["run", str(path), "-q"])
+        assert ran.exit_code == 2 and f"GRANT {right} ON" in ran.stderr
+        assert not (shop.folder / "store").exists()
+        run(mart.owner, line.rpartition(": ")[2].partition("; ")[0])
+    for _ in range(2):
+        check(path)
+        assert CliRunner().invoke(cli, ["run", str(path), "-q"]).exit_code == 0
+    monkeypatch.setenv("MART_PASSWORD", "something else")
+    for command in ("check", "plan", "run"):
+        ended = CliRunner().invoke(cli, [command, str(path)])
+        assert ended.exit_code == 2 and "password authentication failed" in ended.output
+        assert "something" not in ended.output
 
 
 def test_a_mistake_in_the_command(small):
