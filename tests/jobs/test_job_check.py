@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -210,16 +211,16 @@ def test_a_store_in_a_bucket(small, s3):
 @pytest.mark.slow
 def test_a_role_of_postgresql(shop, mart, monkeypatch):
     """What check and run refuse before a row is read, until it is granted as the messages say."""
-    monkeypatch.setenv("MART_PASSWORD", quote(SECRET, safe=""))
+    monkeypatch.setenv("MART_PASSWORD", SECRET)
     uri = mart.loader.uri.replace(quote(SECRET, safe=""), "{{ env_var(MART_PASSWORD) }}")
     path = write(shop, sink=[{"uri": uri, "table": f"{mart.schema}.reasons"}])
-    for right in ("USAGE", "TEMPORARY", "CREATE"):
+    for rights in (["USAGE"], ["TEMPORARY", "CREATE"]):
         (line,) = [each for each in check(path, status=2).stdout.splitlines() if "failed" in each]
-        assert f"lacks {right} on" in line and SECRET not in line
+        assert re.findall(r"lacks (\w+) on", line) == rights and SECRET not in line
         ran = CliRunner().invoke(cli, ["run", str(path), "-q"])
-        assert ran.exit_code == 2 and f"GRANT {right} ON" in ran.stderr
+        assert ran.exit_code == 2 and f"GRANT {rights[-1]} ON" in ran.stderr
         assert not (shop.folder / "store").exists()
-        run(mart.owner, line.rpartition(": ")[2].partition("; ")[0])
+        run(mart.owner, *re.findall(r'GRANT .*? TO "[^"]*"', line))
     for _ in range(2):
         check(path)
         assert CliRunner().invoke(cli, ["run", str(path), "-q"]).exit_code == 0
