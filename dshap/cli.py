@@ -407,6 +407,33 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
+@partial(command, name="check")
+@JOB
+@SET
+@CLUSTER
+@AS_OF
+def check_of_job(
+    job_file: str,
+    settings: tuple[str, ...],
+    cluster: str | None,
+    as_of: date | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Check what a run needs: model, source, contract, store, sinks; nothing is left behind.
+
+    Each has a line: whether the model loads, the source opens with the columns that the run before
+    had, the store can be written, and each sink can be loaded: rights, shape, and which job loads
+    it.  No row is explained.  The exit status is that of the first line that failed.
+    """
+    from dshap.jobs import check_job, load_job
+
+    found = check_job(load_job(job_file, settings, cluster), as_of, _progress(quiet).say)
+    if as_json or not quiet:
+        _print(str(found).splitlines(), found.to_dict(), as_json)
+    found.refuse_faults()
+
+
 @command
 @JOB
 @SET

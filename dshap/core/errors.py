@@ -71,6 +71,9 @@ class DatabaseError(InputError):
 
     sqlstate: str = ""
     """The five characters by which SQL names the error; empty where the driver gives none."""
+    is_refusal: bool = False
+    """Whether the database answered, and refuses the user, the database or a statement: it will the
+    next time too, unlike a database that cannot be reached."""
 
 
 class DoesNotFitError(MemoryError, DshapError):  # only in this order does it unpickle as itself

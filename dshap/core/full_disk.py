@@ -22,15 +22,20 @@ def is_full_disk(error: OSError) -> bool:
     return error.errno in FULL
 
 
+def free_bytes(path: Path) -> int:
+    """The bytes that are free on the disk that holds `path`, which need not be there."""
+    there = next((each for each in (path, *path.parents) if each.exists()), Path())
+    return shutil.disk_usage(there).free
+
+
 def full_disk(path: Path, remedy: str) -> InputError:
     """The error about a full disk that holds `path`, with the bytes that are free now."""
-    there = next((each for each in (path, *path.parents) if each.exists()), Path())
-    free = shutil.disk_usage(there).free
+    free = free_bytes(path)
     return InputError(f"no space is left on the disk of {path} ({free:,} bytes are free): {remedy}")
 
 
 @contextmanager
-def naming_full_disk(place: Place) -> Iterator[None]:
+def naming_full_disk(place: Place, remedy: str = AGAIN) -> Iterator[None]:
     """Raise an `InputError` for a full disk: about the file that could not be written, or `place`.
 
     Most writes fail without the name of their file; those of a run go to its store.
@@ -41,4 +46,4 @@ def naming_full_disk(place: Place) -> Iterator[None]:
         if not is_full_disk(error) or (error.filename is None and is_bucket(place)):
             raise
         path = Path(str(error.filename or place))
-        raise full_disk(path, AGAIN) from error
+        raise full_disk(path, remedy) from error

@@ -17,7 +17,7 @@ import numpy as np
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
-from dshap.cube.files import ReceiptFolder, StateFolder
+from dshap.cube.files import NO_FILE, ReceiptFolder, StateFolder
 from dshap.cube.folder import CONTAINER as CONTAINER
 from dshap.cube.folder import CREATING, Folder, is_half_made, is_there
 
@@ -88,6 +88,14 @@ def read_prepared(path: Place) -> dict[str, Any] | None:
     if not described.has(DESCRIPTION):
         return None
     return described.get(DESCRIPTION)
+
+
+def fault_of_prepared(path: Place) -> str:
+    """The fault of the description of prepared states, in words; empty where it is whole or missing."""
+    fault = description_of(path).damage(DESCRIPTION)
+    if fault is None or fault == NO_FILE:
+        return ""
+    return fault
 
 
 def mark_prepared(path: Place, content: dict[str, Any]) -> None:

@@ -162,21 +162,27 @@ def verify_store(store: Place) -> dict[str, list[Damage]]:
     return found
 
 
-def repair_store(store: Place) -> dict[str, list[Damage]]:
-    """Repair the parts of a store under its lock, and return the damage found in each."""
+def repair_store(
+    store: Place, may_be_read: Callable[[Place], bool] = lambda cube: True
+) -> dict[str, list[Damage]]:
+    """Repair the parts of a store under its lock, and return the damage found in each.
+
+    `may_be_read` tells of a cube for a run whether a lost pointer may name it.
+    """
     for above in (true_place(store).parent, true_place(store).parent.parent):
         refuse_running(above)
     with alone(store, "a repair"):
         found = {name: repair(path) for name, path in store_parts(store).items()}
         for name, folder in _pointers(store).items():
             if (fault := fault_of_current(folder)) is not None:
-                found.setdefault(name, []).append(_repair_pointer(folder, fault))
+                found.setdefault(name, []).append(_repair_pointer(folder, fault, may_be_read))
         return found
 
 
-def _repair_pointer(folder: Place, fault: str) -> Damage:
+def _repair_pointer(folder: Place, fault: str, may_be_read: Callable[[Place], bool]) -> Damage:
     """Let the pointer name the newest finished cube, or remove it where there is none."""
-    finished = [run for run in runs_of(folder) if is_finished(folder / run)]
+    cubes = [folder / run for run in runs_of(folder)]
+    finished = [cube.name for cube in cubes if may_be_read(cube) and is_finished(cube)]
     if not finished:
         Folder(folder).delete(CURRENT)
         return Damage(CURRENT, fault)

@@ -32,6 +32,7 @@ from dshap.core.user_code import told_by_workers
 from dshap.engine.backlog import is_adaptive, window_of
 from dshap.engine.clients import SENT_AWAY, await_workers
 from dshap.engine.clusters.inspection import (
+    ended_on_purpose,
     refuse_other_versions,
     refuse_other_versions_than,
     refuse_unseen,
@@ -323,8 +324,9 @@ class DaskExecutor:
             raise _gone(error) from error
 
     def tell_lost(self, workers: set[str]) -> None:
-        """Report each worker that has disappeared, once."""
-        lost = sorted(self._workers - workers)
+        """Report each worker that has disappeared, once; not those that the cluster ended itself."""
+        gone = self._workers - workers
+        lost = sorted(gone - ended_on_purpose(self.client, gone))
         new = workers - self._workers
         self._workers = workers
         what_follows = "others do its tasks"

@@ -1,6 +1,7 @@
 """Job files: their schema, planning them and running them."""
 
 from dshap.jobs.cluster_check import check_cluster
+from dshap.jobs.job_check import check_job
 from dshap.jobs.manifests import manifests_of
 from dshap.jobs.pipeline import Command, RecordedRun, run_recorded
 from dshap.jobs.planning import plan_from_source
@@ -28,6 +29,7 @@ __all__ = [
     "about_run",
     "about_start",
     "check_cluster",
+    "check_job",
     "closing_lines",
     "error_of",
     "fit_report",

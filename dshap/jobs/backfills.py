@@ -106,8 +106,8 @@ def _refuse_earlier_day(job: Job, last: LastDay, as_of: date) -> None:
     said = f"the date of this run is {as_of}, and the last run, {last.run_id}, is for {last.as_of}"
     if job.is_incremental:
         raise InputError(
-            f"{said}: to explain the earlier day beside the later one, give --as-of {as_of} "
-            f"--backfill; else give --as-of {last.as_of}, or a later date"
+            f"{said}: to explain the earlier day beside the later one, run the job with --as-of "
+            f"{as_of} --backfill; else give --as-of {last.as_of}, or a later date"
         )
     if job.source.kind == "sql":
         raise InputError(

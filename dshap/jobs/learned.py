@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.disk import make_folder, sync, sync_tree
-from dshap.core.errors import InputError, NotLearnedError, StoreMismatchError
+from dshap.core.errors import DamagedError, InputError, NotLearnedError, StoreMismatchError
 from dshap.core.places import BucketPath, Place
 from dshap.cube import states_of
 from dshap.cube.folder import Folder
-from dshap.cube.reference_copy import PREPARED
+from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
 from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
@@ -27,6 +27,7 @@ from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
+from dshap.jobs.sink_targets import without_targets
 from dshap.jobs.spooling import job_of_parts
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows
@@ -96,11 +97,13 @@ class Learner:
     def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
         """The method of an explanation, for a night of so many rows."""
         about = self._about(explain)
+        self._refuse_damaged(about)
         if not self.part.learns:
             return self._method_of_tonight(explain, about, n_rows)
-        reason = self._reason_to_learn(explain, about)
-        if self._is_backfill:
-            reason = ""
+        if self._is_backfill:  # it learns nothing, however old the method is
+            reason = self._damage_of_learned(explain, about)
+        else:
+            reason = self._reason_to_learn(explain, about)
         if about is not None and not reason:
             try:
                 value = self._value(explain, about.run_id)
@@ -120,6 +123,18 @@ class Learner:
         about = LearnedAbout(prepared.digest, self.run.run_id)
         keep_learned(self.room, explain.name, about)
         return NightMethod(value, prepared, about, False, reason)
+
+    def _refuse_damaged(self, about: LearnedAbout | None) -> None:
+        """Raise a `DamagedError` where the description of the method is not what was written."""
+        if about is None:
+            return
+        path = self.room / about.method
+        if fault := fault_of_prepared(path):
+            raise DamagedError(
+                f"{path / PREPARED}, which describes the method, is damaged ({fault}): dshap verify "
+                f"{self.run.store} --repair removes it, and the same command then learns the method "
+                "anew, from its own rows"
+            )
 
     def _method_of_tonight(
         self, explain: ExplainTable, about: LearnedAbout | None, n_rows: int
@@ -225,6 +240,8 @@ class Learner:
                 "then learns the method anew, from its own rows",
             )
         job = job_of_parts(self.job, rows)
+        if run_id != self.run.run_id:
+            job = without_targets(job)
         table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
         plan = plan_of(job, table)
         work = JobRun(

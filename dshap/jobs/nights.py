@@ -512,8 +512,6 @@ class Night:
             carried=carried,
             checks_rows=self.part.learns,
         )
-        if self.part.learns:
-            work.check_sinks([(explain, explanation)])
         found = work.explained(explain, explanation)
         if self.part.finishes and is_finished(path) and not self._about.backfill:
             self.session.workspace.confirm()

@@ -20,6 +20,7 @@ from dshap.cube.folder import Folder
 from dshap.jobs.models import ModelFileTable
 from dshap.jobs.run_record import EarlierRuns, RunRecord, started_at
 from dshap.jobs.schema import Job
+from dshap.jobs.sink_targets import sink_in
 from dshap.jobs.sinking import SinkTable
 from dshap.models.adapters.model_files import sha256_of
 
@@ -143,7 +144,7 @@ def sinks_of(job: Job) -> tuple[dict[str, Any], ...]:
 
 
 def _sink_of(job: Job, table: SinkTable) -> dict[str, Any]:
-    sink = table.sink(job.explain[0].name, job.incremental.deletes)
+    sink = sink_in(job, table)
     return {
         "name": table.name or sink.label,
         "explain": sink.explain,
@@ -153,6 +154,7 @@ def _sink_of(job: Job, table: SinkTable) -> dict[str, Any]:
         "rows": sink.rows,
         "write": sink.write,
         "deletes": sink.deletes,
+        "nul": sink.nul,
         "is_whole": sink.rows == "all" or not job.is_incremental,
     }
 
@@ -168,7 +170,7 @@ def _sink_line(facts: Mapping[str, Any]) -> str:
     shape = f'shape = "{facts["shape"]}"'
     if facts["shape"] == "top_k":
         shape += f", k = {facts['k']}"
-    options = [f'{key} = "{facts[key]}"' for key in ("rows", "write", "deletes")]
+    options = [f'{key} = "{facts[key]}"' for key in ("rows", "write", "deletes", "nul")]
     line = (
         f"sink {label(facts['name'])}: {label(facts['explain'])} into {facts['target']}: "
         f"{', '.join([shape, *options])}"

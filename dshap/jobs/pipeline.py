@@ -21,6 +21,7 @@ from dshap.core.errors import (
     CheckFailedError,
     DamagedError,
     DshapError,
+    FailedBlocksError,
     InputError,
     LockedError,
     NotLearnedError,
@@ -87,7 +88,8 @@ from dshap.jobs.run_record import (
 from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_store
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
-from dshap.jobs.sinking import SinkTable, refuse_unfit_targets
+from dshap.jobs.sink_targets import sink_in, with_targets
+from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store
@@ -170,7 +172,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
         if part.learns:
             day = command.as_of or datetime.now(UTC).date()
             check_day(job, store, day, is_backfill=command.backfill)
-            refuse_unfit_targets(job.sink, job.source, day)
+            job = with_targets(job, day, recorder.say, is_backfill=command.backfill)
         if command.accept:
             accept(store, command.accept)
         if part.learns and reads_once(job):
@@ -307,18 +309,21 @@ class Pipeline:
         """Do what comes after the last row: notes, sinks, checks, the record."""
         begun = self._learned_run()
         if begun is None and self.reads_once:
-            self._refuse_unloaded()
+            self._refuse_ended_badly()
             return self._nothing_to_do()
         return self.carry_out(begun or self.tonight())
 
-    def _refuse_unloaded(self) -> None:
-        """Raise a `SinkError` where the last run is over and left a sink that is not loaded."""
+    def _refuse_ended_badly(self) -> None:
+        """Raise as the last run did where it is over and did not end well."""
         last = next((each for each in EarlierRuns(self.store) if each.is_over), None)
-        if last is not None and last.about.get("exit_status") == SinkError.exit_status:
+        if last is None:
+            return
+        if last.about.get("exit_status") == SinkError.exit_status:
             raise SinkError(
                 f"run {last.run_id} is over, and a sink is not loaded: `{self.part.learn_command}` "
                 "loads it where no row has changed, or begins the run that does"
             )
+        refuse_ending(last)
 
     def _learned_run(self) -> RunFolders | None:
         """The run that shards explain: it has begun, is not over, and is of this job."""
@@ -564,8 +569,7 @@ class Pipeline:
 
     def _still_over(self, over: RunRecord, facts: RunFacts, result: JobResult) -> RecordedRun:
         """The outcome of a finish that came after the end of a run, whose failed check stays failed."""
-        if over.about.get("exit_status") == CheckFailedError.exit_status:
-            raise CheckFailedError(f"run {over.run_id} is over: {over.about.get('message')}")
+        refuse_ending(over)
         facts = replace(facts, run_id=over.run_id, checks=())
         return RecordedRun(replace(result, part=self.part, over=over.run_id), facts, None)
 
@@ -612,7 +616,7 @@ class Pipeline:
         run: RunFacts,
     ) -> SinkFacts:
         """Load a sink, unless a check forbids it; a failure is a fact, and the run goes on."""
-        sink = table.sink(self.job.explain[0].name, self.job.incremental.deletes)
+        sink = sink_in(self.job, table)
         name = table.name or sink.label
         started = datetime.now(UTC)
         facts = SinkFacts(
@@ -721,6 +725,14 @@ class Pipeline:
     def _nights(self, place: Place) -> list[str]:
         """The runs that have a cube of an explanation, the oldest first, without backfills."""
         return [run_id for run_id in cubes_of(place) if not is_backfill(self.store, run_id)]
+
+
+def refuse_ending(over: RunRecord) -> None:
+    """Raise the error that a run ended with, where it is one that only another run mends."""
+    raised = {each.exit_status: each for each in (CheckFailedError, FailedBlocksError)}
+    error = raised.get(over.about.get("exit_status", 0))
+    if error is not None:
+        raise error(f"run {over.run_id} is over: {over.about.get('message')}")
 
 
 def _plain_table(table: Any) -> Any:

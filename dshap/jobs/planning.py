@@ -8,13 +8,14 @@ from datetime import UTC, date, datetime
 
 from dshap.core.places import is_bucket, place_of
 from dshap.cube.scratch import scratch_folder
+from dshap.jobs.backfills import check_day
 from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.outlook import nights_of, sinks_of
 from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout, refuse_store
 from dshap.jobs.schema import Job
 from dshap.jobs.shard_work import ShardsPlan
-from dshap.jobs.sinking import refuse_unfit_targets
+from dshap.jobs.sink_targets import with_targets
 from dshap.jobs.spooling import (
     is_spooled,
     job_of_parts,
@@ -47,7 +48,8 @@ def plan_from_source(
     Raises
     ------
     InputError
-        A source that cannot be read, or columns and options that do not fit it.
+        A source that cannot be read, columns and options that do not fit it, a date before that of
+        the last run, or a sink that refuses a load.
     StaleSourceError
         A source that is older than its freshness allows.
     StoreMismatchError
@@ -58,7 +60,8 @@ def plan_from_source(
     refuse_unknown_runs(job.check, store)
     refuse_other_layout(store, is_incremental=job.is_incremental)
     day = as_of or datetime.now(UTC).date()
-    refuse_unfit_targets(job.sink, job.source, day)
+    check_day(job, store, day, is_backfill=False)
+    job = with_targets(job, day, say)
     plan = _plan_of_rows(job, day, say)
     if shards is not None:
         plan = replace(plan, shards=ShardsPlan.of(shards, plan.explanations))

@@ -69,7 +69,6 @@ from dshap.jobs.seen_places import places_of_workers
 from dshap.jobs.segments import check_segments, segment_lines
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
-from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.jobs.table_versions import at_version_of_store
@@ -79,7 +78,7 @@ from dshap.predictors.times import times_of
 from dshap.run.difference import as_finished
 from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation
 from dshap.run.fitting import fit_models, fit_stages
-from dshap.run.identity import settle
+from dshap.run.identity import explained_classes, settle
 from dshap.run.quality import Note
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
@@ -363,11 +362,14 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan
         value.link.outputs(value.model.output_names),
         plan.n_replicates > 0,
         job.keeps_columns,
+        explained_classes(value),
         is_of_texts=job.is_of_texts,
     )
-    for sink in (table.sink(job.explain[0].name) for table in job.sink):
+    for each in job.sink:
+        sink = each.sink(job.explain[0].name)
         if sink.explain == explain.name:
             check_sink(sink, facts)
+            each.refuse_other_shape(facts)
     return plan
 
 
@@ -532,7 +534,6 @@ class JobRun:
             (explain, self._prepared(explain, model, census)) for explain in self.job.explain
         ]
         if self.part.learns:
-            self.check_sinks(prepared)
             create_store(self.store, self._description(fingerprint))
             self.say_damaged(self.table.keep())
         results = tuple(self.explained(explain, explanation) for explain, explanation in prepared)
@@ -582,15 +583,6 @@ class JobRun:
         if self.is_spooled and is_bucket(self.store):
             return replace(self.session, executor=LoopExecutor())
         return self.session
-
-    def check_sinks(self, planned: Sequence[tuple[ExplainTable, Explanation]]) -> None:
-        """Check the sinks' tables against the cubes that are about to be computed."""
-        cubes = {
-            explain.name: CubeFacts.of_layout(explanation.layout)
-            for explain, explanation in planned
-            if not explanation.is_complete
-        }
-        check_targets_of(self.job.sink, cubes, self.job.explain[0].name, self.job.job.name)
 
     def _start(self) -> None:
         """Start the cluster, unless it runs, as a stage of its own."""

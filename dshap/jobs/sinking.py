@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
 from dshap.core.addresses import is_of_bucket
-from dshap.core.errors import DatabaseError, InputError, unknown_name
+from dshap.core.errors import unknown_name
 from dshap.jobs.fields import Count
 from dshap.jobs.kinds import Table
 from dshap.jobs.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
 from dshap.jobs.spooled import SqlTable
-from dshap.sinks import (
-    CubeFacts,
-    SourceQuery,
-    check_sink,
-    check_target,
-    refuse_unfit_target,
-    table_of,
-)
+from dshap.sinks import CubeFacts, SourceQuery, Target, check_sink, look_at_target, table_of
 from dshap.sinks.records import Deletes, Nul, Rows, Shape, Sink, Write
-from dshap.tables.databases import Database
 
 
 class SinkTable(Table):
@@ -59,6 +51,7 @@ class SinkTable(Table):
     nul: Nul = "escape"
     """Texts with a NUL character: written with \\x00 in its place, or refused, so that nothing is
     loaded."""
+    _target: Target | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check(self) -> SinkTable:
@@ -70,6 +63,17 @@ class SinkTable(Table):
             raise ValueError("give uri or connection of a database, or path of a folder, not both")
         self.sink()
         return self
+
+    def with_target(self, target: Target | None) -> SinkTable:
+        """A copy that holds its target as it was when it was looked at; with None one that does not."""
+        copy = self.model_copy()
+        copy._target = target
+        return copy
+
+    def refuse_other_shape(self, facts: CubeFacts) -> None:
+        """Raise an `InputError` where the target that it holds has another shape than a cube needs."""
+        if self._target is not None:
+            self._target.refuse_other_shape(facts)
 
     @property
     def has_values(self) -> bool:
@@ -135,55 +139,19 @@ def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
         )
 
 
-def check_targets_of(
-    sinks: Sequence[SinkTable], cubes: Mapping[str, CubeFacts], only_explanation: str, job_name: str
-) -> None:
-    """Check the tables that are there, before a cube is computed for them.
-
-    A database that cannot be reached now is left: it may be up when the cube is loaded.
+def look_at_sink(sink: Sink, source: Any, as_of: date, job_name: str) -> Target:
+    """Look at the target of a sink of a job, before anything is read; nothing is left behind.
 
     Parameters
     ----------
-    sinks : the tables [[sink]] of the job
-    cubes : explanation -> the facts of the cube that is about to be made
-    only_explanation : the explanation that is meant where a sink names none
-    job_name : the name of the job, which the tables belong to
-
-    Raises
-    ------
-    InputError
-        A table has another shape, or another job loads it.
-    """
-    for each in sinks:
-        sink = each.sink(only_explanation)
-        if sink.explain not in cubes or sink.database is None or _is_missing(sink.database):
-            continue
-        try:
-            check_target(sink, cubes[sink.explain], job_name)
-        except DatabaseError:
-            continue
-
-
-def refuse_unfit_targets(sinks: Sequence[SinkTable], source: Any, as_of: date) -> None:
-    """Refuse sinks that are views, or that the source reads its rows from, before it is read.
-
-    Parameters
-    ----------
-    sinks : the tables [[sink]] of the job
+    sink : the sink
     source : the table [source] of the job
     as_of : the date of the run
-
-    Raises
-    ------
-    InputError
-        A sink is a view, a table that the source reads, or a folder that holds the source's files.
+    job_name : the name of the job, which the target belongs to from its first load on
     """
-    for each in sinks:
-        sink = each.sink()
-        if sink.path is not None:
-            _refuse_folder_of_source(sink.path, source)
-        elif sink.database is not None and not _is_missing(sink.database):
-            refuse_unfit_target(sink, _rows_of(source, as_of))
+    if sink.path is not None and (fault := _fault_of_folder(sink.path, source)):
+        return Target(sink, faults=(fault,))
+    return look_at_target(sink, job_name, _rows_of(source, as_of))
 
 
 def _rows_of(source: Any, as_of: date) -> SourceQuery | None:
@@ -196,23 +164,19 @@ def _rows_of(source: Any, as_of: date) -> SourceQuery | None:
     return None
 
 
-def _refuse_folder_of_source(folder: Path, source: Any) -> None:
-    """Raise where one of a sink's folder and the source's is the other, or lies inside of it."""
+def _fault_of_folder(folder: Path, source: Any) -> str:
+    """The words for a sink's folder that is the source's, or one inside of the other; else empty."""
     given = str(dict(source).get("path") or "")
     if not given or is_of_bucket(given):
-        return
+        return ""
     home = Path(given).resolve()
     place = folder.resolve()
     if home in (place, *place.parents) or place in home.parents:
-        raise InputError(
+        return (
             f"[[sink]] path = {folder}: [source] reads its rows from {given}, and a load would "
             "mix lines with them: give the sink a folder of its own"
         )
-
-
-def _is_missing(database: Database) -> bool:
-    """Whether the file of a database is not there, so that connecting would make it."""
-    return database.path is not None and not database.path.exists()
+    return ""
 
 
 def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,8 +13,10 @@ from dshap.core.places import Place
 from dshap.jobs.columns import feature_columns
 from dshap.jobs.schema import READ_ONCE, SOURCES, Job
 from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
+from dshap.jobs.table import open_table
 from dshap.jobs.table_versions import files_of
 from dshap.tables.columns import as_names
+from dshap.tables.looks import SourceLook, look_at_csv, look_at_database, look_at_parquet
 from dshap.tables.snapshot import Snapshot
 from dshap.tables.sources import version_key
 from dshap.tables.spooler import (
@@ -71,7 +73,7 @@ def spool_job(
         A source that is older than its freshness allows.
     """
     source = job.source
-    rules = _rules(job, previous)
+    rules = rules_of(job, previous, feature_columns(job))
     files = files_of(source)
     if files is not None:
         return spool_files(files, folder, as_of, rules, say)
@@ -111,7 +113,35 @@ def look_at_source(
         files = files_of(job.source)
     if files is None:
         return None
-    return look_at_files(files, as_of, _rules(job, previous), say)
+    rules = rules_of(job, previous, feature_columns(job))
+    return look_at_files(files, as_of, rules, say)
+
+
+def look_before_reading(
+    job: Job, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+) -> SourceLook | None:
+    """Look at the source of a job: whether it opens, its columns and its age.
+
+    Gives None for a kind whose columns are not known before its rows: made-up rows, and texts.
+
+    Raises
+    ------
+    InputError
+        A source that cannot be opened, or lacks a column.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    """
+    source = job.source
+    files = files_of(source)
+    if files is not None:
+        return look_at_parquet(files, as_of, rules, say)
+    match source:
+        case SqlTable():
+            return look_at_database(source.database(), source.rows(), as_of, rules)
+        case CsvTable():
+            return look_at_csv(source.files(), rules)
+    open_table(job)
+    return None
 
 
 def promises_something(job: Job) -> bool:
@@ -122,11 +152,22 @@ def promises_something(job: Job) -> bool:
     return bool(version_key(job.source.kind))
 
 
-def _rules(job: Job, previous: Mapping[str, str] | None) -> SpoolRules:
+def rules_of(
+    job: Job, previous: Mapping[str, str] | None, features: Sequence[str] | None
+) -> SpoolRules:
+    """The rules that the source of a job is held to.
+
+    Parameters
+    ----------
+    job : Job
+    previous : mapping, optional
+        Column -> type in the run before.
+    features : sequence of names, optional
+        The columns that are explained (`feature_columns`); all where None.
+    """
     source = dict(job.source)
     keys = as_names(source.get("key"))
     named = (*keys, *as_names(source.get("target")))
-    features = feature_columns(job)
     if features is None:
         used = None
     else:

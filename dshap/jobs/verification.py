@@ -53,7 +53,7 @@ def verify_job_store(store: Place) -> Damages:
 
 def repair_job_store(store: Place) -> Damages:
     """Repair the parts of a store and its runs, and return the damage found in each."""
-    found = repair_store(store)
+    found = repair_store(store, _is_of_a_night)
     with alone(store, "a repair"):
         damages = list(_damage_of_runs(store))
         for name in (name for damage in damages for name in damage.remove):
@@ -97,6 +97,11 @@ def _lost_pointers(store: Place, explanations: Iterable[str]) -> Iterator[tuple[
         finished = [each for each in nights if is_finished(folder / each)]
         if finished and RunFolders(store, finished[-1]).is_over:
             yield name, finished[-1]
+
+
+def _is_of_a_night(cube: Place) -> bool:
+    """Whether a cube for a run may be the one that is read: no backfill is."""
+    return not is_backfill(cube.parent.parent, cube.name)
 
 
 def _names_backfill(store: Place, name: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import as_place
 from dshap.cube import feature_importance, is_finished, named_cubes, open_cube, runs_of
 from dshap.cube.current import has_nights
+from dshap.cube.folder import Folder
 from dshap.report.attributions import Ranking, output_ranking
 from dshap.report.panels import attribution_words, output_of
 
@@ -35,7 +38,9 @@ class ImportanceHistory:
     explain: str
     """The name of the explanation."""
     runs: tuple[str, ...]
-    """The ids of the finished runs, the oldest first."""
+    """The ids of the finished runs, in the order of the days that they are for."""
+    days: tuple[date | None, ...]
+    """The day that each run is for (`--as-of`); None where its record does not tell."""
     rows: NDArray[np.int64]
     """(t,): the rows that each explains."""
     features: tuple[str, ...]
@@ -50,8 +55,11 @@ class ImportanceHistory:
 
     @property
     def times(self) -> FloatArray:
-        """(t,): the times of the runs in days since 1970; their numbers where ids are no times."""
-        times = _times_in(self.runs)
+        """(t,): the times of the runs in days since 1970; their numbers where ids are no times.
+
+        A run for an earlier day has the time of day at which it began, on that day.
+        """
+        times = _times_in(self.runs, self.days)
         if not times:
             return np.arange(float(len(self.runs)))
         return np.asarray(np.array(times, "datetime64[s]").astype(np.float64) / 86_400)
@@ -59,7 +67,7 @@ class ImportanceHistory:
     @property
     def names(self) -> list[str]:
         """The names of the runs: their days, with the time where two are of one day."""
-        times = _times_in(self.runs)
+        times = _times_in(self.runs, self.days)
         days = [f"{time:%Y-%m-%d}" for time in times]
         if not times:
             return list(self.runs)
@@ -68,12 +76,34 @@ class ImportanceHistory:
         return [f"{time:%Y-%m-%d %H:%M}" for time in times]
 
 
-def _times_in(runs: Sequence[str]) -> list[datetime]:
-    """The times of these runs; none where an id is no time."""
+def _times_in(runs: Sequence[str], days: Sequence[date | None]) -> list[datetime]:
+    """The times of these runs, each on the day that it is for; none where an id is no time."""
     try:
-        return [datetime.strptime(run, TIME_OF_RUN) for run in runs]
+        began = [datetime.strptime(run, TIME_OF_RUN) for run in runs]
     except ValueError:
         return []
+    return [
+        at if day is None else datetime.combine(day, at.time())
+        for at, day in zip(began, days, strict=True)
+    ]
+
+
+def _day_of(store: Place, run: str) -> date | None:
+    """The day that a run is for, as its record in the store of a job tells; None where it does not."""
+    content = Folder(store).get(f"runs/{run}/run_results.json")
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return date.fromisoformat(json.loads(content or b"")["args"]["dshap"]["as_of"])
+    return None
+
+
+def _by_day(store: Place, runs: Sequence[str]) -> dict[str, date | None]:
+    """Run -> its day, in the order of the days; runs for one day in the order in which they began."""
+    days = {run: _day_of(store, run) for run in runs}
+    times = _times_in(list(days), list(days.values()))
+    if not times:
+        return days
+    order = sorted(zip(times, days, strict=True))
+    return {run: days[run] for _, run in order}
 
 
 def importance_history(
@@ -94,7 +124,9 @@ def importance_history(
         As `over_runs`.
     """
     name, folder = _nights_of(as_place("store", store), explain)
-    runs = [run for run in runs_of(folder) if is_finished(folder / run)]
+    finished = [run for run in runs_of(folder) if is_finished(folder / run)]
+    days = _by_day(folder.parent, finished)
+    runs = list(days)
     left = [run for run in runs_of(folder) if run not in runs]
     if not runs:
         raise InputError(f"{folder} holds no finished run yet")
@@ -114,6 +146,7 @@ def importance_history(
     return ImportanceHistory(
         explain=name,
         runs=tuple(runs),
+        days=tuple(days.values()),
         rows=np.array([each.rows for each in rankings]),
         features=tuple(features),
         magnitude=_table([each.magnitude for each in rankings], features),

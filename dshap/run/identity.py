@@ -249,6 +249,14 @@ def _as_prepared(
     return method.with_value(value), prepared.tiled(options)
 
 
+def explained_classes(value: Explained) -> tuple[str, ...]:
+    """The classes, one of which is explained for each row; empty where all outputs are."""
+    names = value.model.output_names
+    if value.link.classes(np.zeros((0, len(names)))) is None:
+        return ()
+    return tuple(names)
+
+
 def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value = inputs.value
     rows = inputs.rows
@@ -266,7 +274,7 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any
         link="" if value.link.is_identity else value.link.describe(),
         scale=scale_of(value),
         is_base_by_row=settled.method.is_base_by_row,
-        classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
+        classes=explained_classes(value),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
         dtype=options.dtype,

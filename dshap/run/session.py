@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dshap.core.full_disk import naming_full_disk
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.rules import Flag, as_place
@@ -31,6 +32,11 @@ from dshap.engine import (
     is_notebook,
     learn_from,
 )
+
+ROOM_FOR_STORE = "make room there, or choose another store; the same call then goes on"
+"""The remedy for a full disk of a call with a store."""
+ROOM_FOR_FILES = "make room there, or let TMPDIR name a folder on another disk"
+"""The remedy for a full disk of a call without one, whose cube lies in a temporary folder."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +197,13 @@ def _held(
     """
     if store is not None:
         path = as_place("store", store)
-        with alone(path, "a call of dshap", say, scratch) as rooms:
+        opened = alone(path, "a call of dshap", say, scratch)
+        with naming_full_disk(path, ROOM_FOR_STORE), opened as rooms:
             yield path, rooms
         return
     folder = Path(tempfile.mkdtemp(prefix="dshap-"))
     try:
-        yield folder / "cube.zarr", Rooms(folder)
+        with naming_full_disk(folder, ROOM_FOR_FILES):
+            yield folder / "cube.zarr", Rooms(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

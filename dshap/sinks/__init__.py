@@ -11,10 +11,10 @@ from dshap.core.places import Place, place_of
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_sink, table_of
 from dshap.sinks.ledger import RunDay
-from dshap.sinks.loading import check_target, load_table
+from dshap.sinks.loading import load_table
 from dshap.sinks.parquet_folder import load_folder
 from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
-from dshap.sinks.targets import SourceQuery, refuse_unfit_target
+from dshap.sinks.targets import SourceQuery, Target, look_at_target
 
 __all__ = [
     "CubeFacts",
@@ -23,10 +23,10 @@ __all__ = [
     "Sink",
     "SinkResult",
     "SourceQuery",
+    "Target",
     "check_sink",
-    "check_target",
     "load_sink",
-    "refuse_unfit_target",
+    "look_at_target",
     "table_of",
 ]
 

@@ -97,7 +97,8 @@ class Ledger:
         return self.target.beside(LEDGER)
 
     @property
-    def _table(self) -> str:
+    def table(self) -> str:
+        """The table as SQL writes it."""
         return self.session.dialect.place(self.place)
 
     def exists(self) -> bool:
@@ -111,7 +112,7 @@ class Ledger:
         found = set(self.session.columns(self.place))
         if found and not set(COLUMNS) - set(ADDED) <= found <= set(COLUMNS):
             raise InputError(
-                f"the table {self._table} has the columns {', '.join(sorted(found))}, and dshap keeps its "
+                f"the table {self.table} has the columns {', '.join(sorted(found))}, and dshap keeps its "
                 f"loads in a table of this name with {', '.join(COLUMNS)}: rename it"
             )
         return bool(found)
@@ -123,11 +124,13 @@ class Ledger:
             each.name: f"{each.name} {dialect.types[TYPES[str(each.type)]]}"
             for each in fields(LoadLine)
         }
-        self.session.run(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(types.values())})")
-        for name in self._lacking():
-            self.session.run(f"ALTER TABLE {self._table} ADD COLUMN {types[name]}")
+        if not self.exists():  # PostgreSQL asks for the right to make it even where it is there
+            columns = ", ".join(types.values())
+            self.session.run(f"CREATE TABLE IF NOT EXISTS {self.table} ({columns})")
+        for name in self.lacking():
+            self.session.run(f"ALTER TABLE {self.table} ADD COLUMN {types[name]}")
 
-    def _lacking(self) -> list[str]:
+    def lacking(self) -> list[str]:
         """The columns that a table of an earlier version lacks."""
         found = self.session.columns(self.place)
         return [name for name in COLUMNS if name not in found]
@@ -165,11 +168,10 @@ class Ledger:
             return []
         dialect = self.session.dialect
         (mark,) = dialect.parameters(1)
-        lacking = self._lacking()
+        lacking = self.lacking()
         columns = [f"NULL AS {name}" if name in lacking else name for name in COLUMNS]
         query = (
-            f"SELECT {', '.join(columns)} FROM {self._table} "
-            f"WHERE lower(table_name) = lower({mark})"
+            f"SELECT {', '.join(columns)} FROM {self.table} WHERE lower(table_name) = lower({mark})"
         )
         lines = [
             line
@@ -190,14 +192,14 @@ class Ledger:
         dialect = self.session.dialect
         name = line.table_name.replace("'", "''")
         place = dialect.place(self.target)
-        return f"DROP TABLE {place}; DELETE FROM {self._table} WHERE table_name = '{name}'"
+        return f"DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
 
     def add(self, line: LoadLine) -> None:
         """Write the line of a load."""
         marks = ", ".join(self.session.dialect.parameters(len(COLUMNS)))
         given = [getattr(line, name) for name in COLUMNS]
         self.session.run(
-            f"INSERT INTO {self._table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
+            f"INSERT INTO {self.table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
         )
 
 

@@ -520,28 +520,3 @@ def make_index(load: TableLoad) -> None:
 def commit(load: TableLoad) -> None:
     """End the transaction: the table and its line in `_dshap_runs` change at once."""
     load.session.connection.commit()
-
-
-def check_target(sink: Sink, facts: CubeFacts, job: str) -> None:
-    """Check the table of a sink in a database, where it is there; reads no row and writes nothing.
-
-    Raises
-    ------
-    InputError
-        The table has another shape, or another job loads it.
-    DatabaseError
-        The database cannot be reached.
-    """
-    if sink.database is None:
-        return
-    with masking(sink.database), sink.database.connect() as connection:
-        session = LoadSession(connection, dialect_of(sink.database.kind))
-        target = Place(sink.schema, sink.table)
-        ledger = Ledger(session, target)
-        last = ledger.last(sink, job)
-        found = session.columns(target)
-        if found:
-            table = session.dialect.place(target)
-            schema = table_schema(sink.shape, facts)
-            is_known = last is not None
-            refuse_other_shape(sink, schema, found, session.dialect, table, is_known)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, SinkError
+from dshap.core.full_disk import free_bytes
 from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.folder import PRIVATE_FOLDER, clear_private_folders, private_folder
@@ -67,6 +69,27 @@ def load_folder(
         if nul.escaped:
             say(f"warning: {sink}: {nul.escaped}")
     return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
+
+
+def look_at_folder(sink: Sink, folder: Path, job: str) -> int:
+    """Look whether a load can write a folder, and whose it is; give the bytes that are free there.
+
+    A file is made where the load would make its first one, and removed.
+
+    Raises
+    ------
+    InputError
+        The folder holds something else, or loads of another job.
+    SinkError
+        The file system refuses a step.
+    """
+    with _refusals_of_files(sink):
+        _last(sink, folder, job)
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=there) as probe:
+            probe.write(b"1")
+            probe.flush()
+        return free_bytes(folder)
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:

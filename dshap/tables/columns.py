@@ -343,7 +343,7 @@ def layout_of(
     _check_roles(chosen, keys, targets)
     return Layout(
         chosen,
-        key_dtypes={name: _require_key(schema, name) for name in keys},
+        key_dtypes={name: kind_of_key(schema, name) for name in keys},
         targets=targets,
         is_single_target=isinstance(target, str),
         missing=missing,
@@ -477,7 +477,8 @@ def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
     return wanted
 
 
-def _require_key(schema: pa.Schema, name: str) -> str:
+def kind_of_key(schema: pa.Schema, name: str) -> str:
+    """The name in `KEY_DTYPES` for a key column; an InputError where it cannot be a key."""
     kind = _require(schema, name)
     dtype = key_dtype(kind)
     if dtype is None:

@@ -54,6 +54,14 @@ _PARAMETER = re.compile(
 """Pattern of the beginning of what follows the ? of an address: a parameter of libpq."""
 _QUERY_PASSWORD = re.compile(r"([?&](?:password|sslpassword)=)([^&]*)")
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_REFUSED_STATES = ("28", "3D", "42")
+"""The classes of SQLSTATE of a role, a database and a statement that a database refuses."""
+_REFUSED = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry|"
+    r"(?:database|role) \".*\" does not exist|permission denied for database|"
+    r"is not permitted to log in"
+)
+"""Pattern of the same in English words: drivers give no SQLSTATE for a connection."""
 _LOCKED = re.compile(r"Could not set lock on file", re.IGNORECASE)
 _LOCKED_HINT = (
     "; DuckDB lets one process write a file at a time, and nobody read it meanwhile: close that "
@@ -178,11 +186,16 @@ class Database:
             return {"uri": self.uri}
         if read_only and not path.is_file():
             raise DatabaseError(f"{self.describe()}: there is no file {path}")
-        if not path.parent.is_dir():
-            raise DatabaseError(f"{self.describe()}: there is no folder {path.parent}: make it")
+        self.refuse_no_folder()
         if self.kind == "duckdb":
             return {"path": str(path), "access_mode": _DUCKDB_MODES[read_only]}
         return {"uri": f"file:{quote(str(path))}?mode={_SQLITE_MODES[read_only]}"}
+
+    def refuse_no_folder(self) -> None:
+        """Raise a `DatabaseError` where the folder of the database's file is not there."""
+        path = self.path
+        if path is not None and not path.parent.is_dir():
+            raise DatabaseError(f"{self.describe()}: there is no folder {path.parent}: make it")
 
     def secrets(self) -> list[str]:
         """List the texts that no message may show, the longest first."""
@@ -204,6 +217,7 @@ def masking(database: Database) -> Iterator[None]:
     except (manager.Error, pa.ArrowException) as error:
         raised = _masked_error(database, _words(error))
         raised.sqlstate = getattr(error, "sqlstate", None) or ""
+        raised.is_refusal |= raised.sqlstate.startswith(_REFUSED_STATES)
         raise raised from None
 
 
@@ -301,7 +315,9 @@ def _masked_error(database: Database, words: str) -> DatabaseError:
         words += _LOCKED_HINT
     if _MISMATCH.search(words):
         words += _MISMATCH_HINT
-    return DatabaseError(f"{database.describe()}: {words}")
+    raised = DatabaseError(f"{database.describe()}: {words}")
+    raised.is_refusal = bool(_REFUSED.search(words))
+    return raised
 
 
 def _kind_of(profile: Profile) -> str:

@@ -96,6 +96,11 @@ def open_table_of_postgresql(
         yield RowStream(schema, pieces, n_rows, {"readers": len(pieces)})
 
 
+def schema_of_table(cursor: Any, table: str, keys: Collection[str]) -> pa.Schema:
+    """The columns of a table, in the types that its readers give them."""
+    return pa.schema([each.field for each in _columns(cursor, table, keys)])
+
+
 def lock_for_query(connection: Any, statement: str) -> None:
     """Lock all tables that a query reads against TRUNCATE, until the transaction ends.
 

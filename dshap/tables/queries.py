@@ -15,7 +15,12 @@ from dshap.core.environment import with_names
 from dshap.core.errors import DatabaseError, InputError
 from dshap.tables.databases import Database, batches_from
 from dshap.tables.freshness import Freshness, newest_in
-from dshap.tables.postgresql import lock_for_query, open_table_of_postgresql, quoted_name
+from dshap.tables.postgresql import (
+    lock_for_query,
+    open_table_of_postgresql,
+    quoted_name,
+    schema_of_table,
+)
 from dshap.tables.statements import only_statement
 from dshap.tables.streams import RowStream, in_one_piece
 
@@ -214,6 +219,44 @@ def open_query(
             yield RowStream(
                 reader.schema, in_one_piece(batches_from(database, reader)), n_rows, {"readers": 1}
             )
+
+
+def columns_of_query(
+    database: Database,
+    query: Query,
+    as_of: datetime.date,
+    keys: Collection[str] = (),
+    age: AgeLimit | None = None,
+) -> pa.Schema:
+    """The columns of a query or a table, in the types that `open_query` gives them.
+
+    The age of the rows is judged.  Of SQLite, whose columns have the types of their values, the
+    first batch is read; of other databases no row is.
+
+    Parameters
+    ----------
+    keys, age : as in `open_query`
+
+    Raises
+    ------
+    DatabaseError
+        The database cannot be reached, or refuses the statement.
+    StaleSourceError
+        The newest row is older than its limit.
+    """
+    kind = database.kind
+    with database.connect(read_only=True) as connection, connection.cursor() as cursor:
+        if kind == "postgresql":
+            cursor.execute(f"SET LOCAL {_SETTING} = '{as_of.isoformat()}'")
+        if age is not None:
+            age.judge(cursor, query, kind, as_of)
+        if kind == "postgresql" and query.table:
+            return schema_of_table(cursor, quoted(query.table, kind), keys)
+        where = " WHERE 1 = 0"
+        if kind in _BATCH_OPTIONS:
+            cursor.adbc_statement.set_options(**_BATCH_OPTIONS[kind])
+            where = f" LIMIT {BATCH_ROWS}"
+        return _asked(cursor, *query.select("*", kind, as_of, where)).schema
 
 
 def _count(cursor: Any, query: Query, kind: str) -> int | None:

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from dshap.core.errors import InputError, unknown_column
 from dshap.core.full_disk import full_disk, is_full_disk
 from dshap.tables.contract import Contract, UsedColumns, check_keys
@@ -162,12 +164,7 @@ def spool_stream(
     say: Callable[[str], None],
 ) -> Snapshot:
     """Write the rows of a stream as parts, check them, and write the snapshot."""
-    for name in rules.named:
-        if name not in stream.schema.names:
-            raise unknown_column(name, stream.schema.names)
-    if rules.freshness is not None:
-        rules.freshness.check_named(stream.schema.names)
-    columns = StreamColumns(stream.schema, rules.used, rules.keys, kind)
+    columns = kept_columns(stream.schema, kind, rules)
     changes = rules.changes_in(columns.types, say)
     written = _write(stream.pieces, columns, folder, rules.freshness)
     n_rows = sum(each.n_rows for each in written)
@@ -199,6 +196,16 @@ def spool_stream(
     )
     snapshot.write(folder)
     return snapshot
+
+
+def kept_columns(schema: pa.Schema, kind: str, rules: SpoolRules) -> StreamColumns:
+    """The columns that are kept of a source of this kind, which has all that the rules name."""
+    for name in rules.named:
+        if name not in schema.names:
+            raise unknown_column(name, schema.names)
+    if rules.freshness is not None:
+        rules.freshness.check_named(schema.names)
+    return StreamColumns(schema, rules.used, rules.keys, kind)
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,17 @@ def test_a_closed_client_and_one_without_workers(tmp_path, capsys):
 
 def test_a_lost_worker_is_told_once():
     """With its address, and how many are left, whatever it had to do."""
-    there, said = {"tcp://a:1": 1, "tcp://b:2": 1}, []
-    client = SimpleNamespace(status="running", nthreads=lambda: dict(there), cluster=None)
+    there, said = {"tcp://a:1": 1, "tcp://b:2": 1, "tcp://c:3": 1}, []
+    ended = {"tcp://a:1": False, "tcp://b:2": False, "tcp://c:3": True}
+
+    def events_of(address: str) -> list[tuple[float, dict[str, Any]]]:
+        """What the scheduler has kept of a worker that is gone."""
+        end = {"action": "remove-worker", "expected": ended[address]}
+        return [(1.0, {"action": "add-worker"}), (2.0, end)]
+
+    client = SimpleNamespace(
+        status="running", nthreads=lambda: dict(there), cluster=None, get_events=events_of
+    )
     told: list[dict[str, Any]] = []
 
     def say(text: str, **facts: Any) -> None:
@@ -75,12 +84,20 @@ def test_a_lost_worker_is_told_once():
         told.append(facts)
 
     executor = DaskExecutor(client, say=say)
+    del there["tcp://c:3"]  # the cluster scales down
+    executor.tell_lost(set(client.nthreads()))
+    assert said == [] and workers_of(executor) == {"workers": 2, "workers_lost": 0}
     del there["tcp://a:1"]
     for _ in range(3):
         executor.tell_lost(set(client.nthreads()))
     assert said == ["worker tcp://a:1 is lost (workers lost: 1, left: 1): others do its tasks"]
     assert told == [{"event": "worker_lost", "worker": "tcp://a:1", "lost": 1, "left": 1}]
     assert workers_of(executor) == {"workers": 1, "workers_lost": 1}
+    there.clear()
+    executor.tell_lost(set(client.nthreads()))
+    assert said[1:] == [
+        "worker tcp://b:2 is lost (workers lost: 2, left: 0): its tasks wait for another"
+    ]
     assert workers_of(LoopExecutor()) == workers_of(None) == {}
 
 

@@ -112,6 +112,59 @@ def test_a_pointer_that_was_lost_names_no_backfill(days):
     assert current_of(store / "reasons") == first and len(loaded(days)) == 150
 
 
+def test_a_repair_of_the_explanation_alone_names_no_backfill(days):
+    """`verify STORE/reasons --repair`: the newest finished cube was that of the backfill."""
+    folder = days.folder / "store" / "reasons"
+    first = current_of(folder)
+    backfill(days)
+    (folder / "current").write_text("20200101T000000Z\n")
+    repair_job_store(folder)
+    assert current_of(folder) == first
+
+
+def test_a_backfill_says_nothing_about_learning(days):
+    """It warned that the method is learned anew, and learned nothing."""
+    rows = next((days.folder / "store" / "prepared" / "rows").iterdir())
+    rows.rename(days.folder / "kept")
+    told = backfill(days, status=2).stderr
+    assert "the rows that the method was learned from, were lost or removed" in told
+    assert "run the job without --backfill first" in told and "learned anew" not in told
+    (days.folder / "kept").rename(rows)
+    backfill(days)
+
+
+def test_a_run_that_explained_nothing_has_no_day(days, monkeypatch):
+    """A stale source, and a kill while rows are read: a run for a day before theirs is no backfill."""
+    store = days.folder / "store"
+    fresh = {"column": "since", "error_after": "24h"}
+    write(days)
+    job = days.folder / "job.toml"
+    as_it_was = job.read_text()
+    job.write_text(as_it_was.replace("[model]", f"freshness = {toml_of(fresh)}\n[model]"))
+    run(days, "--as-of", "2027-01-05", status=9)
+    assert last_day(store).as_of == date(2026, 11, 20)
+    job.write_text(as_it_was)
+
+    def dies(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dshap.jobs.nights.spool_job", dies)
+        with pytest.raises(Killed):
+            run(days, "--as-of", "2027-01-05")
+    assert last_day(store).as_of == date(2026, 11, 20)
+    with monkeypatch.context() as patched:
+        patched.setattr("dshap.jobs.nights.digest_rows", dies)
+        with pytest.raises(Killed):
+            run(days, "--as-of", "2026-12-24")
+    assert last_day(store).as_of == date(2026, 12, 24)  # its rows are read: it is finished first
+    assert "is for 2026-12-24" in run(days, "--as-of", "2026-11-21", status=2).stderr
+
+
+def toml_of(table):
+    return "{" + ", ".join(f'{key} = "{value}"' for key, value in table.items()) + "}"
+
+
 def test_the_nights_go_on_after_a_backfill(days):
     """The next night is compared with the night before, and loads what changed since that."""
     store = days.folder / "store"

@@ -149,6 +149,23 @@ def test_what_cannot_be_accepted(shop):
     assert not is_accepted(store, blocked.run_id)
 
 
+def test_a_run_whose_cube_is_gone_cannot_be_accepted(shop):
+    """`keep_runs` has removed it: later runs would be compared with nothing."""
+    job = {"job": {"name": "churn", "store": str(shop.folder / "store"), "keep_runs": 1}}
+    late = {**RATIO, "blocks_sinks": False}
+    night(shop, late, **job)
+    failed = []
+    for n in (75, 70):
+        keep_rows(shop, n)
+        status, record = night(shop, late, **job)
+        assert status == 8
+        failed.append(record.run_id)
+    with pytest.raises(InputError, match="its cube of reasons is not kept any more"):
+        accept(shop.folder / "store", failed[0])
+    assert not is_accepted(shop.folder / "store", failed[0])
+    accept(shop.folder / "store", failed[1])
+
+
 def test_the_commands(shop):
     """The list of runs names the baseline; a part of a run that does not begin one takes no --accept."""
     tables = shop.tables(check=[RATIO], sink=[sink(shop)])

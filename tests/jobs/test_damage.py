@@ -139,6 +139,11 @@ OF_LEARNED = (
     ("prepared/rows/*/snapshot.json", "flipped", "is damaged"),
     ("prepared/rows/*/snapshot.json", "lost", "is missing: dshap verify"),
     ("prepared/*/prepared.json", "lost", "was lost: the method is learned anew"),
+    (
+        "prepared/*/prepared.json",
+        "flipped",
+        "removes it, and the same command then learns the method",
+    ),
     ("prepared/reasons.json", "flipped", "was lost: the method is learned anew"),
 )
 """Pattern of files that a method is kept in, what happens to one, and what is told of it."""

@@ -7,7 +7,9 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+import dshap
 from dshap.cli import cli
+from dshap.core.errors import InputError
 from dshap.cube import is_free
 from dshap.jobs.verification import verify_job_store
 from tests.chaos.faults import small_disk
@@ -73,6 +75,22 @@ def test_the_same_command_goes_on_once_there_is_room(tmp_path, place, incrementa
         assert again.exit_code == 0, (n_pages, again.output)
         assert not any(verify_job_store(place / "store").values())
         shutil.rmtree(place / "store")
+
+
+@pytest.mark.parametrize("n_pages", [1, 5, 7, 16])
+def test_a_call_names_the_path_and_the_free_bytes(place, n_pages):
+    """It ended with a bare OSError of the system."""
+    rows = rows_of(2_000, seed=0).fillna(0)[["a", "b", "c", "d"]]
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], rows[:5].to_numpy())
+    filler = place / "filler"
+    filler.write_bytes(bytes(DISK_BYTES - n_pages * PAGE))
+    options = {"store": place / "cube.zarr", "instance_tile": 100}
+    with pytest.raises(InputError) as told:
+        dshap.explain(value, rows.to_numpy(), **options)
+    assert f"no space is left on the disk of {place}" in str(told.value)
+    assert "bytes are free): make room there, or choose another store" in str(told.value)
+    filler.unlink()
+    assert (dshap.explain(value, rows.to_numpy(), **options).status == 1).all()
 
 
 def test_a_folder_with_an_empty_container_is_free(tmp_path):

@@ -70,7 +70,8 @@ def test_the_first_night(tmp_path):
     ]
     assert lines[-1] == (
         f"sink reasons: reasons into duckdb:///{tmp_path}/mart.duckdb, reasons: "
-        'shape = "top_k", k = 2, rows = "changed", write = "delete_insert", deletes = "mark"'
+        'shape = "top_k", k = 2, rows = "changed", write = "delete_insert", deletes = "mark", '
+        'nul = "escape"'
     )
     assert not STORE.exists() and not Path("mart.duckdb").exists()
 

@@ -582,6 +582,29 @@ def test_a_check_that_failed_stays_failed(folder):
     assert len(read_records(Path("out.zarr"))) == 1
 
 
+@pytest.mark.parametrize("status", [8, 5])
+def test_rows_read_once_that_ended_badly_stay_so(folder, monkeypatch, status):
+    """A second finish of such a run ended with exit status 0."""
+    job = NIGHT
+    if status == 8:
+        job += '[[check]]\nkind = "row_count"\nerror = 241\n'
+    else:
+        monkeypatch.setenv("HOT", "1")
+        with duckdb.connect("shop.duckdb") as shop:
+            shop.execute("update customers set a = 6.5 where id = 7")
+    written(job)
+    ran("--only", "learn", "-q")
+    assert run("--shard", "1/1", "-q").exit_code == status
+    if status == 5:  # a shard with failed rows leaves the end to the finish
+        assert run("--only", "finish", "-q").exit_code == status
+    (record,) = read_records(Path("build/shop"))
+    for _ in range(2):
+        again = run("--only", "finish", "-q")
+        assert again.exit_code == status, again.output
+        assert f"run {record.run_id} is over: {record.about['message']}" in last_error(again)
+    assert len(read_records(Path("build/shop"))) == 1
+
+
 def test_blocks_are_missing(folder):
     written(SMALL)
     ran("--only", "learn", "-q")

@@ -15,7 +15,7 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
 from dshap.jobs.reading import read_job_file
 from dshap.jobs.runner import plan_job
-from dshap.jobs.sinking import SinkTable, refuse_unfit_targets
+from dshap.jobs.sinking import SinkTable, look_at_sink
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.jobs.test_nights import model, shop  # noqa: F401 (fixtures)
 
@@ -207,17 +207,27 @@ def test_a_sink_that_is_the_source_is_refused_before_anything_is_read(shop, sour
         assert connection.sql("select * from customers order by id").fetchall() == before
 
 
-def test_a_folder_of_the_source_is_no_sink(tmp_path):
-    """A Parquet table explained into itself, or into a folder inside of it; beside it is fine."""
-    small_table().to_parquet(tmp_path / "part.parquet")
-    for path, is_refused in (("", True), ("/reasons", True), ("-reasons", False)):
-        source = ("source.path", str(tmp_path))
-        explain = [changed()["explain"][0]]
-        job = parse_job(
-            changed(source, ("explain", explain), ("sink", [{"path": f"{tmp_path}{path}"}]))
+@pytest.mark.parametrize(
+    ("sink", "is_refused"),
+    [
+        ("mart/Zeilen", True),
+        ("mart/Zeilen/reasons", True),
+        ("mart", True),
+        ("mart/Zeilen-reasons", False),
+        ("reasons", False),
+    ],
+)
+def test_a_folder_of_the_source_is_no_sink(tmp_path, sink, is_refused):
+    """A table explained into itself, into a folder inside of it, or into one that it lies in."""
+    (tmp_path / "mart" / "Zeilen").mkdir(parents=True)
+    small_table().to_parquet(tmp_path / "mart" / "Zeilen" / "part.parquet")
+    job = parse_job(
+        changed(
+            ("source.path", str(tmp_path / "mart" / "Zeilen")),
+            ("explain", [changed()["explain"][0]]),
+            ("sink", [{"path": f"{tmp_path}/{sink}"}]),
         )
-        if is_refused:
-            with pytest.raises(InputError, match=r"\[source\] reads its rows from"):
-                refuse_unfit_targets(job.sink, job.source, date(2026, 11, 29))
-        else:
-            refuse_unfit_targets(job.sink, job.source, date(2026, 11, 29))
+    )
+    found = look_at_sink(job.sink[0].sink("interventional"), job.source, date(2026, 11, 29), "a")
+    refused = ["[source] reads its rows from" in each for each in found.faults]
+    assert any(refused) == is_refused

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.sinks import Sink, SourceQuery, refuse_unfit_target
+from dshap.sinks import Sink, SourceQuery, load_sink, look_at_target
 from dshap.sinks.dialects import Dialect, LoadSession, Place
 from dshap.tables.databases import Database
-from tests.sinks.test_loading import database, run  # noqa: F401 (a fixture)
+from tests.sinks.nights import random_nights
+from tests.sinks.test_loading import FACTS, JOB, database, run  # noqa: F401 (a fixture)
 
 ODD = "Kündigungen der Kunden, die gegangen sind (50 Zeichen)"[:50]
 
@@ -27,14 +28,18 @@ def shop(database):  # noqa: F811
     return database
 
 
+def looked_at(sink, source=None):
+    """The target of a sink, which nothing was left behind for."""
+    found = look_at_target(sink, JOB, source)
+    assert not found.unreachable
+    return found
+
+
 def refused(database, table, statement="SELECT * FROM of_both", name="", schema=""):  # noqa: F811
     """The message of the refusal; empty where there is none."""
     sink = Sink("reasons", database, table=table, schema=schema)
-    try:
-        refuse_unfit_target(sink, SourceQuery(database, statement, name))
-    except InputError as error:
-        return str(error)
-    return ""
+    found = looked_at(sink, SourceQuery(database, statement, name))
+    return "; ".join(found.faults)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +84,13 @@ def test_one_database_by_two_addresses(shop, tmp_path):
     else:
         (tmp_path / "link").symlink_to(shop.path)
     source = SourceQuery(Database(other), "SELECT * FROM customers", "customers")
-    with pytest.raises(InputError, match="reads its rows from this table"):
-        refuse_unfit_target(Sink("reasons", shop, table="customers"), source)
+    (fault,) = looked_at(Sink("reasons", shop, table="customers"), source).faults
+    assert "reads its rows from this table" in fault
     if shop.kind != "postgresql":
         elsewhere = Database(f"{shop.kind}:///{tmp_path}/elsewhere")
         run(elsewhere, "CREATE TABLE customers (id INTEGER)")
-        refuse_unfit_target(
-            Sink("reasons", elsewhere, table="customers"),
-            SourceQuery(shop, "SELECT * FROM customers", "customers"),
-        )
+        source = SourceQuery(shop, "SELECT * FROM customers", "customers")
+        assert not looked_at(Sink("reasons", elsewhere, table="customers"), source).faults
 
 
 def test_a_statement_that_fails_is_left_to_its_reader(shop):
@@ -108,3 +111,30 @@ def test_plain_sql_goes_by_names(shop):
         assert not plain.reads(session, "", "other", found)
         assert not plain.reads(session, "", "elsewhere.customers", found)
         assert not plain.reads(session, "SELECT * FROM customers", "", found)
+
+
+def test_shape_and_claim_of_a_table(database, tmp_path):  # noqa: F811
+    """A table of another shape, one of another job, and one that the next load changes nothing of."""
+    (night,) = random_nights(tmp_path, 5, 1, ("y",))
+    sink = Sink("reasons", database, table="t")
+    assert looked_at(sink).columns == {} and not looked_at(sink).is_known
+    load_sink(sink, night.path, night, JOB)
+    found = looked_at(sink)
+    assert found.is_known and not found.faults
+    found.refuse_other_shape(FACTS)
+    long = Sink("reasons", database, table="t", shape="long")
+    with pytest.raises(InputError, match=r"another shape: it lacks 'feature'.*ALTER TABLE"):
+        looked_at(long).refuse_other_shape(FACTS)
+    (fault,) = look_at_target(sink, "another job").faults
+    assert f"job '{JOB}' loads explanation 'reasons' into this table" in fault
+    run(database, "CREATE TABLE mine (id INTEGER, shop VARCHAR(9), phi_age BOOLEAN, rank TEXT)")
+    mine = looked_at(Sink("reasons", database, table="mine"))
+    with pytest.raises(InputError, match="No line of _dshap_runs names it") as told:
+        mine.refuse_other_shape(FACTS)
+    assert "ALTER" not in str(told.value)
+
+
+def test_a_table_of_loads_with_other_columns(database):  # noqa: F811
+    run(database, "CREATE TABLE _dshap_runs (mine INTEGER)")
+    (fault,) = looked_at(Sink("reasons", database, table="t")).faults
+    assert "has the columns mine" in fault

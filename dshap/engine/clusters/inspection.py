@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from distributed import Client
@@ -66,6 +66,23 @@ def with_other_versions(client: Client) -> set[str]:
     here = versions_here()
     found = versions_of_workers(client).items()
     return {address for address, there in found if differing(here, there)}
+
+
+def ended_on_purpose(client: Client, gone: Collection[str]) -> set[str]:
+    """The addresses of workers that the cluster ended itself, of those that are gone.
+
+    The scheduler keeps an hour of events about each worker.  It expects the end of one that a cluster
+    scales down, that its walltime ends in good order, or that was sent away.
+    """
+    return {address for address in gone if _was_expected(client, address)}
+
+
+def _was_expected(client: Client, address: str) -> bool:
+    """Whether the scheduler expected the end of a worker."""
+    events: Any = client.get_events(address)
+    return any(
+        event.get("action") == "remove-worker" and event.get("expected") for _, event in events
+    )
 
 
 def refuse_other_versions_than(client: Mapping[str, str]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,11 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
-from dshap.engine import DaskExecutor, connect, make_certificates, shut_down
+from dshap.engine import DaskExecutor, connect, local_client, make_certificates, shut_down
 from dshap.engine.certificates import Certificates
 from dshap.engine.clients import SENT_AWAY
 from dshap.engine.clusters.inspection import (
+    ended_on_purpose,
     refuse_other_versions_than,
     refuse_unseen,
     round_trip_s,
@@ -115,6 +118,35 @@ def test_a_late_worker_with_another_version_is_sent_away(tmp_path):
         "other versions than this process: it is sent away"
     ]
     assert (cube.status == 1).all()
+
+
+def test_workers_that_the_cluster_ends_are_not_lost():
+    """One is retired, as an adaptive cluster does; one is killed."""
+    client = local_client(3, memory_limit="1GiB", set_as_default=False)
+    said: list[str] = []
+    try:
+        client.wait_for_workers(3)
+        executor = DaskExecutor(client, say=lambda text, **facts: said.append(text))
+        retired, killed, _ = sorted(client.nthreads())
+        client.retire_workers([retired], close_workers=True, remove=True)
+        wait_until(lambda: retired not in client.nthreads())
+        executor.tell_lost(set(client.nthreads()))
+        assert said == [] and ended_on_purpose(client, {retired}) == {retired}
+        pids = client.run(os.getpid, workers=[killed])
+        os.kill(pids[killed], signal.SIGKILL)
+        wait_until(lambda: killed not in client.nthreads())
+        assert ended_on_purpose(client, {retired, killed}) == {retired}
+        executor.tell_lost(set(client.nthreads()))
+    finally:
+        shut_down(client)
+    assert len(said) == 1 and f"worker {killed} is lost (workers lost: 1, left: " in said[0]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_versions_and_round_trip(client):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,28 @@ def test_lines_are_the_means_of_each_finished_run(tmp_path):
     assert [text.get_text() for text in axes.texts] == list(found.features)
     assert axes.get_ylabel() == "mean |attribution| for z (kW)"
     axes.figure.canvas.draw()
+
+
+def test_a_run_for_an_earlier_day_stands_at_that_day(tmp_path):
+    """A backfill stood at the time at which it ran, beside the nights after it."""
+    backfill = "20260228T101500Z"
+    store = nights(tmp_path / "churn", (*RUNS, backfill))
+    days = dict(zip(RUNS, ("2026-02-26", "2026-02-27", "2026-02-28"), strict=True))
+    for run, day in {**days, backfill: "2026-02-27"}.items():
+        (store / "runs" / run).mkdir(parents=True)
+        record = {"results": [], "args": {"dshap": {"job": "churn", "as_of": day}}}
+        (store / "runs" / run / "run_results.json").write_text(json.dumps(record))
+    with pytest.warns(UserWarning, match="not finished"):
+        found = importance_history(store, output="z")
+    assert found.runs == (RUNS[0], RUNS[1], backfill, RUNS[2])
+    assert found.rows.tolist() == [21, 29, 45, 37]
+    assert found.names == [
+        "2026-02-26 03:15", "2026-02-27 03:15", "2026-02-27 10:15", "2026-02-28 03:15",
+    ]  # fmt: skip
+    assert (np.diff(found.times) > 0).all()
+    (store / "runs" / backfill / "run_results.json").write_text("{")  # damaged: as if it said none
+    with pytest.warns(UserWarning, match="not finished"):
+        assert importance_history(store, output="z").runs == (*RUNS, backfill)
 
 
 def test_runs_of_other_names_stand_in_their_order(tmp_path):

@@ -1,0 +1,261 @@
+"""`dshap check`: the things that a run needs, asked one by one before the first night.
+
+They are the model, the source, its contract, the store and each sink.  Every one is asked, also
+after another has failed, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Any
+
+from dshap.core.errors import DshapError, InputError
+from dshap.core.full_disk import free_bytes
+from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.user_code import raised_by_import
+from dshap.jobs.backfills import check_day
+from dshap.jobs.checks import refuse_unknown_runs
+from dshap.jobs.columns import feature_columns, in_words_of, place_of_table
+from dshap.jobs.models import GivenModel, given_model
+from dshap.jobs.run_record import source_types_before
+from dshap.jobs.runner import refuse_other_layout, refuse_place
+from dshap.jobs.schema import Job
+from dshap.jobs.seen_places import probed_places
+from dshap.jobs.sink_targets import sink_in
+from dshap.jobs.sinking import SinkTable, look_at_sink
+from dshap.jobs.spooling import look_before_reading, rules_of
+from dshap.sinks import CubeFacts, Target
+from dshap.sinks.checks import check_sink
+from dshap.tables.columns import as_names
+from dshap.tables.looks import SourceLook
+
+NOT_CHECKED = "not checked"
+SHOWN_DIGITS = 12
+"""The digits of a SHA-256 that a line shows."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of the check of one thing that a job needs."""
+
+    thing: str
+    """"model", "source", "contract", "store" or "sink"."""
+    place: str
+    """Its path or masked address; empty for the contract."""
+    message: str = ""
+    """A remark, or the message of the error."""
+    failure: DshapError | None = None
+    """The error of a run with this thing as it is; None where it is in order."""
+
+    @property
+    def status(self) -> str:
+        """ "ok", "failed", or "not checked" where another thing would have to be in order first."""
+        if self.failure is not None:
+            return "failed"
+        if self.message.startswith(NOT_CHECKED):
+            return NOT_CHECKED
+        return "ok"
+
+    def __str__(self) -> str:
+        said = self.message
+        address = self.place.partition(",")[0]
+        if self.failure is None or address not in self.message:
+            said = ": ".join(filter(None, [self.place, self.message]))
+        if self.status == NOT_CHECKED:
+            return f"{self.thing:<10}{said}"
+        return f"{self.thing:<10}{self.status:<8}{said}"
+
+    def to_dict(self) -> dict[str, Any]:
+        exit_status = 0
+        if self.failure is not None:
+            exit_status = self.failure.exit_status
+        return {
+            "thing": self.thing,
+            "place": self.place,
+            "status": self.status,
+            "message": self.message,
+            "exit_status": exit_status,
+        }
+
+
+@dataclass(frozen=True)
+class JobCheck:
+    """The results for all things that a job needs, in the order in which a run needs them."""
+
+    job: str
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings))
+
+    def to_dict(self) -> dict[str, Any]:
+        found = [each.to_dict() for each in self.findings]
+        is_ready = all(each.failure is None for each in self.findings)
+        return {"job": self.job, "is_ready": is_ready, "checks": found}
+
+    def refuse_faults(self) -> None:
+        """Raise an error with the exit status of the first failure, which names all failed things."""
+        failures = [(each.thing, each.failure) for each in self.findings if each.failure]
+        if not failures:
+            return
+        things = ", ".join(thing for thing, _ in failures)
+        error = InputError(
+            f"job {self.job!r} is not ready: {len(failures)} of {len(self.findings)} things failed: "
+            f"{things}"
+        )
+        error.exit_status = failures[0][1].exit_status
+        raise error
+
+
+@dataclass
+class _Checking:
+    """The check of a job, thing by thing; a later thing uses the results of earlier ones."""
+
+    job: Job
+    as_of: date
+    say: Callable[[str], None]
+    features: Sequence[str] | None = None
+    """The columns that are explained, as model or job know them; None for all, or not known."""
+    look: SourceLook | None = None
+    """The columns of the source; None where they are not known."""
+    findings: list[Finding] = field(default_factory=list)
+
+    def ask(self, thing: str, place: str, ask: Callable[[], str]) -> None:
+        """Add the result for a thing: the remark that `ask` returns, or its error."""
+        try:
+            with in_words_of(self.job):
+                found = Finding(thing, place, ask())
+        except DshapError as error:
+            found = Finding(thing, place, str(error), error)
+        except OSError as error:
+            refused = InputError(f"{error.filename or 'file'}: {error.strerror or error}")
+            found = Finding(thing, place, str(refused), refused)
+        except Exception as error:
+            if not (said := raised_by_import(error)):
+                raise
+            found = Finding(thing, place, said, InputError(said))
+        self.findings.append(found)
+
+    def model(self) -> str:
+        """Load the model that the job is given."""
+        match self.job.model:
+            case GivenModel() as table:
+                file = given_model(table).file
+            case _:
+                file = None
+        self.features = feature_columns(self.job)
+        if not self.job.is_given:
+            return "the run fits it"
+        if file is None:
+            return "it loads"
+        return f"it loads, SHA-256 {file.sha256[:SHOWN_DIGITS]}…"
+
+    def source(self) -> str:
+        """Open the source, and look for its columns."""
+        rules = rules_of(self.job, None, self.features)
+        self.look = look_before_reading(self.job, self.as_of, rules, self.say)
+        if self.look is None:
+            return "it opens"
+        return f"it opens, {len(self.look.types)} columns"
+
+    def contract(self) -> str:
+        """Compare the columns of the source with those of the run before."""
+        if self.look is None:
+            return f"{NOT_CHECKED}, as the columns of the source are not known"
+        before = source_types_before(place_of(self.job.job.store))
+        if before is None:
+            return "no earlier run has columns to compare with"
+        rules_of(self.job, before, self.features).changes_in(self.look.types, self.say)
+        return f"the {len(before)} columns of the run before"
+
+    def store(self) -> str:
+        """Check that the store is one of this job, or can be made, and that a file can be written."""
+        store = place_of(self.job.job.store)
+        refuse_unknown_runs(self.job.check, store)
+        refuse_other_layout(store, is_incremental=self.job.is_incremental)
+        refuse_place(store)
+        check_day(self.job, store, self.as_of, is_backfill=False)
+        with probed_places(self.job):
+            return f"it can be written{_free_in_words(store)}"
+
+    def sink(self, table: SinkTable) -> str:
+        """Look at the target of a sink, and compare its columns with those that are known."""
+        sink = sink_in(self.job, table)
+        target = look_at_sink(sink, self.job.source, self.as_of, self.job.job.name)
+        if faults := [*target.faults, *filter(None, [target.unreachable])]:
+            raise InputError("; ".join(faults))
+        facts = self._facts(target)
+        if facts is not None:
+            check_sink(sink, facts)
+            target.refuse_other_shape(facts)
+        return target.note or "it can be loaded"
+
+    def _facts(self, target: Target) -> CubeFacts | None:
+        """The facts about the cube of a sink, as far as source and model decide them.
+
+        Only a plan knows whether there are several outputs and standard errors: both are assumed to be
+        as in the table.  None where the columns are not known, or players are groups of them.
+        """
+        explain = next(each for each in self.job.explain if each.name == target.sink.explain)
+        if self.look is None or explain.players:
+            return None
+        others = {*self.look.key_kinds, *as_names(dict(self.job.source).get("target"))}
+        features = self.features
+        if features is None:
+            features = [name for name in self.look.schema.names if name not in others]
+        has_errors = any(name.startswith("std_error_") for name in target.columns)
+        outputs = ("",) * (1 + ("output" in target.columns))
+        return CubeFacts(self.look.key_kinds, tuple(features), outputs, has_errors)
+
+
+def _free_in_words(store: Place) -> str:
+    """The end of a sentence about the disk of a store; empty for a bucket."""
+    if is_bucket(store):
+        return ""
+    return f", {free_bytes(store):,} bytes are free"
+
+
+def check_job(
+    job: Job, as_of: date | None = None, say: Callable[[str], None] = lambda _: None
+) -> JobCheck:
+    """Check the model, source, contract, store and sinks of a job before its first run.
+
+    No row is explained, and nothing is left behind.  The rows of a database are not read, but for a
+    batch of SQLite and the newest time of `freshness`.
+
+    Parameters
+    ----------
+    job : Job
+    as_of : date, optional
+        The date of the run; today, in UTC, where None.
+    say : function, optional
+        Takes a line for people, such as a warning.
+
+    Returns
+    -------
+    JobCheck
+        `str` has a line for each thing; `refuse_faults` raises where one failed.
+
+    Raises
+    ------
+    InputError
+        A variable of the environment that an address names is not set.
+    """
+    checking = _Checking(job, as_of or datetime.now(UTC).date(), say)
+    checking.ask("model", _place_of_model(job), checking.model)
+    checking.ask("source", place_of_table(job), checking.source)
+    checking.ask("contract", "", checking.contract)
+    checking.ask("store", str(place_of(job.job.store)), checking.store)
+    for table in job.sink:
+        place = sink_in(job, table).describe()
+        checking.ask("sink", place, partial(checking.sink, table))
+    return JobCheck(job.job.name, tuple(checking.findings))
+
+
+def _place_of_model(job: Job) -> str:
+    """The file or the function of the model; its kind where the run fits it."""
+    given = dict(job.model)
+    return str(given.get("path") or given.get("function") or job.model.kind)
