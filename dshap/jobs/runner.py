@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -72,6 +73,7 @@ from dshap.jobs.sinking import check_targets_of
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.jobs.table_versions import at_version_of_store
+from dshap.jobs.walltimes import deadline_of
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
@@ -676,7 +678,8 @@ class JobRun:
     def _carried_out(self, explanation: Explanation, shard: BlocksOfShard | None) -> Explanation:
         """Do the part of one explanation; gives it with the blocks that failed."""
         if shard is not None:
-            return explanation.explain(self.session, shard.blocks)
+            deadline = deadline_of(os.environ, self.job.worker_options)
+            return explanation.explain(self.session, shard.blocks, deadline)
         match self.part.name:
             case "learn":
                 explanation.learn(self.session)

@@ -50,6 +50,7 @@ from dshap.cube import (
     unmark_learned,
 )
 from dshap.engine import Failure, Plan
+from dshap.engine.block_time import Deadline
 from dshap.engine.explain import evaluate, failures_in, remove_parts
 from dshap.run.carrying import Carried
 from dshap.run.determinism import check_steady, first_rows
@@ -208,7 +209,9 @@ class Explanation:
                 learned(session, with_landmarks(session, self.work))
         mark_learned(self.path, self.layout.run["digest"])
 
-    def explain(self, session: Session, tiles: Sequence[int]) -> Explanation:
+    def explain(
+        self, session: Session, tiles: Sequence[int], deadline: Deadline | None = None
+    ) -> Explanation:
         """Explain the rows of these tiles, beside other processes that explain others.
 
         Gives this explanation with the blocks of them that failed.
@@ -217,12 +220,18 @@ class Explanation:
         ------
         NotLearnedError
             Not all is learned that the rows are explained by.
+        WalltimeError
+            The first of these blocks would not end before the deadline, or has not ended at it.
         """
         if self.is_complete:
             return self
         attributor = self._attributor(session)
         evaluation = self.work.evaluation(attributor)
-        failures = evaluate(session.executor, evaluation, session.progress, tiles)
+        in_time: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if deadline is not None and session.is_local:
+            in_time = deadline.kept(evaluation, tiles, self.plan.micro_rows)
+        with in_time:
+            failures = evaluate(session.executor, evaluation, session.progress, tiles)
         return replace(self, failures=tuple(failures))
 
     def finish(self, session: Session) -> Explanation:
