@@ -51,17 +51,17 @@ class Deadline:
         if tile is None:
             yield
             return
-        self._refuse_long(evaluation, tile, sample_rows)
         begun_s = self.left_s
+        n_kept = _kept_parts(evaluation, tile)
         try:
+            self._refuse_long(evaluation, tile, sample_rows)
             yield
         except KeyboardInterrupt:
-            is_kept = evaluation.n_parts(tile) > 1 or tile in evaluation.writer.done([tile])
-            if is_kept or self.left_s > 0.0:
+            if self.left_s > 0.0 or _kept_parts(evaluation, tile) > n_kept:
                 raise
             raise WalltimeError(
-                f"{_named(evaluation, tile)} has not ended in the {begun_s:,.0f} s that "
-                f"{self.limit} has left for it: {REMEDY}"
+                f"nothing of {_named(evaluation, tile)} has ended in the {begun_s:,.0f} s that "
+                f"{self.limit} had left for it: {REMEDY}"
             ) from None
 
     def _refuse_long(self, evaluation: Evaluation, tile: int, sample_rows: int) -> None:
@@ -89,6 +89,17 @@ def _named(evaluation: Evaluation, tile: int) -> str:
     """A block with its rows, in words."""
     start, stop = evaluation.tiles[tile]
     return f"block {tile} (rows {start:,} to {stop - 1:,})"
+
+
+def _kept_parts(evaluation: Evaluation, tile: int) -> int:
+    """The number of parts of a block that the store keeps; the whole block is one more."""
+    n_parts = evaluation.n_parts(tile)
+    if tile in evaluation.writer.done([tile]):
+        return n_parts + 1
+    if n_parts == 1:
+        return 0
+    names = (evaluation.part_name(tile, part) for part in range(n_parts))
+    return sum(map(evaluation.store.has, names))
 
 
 def _attribute(evaluation: Evaluation, n_parts: int) -> Callable[[FloatArray], object]:

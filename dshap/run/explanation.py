@@ -153,8 +153,8 @@ class Explanation:
             method = settled.method.with_threads(process_threads())
             settled = replace(settled, method=method)
         predictions = first_predictions(inputs, settled.options)
-        run = fingerprint_of(inputs, settled, predictions, prepared, carried)
-        run = same_run(path, run, predictions, inputs, session)
+        asked_run = fingerprint_of(inputs, settled, predictions, prepared, carried)
+        run = same_run(path, asked_run, predictions, inputs, session)
         _check_own_scale(inputs)
         if prepared is None:
             data_rows = 0

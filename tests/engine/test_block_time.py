@@ -50,6 +50,14 @@ class Writer:
 
 
 @dataclass
+class Store:
+    names: set[str] = field(default_factory=set)
+
+    def has(self, name: str) -> bool:
+        return name in self.names
+
+
+@dataclass
 class Work:
     """An attributor that takes these seconds of the clock for n rows."""
 
@@ -82,7 +90,7 @@ def clock(monkeypatch) -> Clock:
 
 def evaluation(work: Work, done: set[int] | None = None) -> Evaluation:
     tiles = ((0, 1000), (1000, 2000))
-    return Evaluation(work, Rows(), tiles, Writer(done or set()), None, "d", False)  # type: ignore[arg-type]
+    return Evaluation(work, Rows(), tiles, Writer(done or set()), Store(), "d", False)  # type: ignore[arg-type]
 
 
 def refused(work: Work, left_s: float, done: set[int] | None = None, tiles=range(2)) -> str:
@@ -153,7 +161,7 @@ def test_a_model_that_fails_is_no_matter_of_time(clock):
 
 def test_a_single_row_counts_as_it_is(clock):
     work = Work(clock, lambda n: 50.0)
-    one = Evaluation(work, Rows(), ((0, 1),), Writer(), None, "d", False)  # type: ignore[arg-type]
+    one = Evaluation(work, Rows(), ((0, 1),), Writer(), Store(), "d", False)  # type: ignore[arg-type]
     deadline = Deadline(NOW + 120.0, "it")
     with pytest.raises(WalltimeError, match="takes about 50 s"), deadline.kept(one, [0], 64):
         pass
@@ -162,7 +170,11 @@ def test_a_single_row_counts_as_it_is(clock):
 @pytest.mark.parametrize(
     ("seconds", "finished", "said"),
     [
-        (101.0, False, "block 0 (rows 0 to 999) has not ended in the 100 s that the walltime"),
+        (
+            101.0,
+            False,
+            "nothing of block 0 (rows 0 to 999) has ended in the 100 s that the walltime",
+        ),
         (99.0, False, ""),  # preempted before: started again, it may end
         (101.0, True, ""),  # each attempt goes on where the last one ended
     ],
@@ -182,10 +194,25 @@ def test_a_block_that_has_not_ended_at_the_deadline(clock, seconds, finished, sa
     assert said in str(ended.value)
 
 
-def test_an_interrupted_part_is_no_matter_of_time(clock):
-    """Parts that have ended are kept, so that the next attempt goes on."""
+@pytest.mark.parametrize(("kept", "error"), [(0, WalltimeError), (1, KeyboardInterrupt)])
+def test_a_part_that_has_ended_is_kept(clock, kept, error):
+    """The next attempt goes on with the others, unless no attempt ends one."""
     deadline = Deadline(NOW + 100.0, "it")
     known = evaluation(Shared(clock, lambda n: 0.0))
-    with pytest.raises(KeyboardInterrupt), deadline.kept(known, range(2), 64):
+    known.store.names.add(known.part_name(0, 3))  # of an earlier attempt
+    with pytest.raises(error), deadline.kept(known, range(2), 64):
+        clock.seconds += 101.0
+        known.store.names.update(known.part_name(0, part) for part in range(kept))
+        raise KeyboardInterrupt
+
+
+def test_a_row_that_takes_longer_than_the_walltime(clock):
+    """The first sample is interrupted: nothing is known but that."""
+
+    def takes(n):
         clock.seconds += 101.0
         raise KeyboardInterrupt
+
+    assert "nothing of block 0 " in refused(Work(clock, takes), 100.0)
+    with pytest.raises(KeyboardInterrupt):  # preempted before
+        refused(Work(clock, takes), 400.0)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from dshap.cli import cli
 from dshap.core.exit_statuses import FINAL
 from dshap.engine import make_certificates
-from dshap.engine.clusters.kubernetes import NANNY_BYTES, PER_WORKER_BYTES
+from dshap.engine.clusters.kubernetes import BESIDE_BYTES, PER_WORKER_BYTES
 from tests.jobs.job_files import changed, write_job
 from tests.restricted_pods import faults_of, pods_of
 
@@ -417,7 +417,7 @@ def test_a_pod_has_room_for_what_stands_beside_its_workers(folder, cores):
     words = container["command"]
     of_process = int(words[words.index("--memory-limit") + 1])
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
-    assert limit - cores * of_process == NANNY_BYTES + cores * PER_WORKER_BYTES
+    assert limit - cores * of_process == BESIDE_BYTES + cores * PER_WORKER_BYTES
     assert cores * of_process == 8 << 30
     learn = resources_of(json.loads(manifest("--shards", "4", "--json").stdout)["items"])["learn"]
     assert learn["limits"]["memory"] == "8192Mi"  # one process, and nothing beside it
@@ -486,7 +486,7 @@ def test_what_the_objects_say(folder):
     assert (workers["spec"]["completions"], workers["spec"]["parallelism"]) == (3, 3)
     assert workers["spec"]["completionMode"] == "Indexed"
     (worker,) = workers["spec"]["template"]["spec"]["containers"]
-    beside = (NANNY_BYTES + 2 * PER_WORKER_BYTES) >> 20
+    beside = (BESIDE_BYTES + 2 * PER_WORKER_BYTES) >> 20
     assert worker["resources"]["limits"] == {"cpu": "2", "memory": f"{8192 + beside}Mi"}
     words = worker["command"]
     assert words[words.index("--nworkers") + 1] == "2"
