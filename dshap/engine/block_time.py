@@ -12,7 +12,10 @@ from dshap.core.records import FloatArray
 from dshap.engine.explain import Evaluation
 
 SAMPLE_S = 1.0
-"""The seconds of a sample from which the time of a row is known well enough."""
+"""The least seconds of a sample from which the time of a row is known well enough."""
+GROWN = 4
+"""The times of the first sample that the last one takes at least, where it has not `sample_rows`
+rows: an error of the first then changes the time of a row by a quarter at most."""
 
 REMEDY = (
     "this shard would never end. Give it more time or more cores, or lower [run] instance_tile and "
@@ -112,8 +115,8 @@ def _attribute(evaluation: Evaluation, n_parts: int) -> Callable[[FloatArray], o
 def _seconds_of(work: Callable[[FloatArray], object], rows: FloatArray, sample_rows: int) -> float:
     """The seconds that work on all rows takes, by the time of a few of them; 0 if it fails for these.
 
-    Samples of 1, 2, 4, … rows are timed, until one takes `SAMPLE_S` or has `sample_rows` rows.  What
-    the last takes longer than the first counts for the rows that it has more: what each call takes
+    Samples of 1, 2, 4, … rows are timed, until one is long enough or has `sample_rows` rows.  What the
+    last takes longer than the first counts for the rows that it has more: what each call takes
     whatever its rows, and the compilation of loops, count for none.
     """
     most = min(sample_rows, len(rows))
@@ -121,7 +124,7 @@ def _seconds_of(work: Callable[[FloatArray], object], rows: FloatArray, sample_r
         work(rows[:1])
         first_s = last_s = _timed(work, rows[:1])
         n = 1
-        while 2 * n <= most and (n == 1 or last_s < SAMPLE_S):
+        while 2 * n <= most and last_s < max(SAMPLE_S, GROWN * first_s):
             n = 2 * n
             last_s = _timed(work, rows[:n])
     except Exception:  # the block itself is told apart row by row
