@@ -25,21 +25,33 @@ def deadline_of(
     SLURM says it, by a variable or by its command `squeue`; for other queues it is [worker] walltime
     from the start of this process (`started`, in seconds since 1970).
     """
-    if environment.get("SLURM_JOB_ID"):
-        ends_at = _end_of_slurm_job(environment)
+    if job := _slurm_job(environment):
+        ends_at = _end_of_slurm_job(environment, job)
         if ends_at is not None:
-            return Deadline(ends_at, f"the walltime of SLURM job {environment['SLURM_JOB_ID']}")
+            return Deadline(ends_at, f"the walltime of SLURM job {job}")
     if worker.walltime is not None:
         return Deadline(started + worker.walltime_s, f'[worker] walltime = "{worker.walltime}"')
     return None
 
 
-def _end_of_slurm_job(environment: Mapping[str, str]) -> float | None:
+def _slurm_job(environment: Mapping[str, str]) -> str:
+    """The job of SLURM that this process belongs to; empty where there is none.
+
+    A task of an array is named by both numbers: the number of the last task is that of the whole array.
+    """
+    array = environment.get("SLURM_ARRAY_JOB_ID")
+    task = environment.get("SLURM_ARRAY_TASK_ID")
+    if array and task:
+        return f"{array}_{task}"
+    return environment.get("SLURM_JOB_ID", "")
+
+
+def _end_of_slurm_job(environment: Mapping[str, str], job: str) -> float | None:
     """The end of a job of SLURM in seconds since 1970; None where it has none."""
     told = environment.get("SLURM_JOB_END_TIME", "")
     if told.isdigit():
         return float(told)
-    left_s = seconds_left(_asked_of_slurm(environment["SLURM_JOB_ID"]))
+    left_s = seconds_left(_asked_of_slurm(job))
     if left_s is None:
         return None
     return time.time() + left_s

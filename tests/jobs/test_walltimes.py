@@ -47,6 +47,15 @@ def test_slurm_is_asked_where_no_variable_says_it(tmp_path, monkeypatch):
     assert (tmp_path / "asked").read_text() == "--noheader --jobs 17 --format=%L\n"
 
 
+def test_a_task_of_an_array_is_asked_for_by_both_numbers(tmp_path, monkeypatch):
+    """The last task has the number of the array, by which SLURM would list all of its tasks."""
+    with_squeue(tmp_path, monkeypatch, "echo 1:30")
+    task = {"SLURM_JOB_ID": "17", "SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "4"}
+    found = deadline_of(task, WorkerOptions(), STARTED)
+    assert found is not None and found.limit == "the walltime of SLURM job 17_4"
+    assert (tmp_path / "asked").read_text() == "--noheader --jobs 17_4 --format=%L\n"
+
+
 @pytest.mark.parametrize("told", ["echo UNLIMITED", "echo", "exit 1", "echo INVALID"])
 def test_a_job_without_limit_has_no_deadline(tmp_path, monkeypatch, told):
     with_squeue(tmp_path, monkeypatch, told)
