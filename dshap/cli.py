@@ -1110,11 +1110,23 @@ def check(
     metavar="N",
     help="A run in parts: Jobs that learn and finish, and an Indexed Job of N shards.",
 )
+@click.option(
+    "--schedule",
+    metavar="TIMES",
+    help='A CronJob in place of a run now: times as cron has them, such as "0 3 * * *".',
+)
+@click.option(
+    "--time-zone",
+    metavar="ZONE",
+    help='The time zone of --schedule, such as "Europe/Berlin"; "Etc/UTC" where left out.',
+)
 def manifest(
     profile: str,
     job_file: str,
     certificates: str | None,
     shards: int | None,
+    schedule: str | None,
+    time_zone: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1122,16 +1134,18 @@ def manifest(
 
     A Job of the run with the scheduler beside it, an Indexed Job of workers, a service and a config
     map with both files.  With --shards there is no scheduler: a Job that learns, and, suspended, an
-    Indexed Job of the shards and a Job that finishes.
+    Indexed Job of the shards and a Job that finishes.  With --schedule a CronJob starts one pod of the
+    size of [worker], which does all of the run.
     """
     from dshap.core.rules import as_path
     from dshap.engine.clusters.kubernetes import as_yaml
-    from dshap.jobs import manifests_of
+    from dshap.jobs import Schedule, manifests_of
 
     folder = None
     if certificates is not None:
         folder = as_path("--certificates", certificates, "folder")
-    objects = manifests_of(profile, job_file, folder, shards)
+    nights = Schedule.of(schedule, time_zone)
+    objects = manifests_of(profile, job_file, folder, shards, nights)
     if as_json:
         _print([], {"apiVersion": "v1", "kind": "List", "items": objects}, as_json)
     else:

@@ -1,5 +1,5 @@
-"""The files of workflows/schedules: what they start runs, and they tell exit statuses apart as
-docs/schedules.md does."""
+"""The files of workflows/schedules: what they start runs, and they tell exit statuses apart by the one
+table, as docs/schedules.md does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ast
 import configparser
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,9 +22,11 @@ from click.testing import CliRunner
 
 from dshap import errors
 from dshap.cli import cli
+from dshap.core.exit_statuses import EXIT_STATUSES, FINAL, SKIPPED
 from dshap.jobs.run_record import read_records
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.pages import ROOT
+from tests.restricted_pods import faults_of, pods_of
 
 SCHEDULES = ROOT / "workflows" / "schedules"
 COMMAND = Path(sys.executable).parent / "dshap"
@@ -73,16 +76,14 @@ def ends_well(command: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.exit_code == 0, done.output
 
 
-def statuses_in_docs(words: str) -> set[int]:
-    """Exit statuses whose line in docs/schedules.md says to do this."""
+PAGED = set(FINAL)
+SKIP = set(SKIPPED)
+
+
+def test_the_documented_table_is_that_of_the_code():
     table = (ROOT / "docs" / "schedules.md").read_text().partition("## What a scheduler")[2]
-    lines = re.findall(r"^\| (\d+) \| [^|]* \| (\w+)", table, re.MULTILINE)
-    assert len(lines) >= 14
-    return {int(status) for status, first in lines if first == words}
-
-
-PAGED = statuses_in_docs("page")
-SKIPPED = statuses_in_docs("skip")
+    lines = [line for line in table.splitlines() if re.match(r"\| \d+ \|", line)]
+    assert lines == [status.line for status in EXIT_STATUSES]
 
 
 def test_every_exit_status_of_a_run_has_a_line():
@@ -92,8 +93,9 @@ def test_every_exit_status_of_a_run_has_a_line():
         if isinstance(each, type) and issubclass(each, errors.DshapError)
     }
     # 11 is of `dshap verify` alone; 137 is the shell's for kill -9
-    told = {0} | PAGED | SKIPPED | statuses_in_docs("retry")
-    assert told == known - {11} | {0, 1, 99, 137}
+    told = [status.number for status in EXIT_STATUSES]
+    assert set(told) == known - {11} | {0, 1, 99, 137}
+    assert told == sorted(set(told))
 
 
 # cron
@@ -194,7 +196,7 @@ def test_the_units_of_systemd(folder, tmp_path, monkeypatch):
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(tmp_path / "dshap.service")
     service = unit["Service"]
-    assert set(map(int, service["SuccessExitStatus"].split())) == SKIPPED
+    assert set(map(int, service["SuccessExitStatus"].split())) == SKIP
     assert set(map(int, service["RestartPreventExitStatus"].split())) == PAGED
     ends_well(service["ExecStart"].split(), monkeypatch)
     analyze = shutil.which("systemd-analyze")
@@ -210,11 +212,40 @@ def test_the_units_of_systemd(folder, tmp_path, monkeypatch):
 # Kubernetes
 
 
+OF_PODS = SCHEDULES / "kubernetes"
+TIMES = ("--schedule", "15 3 * * *", "--time-zone", "Etc/UTC")
+
+
+def printed_cron_job(*words: str) -> str:
+    """What the command prints of the profile and the job beside the file."""
+    files = (str(OF_PODS / "pods.toml"), str(OF_PODS / "job.toml"))
+    done = CliRunner().invoke(cli, ["cluster", "manifest", *files, *TIMES, *words])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_the_cron_job_is_what_the_command_prints():
+    stored = (SCHEDULES / "cronjob.yaml").read_text()
+    comment = "".join(re.findall(r"^#.*\n", stored.partition("apiVersion")[0], re.MULTILINE))
+    assert stored == comment + printed_cron_job()
+    assert (
+        "dshap cluster manifest pods.toml job.toml " + " ".join(map(shlex.quote, TIMES)) in comment
+    )
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
+def test_the_cron_job_is_valid_and_restricted(version):
+    objects = list(yaml.safe_load_all((SCHEDULES / "cronjob.yaml").read_text()))
+    assert [faults_of(pod) for pod in pods_of(objects)] == [[]]
+    validate = pytest.importorskip("kubernetes_validate", reason="it is not installed")
+    for each in objects:
+        validate.validate(each, version, strict=True)
+
+
 @pytest.mark.slow
 def test_the_cron_job_of_kubernetes(folder, monkeypatch):
-    job = yaml.safe_load((SCHEDULES / "cronjob.yaml").read_text())
+    files, job = yaml.safe_load_all((SCHEDULES / "cronjob.yaml").read_text())
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
-    assert job["spec"]["concurrencyPolicy"] == "Forbid"
     of_job = job["spec"]["jobTemplate"]["spec"]
     pod = of_job["template"]["spec"]
     assert pod["restartPolicy"] == "Never"  # what podFailurePolicy takes
@@ -223,12 +254,13 @@ def test_the_cron_job_of_kubernetes(folder, monkeypatch):
         rule["onExitCodes"] for rule in of_job["podFailurePolicy"]["rules"] if "onExitCodes" in rule
     ]
     (ends,) = (code for code in codes if code["operator"] == "In")
-    assert set(ends["values"]) == PAGED | {6} and ends["containerName"] == container["name"]
+    assert set(ends["values"]) == PAGED and ends["containerName"] == container["name"]
     assert {each["name"] for each in container["volumeMounts"]} == {
         each["name"] for each in pod["volumes"]
     }
+    assert files["data"] == {"job.toml": (OF_PODS / "job.toml").read_text()}
     name, *arguments = container["command"]
-    assert name == "dshap" and arguments[1] == "/churn/job.toml"
+    assert name == "dshap" and arguments[1] == "/etc/dshap/jobs/job.toml"
     ends_well([COMMAND, arguments[0], folder / "job.toml", *arguments[2:]], monkeypatch)
 
 
@@ -255,7 +287,7 @@ def test_a_schedule_in_python(folder, tmp_path, name, monkeypatch):
     compile(text, name, "exec")
     (tmp_path / name).write_text(here(text, folder))
     known = constants(tmp_path / name)
-    assert set(known["SKIPPED"]) == SKIPPED and set(known["FINAL"]) == PAGED
+    assert set(known["SKIPPED"]) == SKIP and set(known["FINAL"]) == PAGED
     ends_well(known["COMMAND"], monkeypatch)
 
 

@@ -75,6 +75,11 @@ class States:
             return (self.base_name, self.range_name)
         return (self.base_name,)
 
+    @property
+    def probe_name(self) -> str:
+        """Name of the state of the predictions by which a run knows its model again."""
+        return probe_name(self.run_digest)
+
     def pilot_name(self, n_coalitions: int) -> str:
         """Name of the state of the design's choice from a pilot of so many coalitions."""
         return f"pilot-{self.run_digest}-{n_coalitions}"
@@ -84,3 +89,8 @@ class States:
         bits = np.packbits(masks, axis=1).tobytes()
         digest = hashlib.blake2b(bits, digest_size=10).hexdigest()
         return f"moments-{digest_of({**self.follows_from, 'masks': digest})}"
+
+
+def probe_name(run_digest: str) -> str:
+    """The name of the state of the predictions by which the run of this digest knows its model."""
+    return f"probe-{run_digest}"

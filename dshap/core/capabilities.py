@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
+import numpy as np
+
 from dshap.core.blocks import DesignInfo, Scored
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError
@@ -260,6 +262,16 @@ class ScaledModel(Predictor, Protocol):
 
 
 @runtime_checkable
+class TriedModel(Predictor, Protocol):
+    """A model that was tried on the first rows of its data, and is known again by their predictions."""
+
+    @property
+    def probe(self) -> FloatArray:
+        """The predictions (n, k) for these rows."""
+        ...
+
+
+@runtime_checkable
 class OfTexts(ValueFunction, Protocol):
     """A value function of texts: one player for each token, so that rows have different players.
 
@@ -410,6 +422,13 @@ def streams_data(value: object) -> bool:
 def is_scaled(model: Predictor) -> TypeGuard[ScaledModel]:
     """Whether a model predicts on a scale of its own (`ScaledModel`)."""
     return isinstance(model, ScaledModel)
+
+
+def tried_predictions(model: Predictor) -> FloatArray:
+    """The predictions (n, k) that a model is known again by; no row where it has tried none."""
+    if isinstance(model, TriedModel):
+        return model.probe
+    return np.empty((0, len(model.output_names)))
 
 
 def is_of_texts(value: object) -> TypeGuard[OfTexts]:

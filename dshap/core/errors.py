@@ -82,6 +82,12 @@ class DoesNotFitError(MemoryError, DshapError):  # only in this order does it un
     exit_status = 3
 
 
+class WalltimeError(DshapError):
+    """A block does not fit the time that the queue gives; raised before it is begun."""
+
+    exit_status = 3
+
+
 class StoreMismatchError(DshapError):
     """The store holds another run; nothing in it was touched."""
 

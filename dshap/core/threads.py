@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+from dshap.core.cores import n_cores
 
 _lock = Lock()
 _depth = 0
@@ -53,9 +56,10 @@ def one_blas_thread() -> Iterator[None]:
 def process_threads() -> int:
     """The number of OpenMP threads in this process: OMP_NUM_THREADS, or its cores.
 
-    It is 1 where no OpenMP library is loaded.
+    It is 1 where no OpenMP library is loaded.  OpenMP itself starts a thread for each core of the
+    affinity, also where a quota leaves the process fewer.
     """
-    return max(
+    found = max(
         (
             int(pool["num_threads"])
             for pool in thread_pools().info()
@@ -63,3 +67,6 @@ def process_threads() -> int:
         ),
         default=1,
     )
+    if os.environ.get("OMP_NUM_THREADS"):
+        return found
+    return min(found, n_cores())

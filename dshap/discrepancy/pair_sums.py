@@ -7,7 +7,6 @@ row, and over both in cells of rows, from which permutations are made.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.nodes import node_count
+from dshap.core.cores import n_cores
 from dshap.core.records import FloatArray
 from dshap.core.threads import one_blas_thread
 from dshap.discrepancy.samples import ComparedRows
@@ -82,7 +82,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
     of_rows = np.zeros((n_rows, d + 1))
     of_cells = np.zeros((d + 1, n_cells, n_cells))
     starts = range(0, n_rows, TILE_ROWS)
-    with one_blas_thread(), ThreadPoolExecutor(n_threads or os.cpu_count() or 1) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads or n_cores()) as pool:
         for start, (more, first, cells) in zip(
             starts, pool.map(tiles.sums_of_block, starts), strict=True
         ):

@@ -16,6 +16,7 @@ import distributed
 from distributed import Client, LocalCluster, Nanny
 from distributed.security import Security
 
+from dshap.core.cores import n_cores
 from dshap.core.errors import InputError, shown
 from dshap.engine.backlog import IDLE_LOOKS
 
@@ -135,7 +136,7 @@ def local_client(
             return Nanny(*given, **options)
 
     if maximum is None:
-        first = workers or os.cpu_count() or 1
+        first = workers or n_cores()
     else:
         first = minimum
     with dask.config.set(settings):

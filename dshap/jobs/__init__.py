@@ -11,6 +11,7 @@ from dshap.jobs.repair import refuse_damage, repair_with_job
 from dshap.jobs.run_record import RunFacts, error_of
 from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job
 from dshap.jobs.runs import about_run, about_start, closing_lines, run_content, runs_summary
+from dshap.jobs.schedules import Schedule
 from dshap.jobs.schema import Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.summary import JobSummary, job_summary
@@ -26,6 +27,7 @@ __all__ = [
     "RunPart",
     "RecordedRun",
     "RunFacts",
+    "Schedule",
     "about_run",
     "about_start",
     "check_cluster",

@@ -12,10 +12,12 @@ from typing import Any
 
 from dshap.core.addresses import scheme_of
 from dshap.core.errors import InputError
+from dshap.core.processors import processor
 from dshap.engine import format_bytes, shut_down
 from dshap.engine.clients import await_workers
 from dshap.engine.clusters.inspection import (
     differing,
+    processors_of_workers,
     round_trip_s,
     unseen_by_workers,
     versions_here,
@@ -48,6 +50,9 @@ class ClusterCheck:
     """The seconds in which a task that does nothing is answered."""
     versions_here: dict[str, str]
     versions_there: dict[str, str]
+    processor_here: str
+    processor_there: str
+    """The processor of the worker; empty where its versions differ, as it is not asked then."""
     seen: dict[str, bool]
     """Noun -> whether the worker sees it: the store or its folder, scratch, and the table."""
     unseen: dict[str, str]
@@ -70,11 +75,24 @@ class ClusterCheck:
             there = self.versions_there[name]
             note = "" if here == there else "differs"
             lines.append(f"{name:<12} {here:<12} {there:<12} {note}".rstrip())
+        lines += self._processor_lines()
         lines += [
             f"the {noun}: {'seen' if is_seen else 'not seen'} by the worker"
             for noun, is_seen in self.seen.items()
         ]
         return "\n".join(lines)
+
+    def _processor_lines(self) -> list[str]:
+        """The processors of both sides; another one is no fault."""
+        if self.processor_here == self.processor_there:
+            return [f"processor, on both sides: {self.processor_here}"]
+        lines = [
+            f"processor here: {self.processor_here}",
+            f"processor of the worker: {self.processor_there or 'not asked'}",
+        ]
+        if self.processor_there:
+            lines.append("  another one: the last digits of values may differ")
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -132,6 +150,12 @@ def check_cluster(
             start_s = time.monotonic() - start
             found = client.scheduler_info(n_workers=-1)["workers"]
             address = min(found)
+            here = versions_here()
+            there = versions_of_workers(client)[address]
+            if differing(here, there):
+                of_worker = ""
+            else:
+                of_worker = processors_of_workers(client)[address]
             return ClusterCheck(
                 profile=profile,
                 kind=cluster.kind,
@@ -141,8 +165,10 @@ def check_cluster(
                 memory_limit=found[address]["memory_limit"] or None,
                 start_s=start_s,
                 round_trip_s=round_trip_s(client),
-                versions_here=versions_here(),
-                versions_there=versions_of_workers(client)[address],
+                versions_here=here,
+                versions_there=there,
+                processor_here=processor(),
+                processor_there=of_worker,
                 **_looked_at(client, job),
                 lifetime_s=WorkerOptions(**dict(worker)).lifetime_s,
             )

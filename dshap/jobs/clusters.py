@@ -27,6 +27,7 @@ from dshap.jobs.pod_fields import (
     ObjectName,
     ObjectNames,
     PodName,
+    PodResources,
     Tolerations,
 )
 
@@ -206,6 +207,7 @@ class SshTable(ClusterTable):
         return self
 
 
+WEEK_S = 7 * 24 * 3600
 _OF_POD = r"tls://([^/\s:\[\]]+|\[[^\s\]]+\])(:\d+)?"
 """The address of a scheduler that pods reach."""
 
@@ -245,6 +247,10 @@ class PodsTable(ClusterTable):
     """Labels of all objects and pods, beside those of dshap."""
     annotations: Annotations = Field(default={})
     """Annotations of all objects and pods."""
+    resources: PodResources = PodResources()
+    """The table [cluster.resources]: requests and limits of containers, where they are others."""
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] = WEEK_S
+    """The seconds after which a Job that has ended is deleted, with its pods and their logs."""
 
     @model_validator(mode="after")
     def _check(self) -> PodsTable:
@@ -257,7 +263,10 @@ class PodsTable(ClusterTable):
         address = self.address or service_address(self.name, self.namespace)
         given = {name: getattr(self, name) for name in _OF_PODS}
         tolerations = [each.model_dump(exclude_none=True) for each in self.tolerations]
-        return Pods(**given, tolerations=tolerations, address=address, worker=worker)
+        resources = self.resources.model_dump(exclude_defaults=True)
+        return Pods(
+            **given, tolerations=tolerations, resources=resources, address=address, worker=worker
+        )
 
 
 class GatewayTable(GrowingTable):
@@ -291,6 +300,7 @@ _OF_PODS = (
     "priority_class",
     "labels",
     "annotations",
+    "ttl_seconds_after_finished",
     "wait",
 )
 """The keys that `Pods` has as they are."""

@@ -8,17 +8,24 @@ from typing import Any
 
 from dshap.core.addresses import scheme_of
 from dshap.core.errors import InputError
+from dshap.engine import format_bytes
 from dshap.engine.clusters.kubernetes import JOBS, PROFILES, Pods
 from dshap.engine.clusters.worker import WorkerOptions
+from dshap.jobs.pod_fields import amount_of
 from dshap.jobs.profiles import profile_file
 from dshap.jobs.reading import read_cluster, read_job_file
+from dshap.jobs.schedules import Schedule
 
 PATHS = (("job", "store"), ("source", "path"), ("model", "path"))
 """Keys whose paths pods must see."""
 
 
 def manifests_of(
-    profile: str, job_file: str, certificates: Path | None = None, shards: int | None = None
+    profile: str,
+    job_file: str,
+    certificates: Path | None = None,
+    shards: int | None = None,
+    schedule: Schedule | None = None,
 ) -> list[dict[str, Any]]:
     """The objects of Kubernetes that run a job on the pods of a profile.
 
@@ -28,16 +35,14 @@ def manifests_of(
     job_file : the path of the job
     certificates : the folder of certificates to put into a secret; None: the secret is there
     shards : the number of shards of a run in parts; None: a whole run on workers
+    schedule : the times of a run that one pod does alone; None: a run now
 
     Raises
     ------
     InputError
         Another kind of profile, a job that is not allowed, or paths in it that no pod sees.
     """
-    if shards is not None and certificates is not None:
-        raise InputError(
-            "--shards has no scheduler and so no certificates: leave --certificates out"
-        )
+    _refuse_together(certificates, shards, schedule)
     cluster, worker = read_cluster(profile)
     if cluster.kind != "kubernetes":
         raise InputError(
@@ -48,8 +53,28 @@ def manifests_of(
     _refuse_paths(Path(job_file), pods)
     _refuse_scratch(profile, pods)
     if shards is not None:
+        _refuse_small(profile, pods, beside=0)
         return pods.shards(Path(job_file), shards)
+    if schedule is not None:
+        _refuse_small(profile, pods, beside=0)
+        return pods.nights(Path(job_file), schedule.times, schedule.time_zone)
+    _refuse_small(profile, pods, pods.beside_bytes)
     return pods.manifests(profile_file(profile), Path(job_file), certificates)
+
+
+def _refuse_together(
+    certificates: Path | None, shards: int | None, schedule: Schedule | None
+) -> None:
+    """Raise where options are given that exclude each other."""
+    if shards is not None and schedule is not None:
+        raise InputError(
+            "--schedule is a run that one pod does alone, and --shards are many: give one of both"
+        )
+    for option, given in (("--shards", shards), ("--schedule", schedule)):
+        if given is not None and certificates is not None:
+            raise InputError(
+                f"{option} has no scheduler and so no certificates: leave --certificates out"
+            )
 
 
 def _refuse_paths(job_file: Path, pods: Pods) -> None:
@@ -84,3 +109,18 @@ def _refuse_scratch(profile: str, pods: Pods) -> None:
                 f'profile {profile}: [worker] scratch = "{text}" is in {own}, where pods see files '
                 "of dshap: give another folder"
             )
+
+
+def _refuse_small(profile: str, pods: Pods, beside: int) -> None:
+    """Raise where the memory of a container that explains rows is limited to less than it needs."""
+    given = pods.resources.get("worker", {}).get("limits", {}).get("memory")
+    process = pods.worker.process_memory
+    if given is None or process is None:
+        return
+    needed = process * pods.worker.n_processes + beside
+    if amount_of(given) < needed:
+        raise InputError(
+            f'profile {profile}: [cluster.resources.worker] limits.memory = "{given}" is less than '
+            f"the {format_bytes(needed)} of its processes, by [worker] memory: leave it out, or "
+            "lower [worker] memory"
+        )

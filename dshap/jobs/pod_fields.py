@@ -1,12 +1,13 @@
-"""Types of the keys of [cluster] that Kubernetes reads: names, labels, tolerations."""
+"""Types of the keys of [cluster] that Kubernetes reads: names, labels, tolerations, resources."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dshap.jobs.fields import or_say, table_like
 from dshap.jobs.kinds import Table
@@ -113,3 +114,82 @@ class Toleration(Table):
 
 
 Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False)]
+
+_SUFFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
+
+
+def amount_of(quantity: str) -> Decimal:
+    """The number that a quantity of Kubernetes stands for, such as 0.5 for "500m".
+
+    Raises
+    ------
+    ValueError
+        It is no quantity.
+    """
+    found = _QUANTITY.fullmatch(quantity)
+    if found is None or found[2] not in _SUFFIXES.keys() | _BINARY.keys():
+        raise ValueError(
+            f'"{quantity}" is no quantity of Kubernetes: write one like "500m" or "2" (cores), or '
+            '"512Mi" or "4Gi" (bytes)'
+        )
+    number = Decimal(found[1])
+    if found[2] in _BINARY:
+        return number * 1024 ** _BINARY[found[2]]
+    return number.scaleb(_SUFFIXES[found[2]])
+
+
+def _as_text(given: Any) -> Any:
+    """A number of cores as text, as Kubernetes takes it."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return str(given)
+    return given
+
+
+def _check_quantity(quantity: str) -> str:
+    amount_of(quantity)
+    return quantity
+
+
+Quantity = Annotated[str, BeforeValidator(_as_text), AfterValidator(_check_quantity)]
+"""The type of a quantity of Kubernetes, such as "500m", "2" or "4Gi"."""
+Quantities = Annotated[
+    dict[str, Quantity],
+    AfterValidator(_check_names),
+    table_like('{ cpu = "2", memory = "4Gi" }'),
+]
+"""The type of quantities by the name of a resource."""
+
+
+class Resources(Table):
+    """The resources of a container, in the words of Kubernetes."""
+
+    requests: Quantities = Field(default={})
+    """The resources that a node must have free, as in { cpu = "1", memory = "2Gi" }; a resource that
+    has a limit alone requests that."""
+    limits: Quantities = Field(default={})
+    """The most that the container may use."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Resources:
+        for name, limit in self.limits.items():
+            request = self.requests.get(name)
+            if request is not None and amount_of(request) > amount_of(limit):
+                raise ValueError(
+                    f'requests.{name} = "{request}" is more than limits.{name} = "{limit}": give at '
+                    "most that"
+                )
+        return self
+
+
+class PodResources(Table):
+    """The table [cluster.resources]: the resources of each container, where they are others."""
+
+    run: Resources = Resources()
+    """The container of a run that leaves the rows to workers."""
+    scheduler: Resources = Resources()
+    """The container of the scheduler, beside the run."""
+    worker: Resources = Resources()
+    """Each container that explains rows: a worker, a shard, a run on a schedule; what is left out is
+    what [worker] says."""

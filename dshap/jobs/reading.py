@@ -180,14 +180,26 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
     record = kinds.record(entry) if rest else Job
     if not rest:
         return place, record, ""
+    return _inner_place(place, record, rest, entry)
+
+
+def _inner_place(
+    place: str, record: type[Table], rest: Sequence[Any], entry: Any
+) -> tuple[str, type[Table], str]:
+    """The place, record and key of a location in a table, whose keys may be tables themselves."""
     key = str(rest[0])
     inner = _inner_table(record, key)
+    below = entry.get(key) if isinstance(entry, Mapping) else None
     match rest[1:]:
         case [int(index), *deeper] if inner is not None:  # a list of tables in the table
-            return f"[[{table}.{key}]] number {index + 1}", inner, "".join(map(str, deeper[:1]))
-        case [name, *_] if inner is not None:  # a table in the table, such as [model.shapley]
-            return f"{place[:-1]}.{key}]", inner, str(name)
-        case [str(name)] if isinstance(entry.get(key), Mapping) and name in entry[key]:
+            return (
+                f"[[{place[1:-1]}.{key}]] number {index + 1}",
+                inner,
+                "".join(map(str, deeper[:1])),
+            )
+        case [_, *_] if inner is not None:  # a table in the table, such as [model.shapley]
+            return _inner_place(f"{place[:-1]}.{key}]", inner, rest[1:], below)
+        case [str(name)] if isinstance(below, Mapping) and name in below:
             return place, record, f"{key}.{name}"  # a key of any name, such as environment.LANG
     return place, record, key
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -72,10 +73,11 @@ from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobRows
 from dshap.jobs.table_versions import at_version_of_store
+from dshap.jobs.walltimes import deadline_of
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
-from dshap.run.difference import as_finished
+from dshap.run.difference import as_stored
 from dshap.run.explanation import IDLE_WORKER_BYTES, Explanation
 from dshap.run.fitting import fit_models, fit_stages
 from dshap.run.identity import explained_classes, settle
@@ -565,7 +567,7 @@ class JobRun:
             stored = {**stored, "version": _version_of(cubes)}
         rows = RowsOfStore(self.store, self.reader, self._comparing)
         is_over = all(map(is_finished, cubes))
-        return as_finished(self.store, stored, fingerprint, rows, is_over=is_over)
+        return as_stored(self.store, stored, fingerprint, rows, is_over=is_over)
 
     def _description(self, fingerprint: dict[str, Any]) -> dict[str, Any]:
         """The description of the store, with the version of the table that it explains."""
@@ -693,7 +695,8 @@ class JobRun:
     def _carried_out(self, explanation: Explanation, shard: BlocksOfShard | None) -> Explanation:
         """Do the part of one explanation; gives it with the blocks that failed."""
         if shard is not None:
-            return explanation.explain(self.session, shard.blocks)
+            deadline = deadline_of(os.environ, self.job.worker_options)
+            return explanation.explain(self.session, shard.blocks, deadline)
         match self.part.name:
             case "learn":
                 explanation.learn(self.session)

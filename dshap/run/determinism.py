@@ -14,8 +14,6 @@ from dshap.core.types import RowReader
 
 PROBE_ROWS = 64
 """The number of first rows whose predictions identify a model."""
-PROBE_TOLERANCE = 1e-9
-"""The relative difference of predictions that another processor may cause."""
 ASKED = 16
 ALONE = 4
 """The rows that are asked for again: `ASKED` in all, `ALONE` of them one by one."""
@@ -31,8 +29,11 @@ def first_rows(reader: RowReader) -> FloatArray:
     return block.good
 
 
-def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> None:
+def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> FloatArray:
     """Predict the same rows (n, columns) again, in another order, and one by one.
+
+    Returns the largest difference (k,) of two answers for one row: the rounding of this model, which
+    is 0 where an answer does not depend on the other rows of a call.
 
     Raises
     ------
@@ -43,12 +44,13 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     if len(rows) > ASKED:
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]
     if not len(rows):
-        return
+        return np.zeros(1)
     try:
         first = predict(rows)
     except PredictError:  # perhaps a single row makes the model fail
         rows = rows[answered(predict, rows)]
         first = predict(rows)
+    noise = np.zeros(first.shape[1])  # (k,)
     known = np.where(np.isfinite(first), first, 0.0)
     allowed = OF_SPREAD * known.std(axis=0) + OF_SIZE * np.abs(known).max(axis=0)
     alone = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))
@@ -72,3 +74,8 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
                 "the noise in the "
                 "errors"
             )
+        gaps = np.abs(
+            again - first[asked], where=np.isfinite(first[asked]), out=np.zeros(again.shape)
+        )
+        noise = np.maximum(noise, gaps.max(axis=0, initial=0.0))
+    return noise

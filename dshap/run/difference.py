@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
+from dshap.attributors.states import probe_name
+from dshap.core.capabilities import tried_predictions
 from dshap.core.errors import StoreMismatchError
 from dshap.core.places import Place
-from dshap.core.records import digest_of
-from dshap.cube import holds_run, is_finished, is_free, read_run, refuse_altered
+from dshap.core.processors import processor
+from dshap.core.records import FloatArray, Record, digest_of
+from dshap.cube import holds_run, is_finished, is_free, read_run, refuse_altered, states_of
+from dshap.run.probes import Probes
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.run.versions import Writer
@@ -39,40 +44,54 @@ FOLLOWING: Mapping[str, tuple[str, ...]] = {
 OTHER_ROWS = "as before, with other values or in another order"
 
 
-def refuse_other_run(
-    path: Place, run: Mapping[str, Any], inputs: Inputs, session: Session
-) -> dict[str, Any]:
-    """Raise a `StoreMismatchError` where the store at `path` holds another run, or no cube.
+def same_run(
+    path: Place,
+    run: Mapping[str, Any],
+    predictions: FloatArray | None,
+    inputs: Inputs,
+    session: Session,
+) -> Mapping[str, Any]:
+    """The fingerprint to go on with: see `as_stored`; `run` where nothing is stored yet.
 
-    Gives the fingerprint to go on with: a finished cube keeps the numerics that it was computed by.
+    `predictions` (n, k) are those for the first rows; None for a stochastic model.
+
+    Raises
+    ------
+    StoreMismatchError
+        The store at `path` holds another run, or no cube.
     """
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
-        if holds_run(path, digest_of(run)):  # its metadata are lost and will be rebuilt
-            return dict(run)
-        if not is_free(path):
-            raise StoreMismatchError(
-                f"{path} exists and is no attribution cube: choose another store"
-            )
-        return dict(run)
+        # its metadata are lost and will be rebuilt
+        if holds_run(path, digest_of(run)) or is_free(path):
+            return run
+        raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
     if session.options.stochastic:
         value = None
     else:
         value = inputs.value
+    model = _model_then_and_now(path, stored, predictions, inputs)
     rows = RowsOfStore(path, inputs.rows, session, value)
-    return as_finished(path, stored, run, rows, is_over=is_finished(path))
+    found = as_stored(path, stored, run, rows, is_over=is_finished(path), model=model)
+    if model is not None and _changed(found, run) & PREDICTED:
+        session.progress.say(model.said_of_rounding)
+    return found
 
 
-def as_finished(
+def as_stored(
     path: Place,
     stored: Mapping[str, Any],
     run: Mapping[str, Any],
     rows: RowsOfStore,
     *,
     is_over: bool,
-) -> dict[str, Any]:
+    model: ModelThenAndNow | None = None,
+) -> Mapping[str, Any]:
     """The fingerprint of a run, as the store at `path` has it.
+
+    It is `run`, but that of the store where only rounding differs, or where a version with other
+    numerics has finished it.
 
     Parameters
     ----------
@@ -84,6 +103,8 @@ def as_finished(
         Tells how the rows differ.
     is_over : bool
         Whether all in the store is finished: then it stays so under a version with other numerics.
+    model : ModelThenAndNow, optional
+        Tells whether the predictions differ by rounding.
 
     Raises
     ------
@@ -92,13 +113,11 @@ def as_finished(
     """
     before: Mapping[str, Any] = stored.get("fingerprint", {})
     writer = Writer.of(stored, before)
-    if not writer.is_other:
-        _refuse_difference(path, before, run, rows)
-        return dict(run)
-    if is_over:
-        _refuse_difference(path, before, run, rows, by=writer)
-        return dict(before)
-    raise unfinished_elsewhere(path, writer)
+    if writer.is_other and not is_over:
+        raise unfinished_elsewhere(path, writer)
+    by = writer if writer.is_other else None
+    _refuse_difference(path, before, run, rows, model, by)
+    return before if by is not None or _changed(before, run) else run
 
 
 def unfinished_elsewhere(path: Place, writer: Writer) -> StoreMismatchError:
@@ -110,25 +129,87 @@ def unfinished_elsewhere(path: Place, writer: Writer) -> StoreMismatchError:
     )
 
 
+@dataclass(frozen=True)
+class ModelThenAndNow:
+    """The predictions of the run in a store compared with those of now."""
+
+    gap: float
+    """The difference of predictions for one row, of the output where it is largest for its bound."""
+    bound: float
+    """The difference that rounding explains."""
+    processor_then: str
+    processor_now: str
+
+    @property
+    def is_same(self) -> bool:
+        """Whether rounding explains all differences."""
+        return self.gap <= self.bound
+
+    @property
+    def said_of_rounding(self) -> str:
+        """The line on a run that goes on with predictions that differ by rounding."""
+        return (
+            f"the model predicts the same but for rounding: {self.gap:.2g} more or less than at the "
+            f"beginning of the run, where rounding explains {self.bound:.2g}; {self._where}"
+        )
+
+    @property
+    def said_of_change(self) -> str:
+        """The size of a difference that rounding does not explain, for an error message."""
+        said = f"by {self.gap:.2g}, where rounding explains {self.bound:.2g}"
+        if self.processor_then == self.processor_now:
+            return said
+        return f"{said}; {self._where}"
+
+    @property
+    def _where(self) -> str:
+        """The processors then and now."""
+        if self.processor_then == self.processor_now:
+            return f"on the same processor ({self.processor_now}), by another library"
+        then = self.processor_then or "not known"
+        return f"another processor (then {then}; now {self.processor_now})"
+
+
+def _model_then_and_now(
+    path: Place,
+    stored: Mapping[str, Any],
+    predictions: FloatArray | None,
+    inputs: Inputs,
+) -> ModelThenAndNow | None:
+    """Compare the predictions that a store has kept; None where it has none, or of other rows."""
+    states = states_of(path)
+    name = probe_name(stored.get("digest", ""))
+    if predictions is None or states.damage(name):
+        return None
+    then = Probes.of(states.get(name, Record))
+    now = Probes(predictions, tried_predictions(inputs.value.model), then.noise)
+    gap, bound = then.difference(now)
+    return ModelThenAndNow(gap, bound, stored.get("processor", ""), processor())
+
+
 def _refuse_difference(
     path: Place,
     stored: Mapping[str, Any],
     run: Mapping[str, Any],
     rows: RowsOfStore,
-    by: Writer | None = None,
+    model: ModelThenAndNow | None,
+    by: Writer | None,
 ) -> None:
     """Raise a `StoreMismatchError` that names the differences of two fingerprints, if any.
 
-    `by` is the dshap that wrote the store, where its numerics are not those of this process.
+    Predictions that differ by rounding, as `model` says, are no difference.  `by` is the dshap that
+    wrote the store, where its numerics are not those of this process.
     """
     was = _flat(stored)
     now = _flat(json.loads(json.dumps(run)))
-    changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    changed = _changed(stored, run)
+    if model is not None and model.is_same:
+        changed = changed - PREDICTED
     if by is not None:
-        changed -= {"numerics", *(by.unknown_entries - was.keys())}
+        changed = changed - {"numerics", *(by.unknown_entries - was.keys())}
     if not changed:
         return
-    said = _said(was, now, changed, rows)
+    said = _said(was, now, changed, rows, model)
     if len(said) > SHOWN:
         more = f" and {len(said) - SHOWN} more differences"
     else:
@@ -142,8 +223,19 @@ def _refuse_difference(
     )
 
 
+def _changed(stored: Mapping[str, Any], run: Mapping[str, Any]) -> Set[str]:
+    """The entries of two fingerprints that differ."""
+    was = _flat(stored)
+    now = _flat(json.loads(json.dumps(run)))
+    return {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+
+
 def _said(
-    was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], rows: RowsOfStore
+    was: Mapping[str, Any],
+    now: Mapping[str, Any],
+    changed: Set[str],
+    rows: RowsOfStore,
+    model: ModelThenAndNow | None,
 ) -> list[str]:
     """Describe each difference in a few words.
 
@@ -160,7 +252,8 @@ def _said(
     follows |= OF_ROWS if changed & ROWS else frozenset()
     follows |= OF_DATA if changed & DATA else frozenset()
     if changed & PREDICTED - follows:
-        said.append("the model predicts other values than before for the same rows")
+        how_far = "" if model is None else f" ({model.said_of_change})"
+        said.append(f"the model predicts other values than before for the same rows{how_far}")
     others = sorted(changed - follows - PREDICTED)
     return said + [_leaf(name, was.get(name, "absent"), now.get(name, "absent")) for name in others]
 

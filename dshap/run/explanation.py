@@ -17,7 +17,7 @@ import numpy as np
 from dshap.attributors.choice import check_kinds, design_of, learns, reads_data
 from dshap.attributors.method import Facts
 from dshap.attributors.states import States
-from dshap.core.capabilities import is_scaled, streams_data
+from dshap.core.capabilities import is_scaled, streams_data, tried_predictions
 from dshap.core.errors import (
     FailedBlocksError,
     InputError,
@@ -25,6 +25,7 @@ from dshap.core.errors import (
     NotLearnedError,
 )
 from dshap.core.places import Place
+from dshap.core.records import FloatArray
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.threads import process_threads
 from dshap.core.types import Attributor, Design, Explained
@@ -49,14 +50,16 @@ from dshap.cube import (
     unmark_learned,
 )
 from dshap.engine import Failure, Plan
+from dshap.engine.block_time import Deadline
 from dshap.engine.explain import evaluate, failures_in, remove_parts
 from dshap.run.carrying import Carried
 from dshap.run.determinism import check_steady, first_rows
-from dshap.run.difference import refuse_other_run, unfinished_elsewhere
+from dshap.run.difference import same_run, unfinished_elsewhere
 from dshap.run.identity import (
     Settled,
     cube_layout,
     fingerprint_of,
+    first_predictions,
     settle,
     settle_fixed,
     states_follow_from,
@@ -64,6 +67,7 @@ from dshap.run.identity import (
 )
 from dshap.run.learning import Run, facts_of, learned, opened_attributor, with_landmarks
 from dshap.run.prepared import Prepared
+from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer
 from dshap.tables import Census, Inputs
@@ -87,6 +91,8 @@ class Explanation:
     work: Run
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
+    probes: Probes | None = None
+    """The predictions that the store keeps to know the model again; None where it has them."""
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -147,9 +153,10 @@ class Explanation:
         if session.is_local:  # tasks run one at a time, so each may use all threads
             method = settled.method.with_threads(process_threads())
             settled = replace(settled, method=method)
-        run = fingerprint_of(inputs, settled, prepared, carried)
-        run = refuse_other_run(path, run, inputs, session)
-        _check_first_rows(inputs, is_new=read_run(path) is None and not settled.options.stochastic)
+        predictions = first_predictions(inputs, settled.options)
+        asked_run = fingerprint_of(inputs, settled, predictions, prepared, carried)
+        run = same_run(path, asked_run, predictions, inputs, session)
+        _check_own_scale(inputs)
         if prepared is None:
             data_rows = 0
         else:
@@ -157,7 +164,8 @@ class Explanation:
         plan = stored_plan(path) or settled.plan(inputs.rows, inputs.data, data_rows)
         layout = cube_layout(inputs, settled, plan, run)
         work = _run(inputs, settled, plan, path, layout, prepared, carried)
-        explanation = cls(path, layout, work, carried)
+        probes = _probes(inputs, predictions, work.states)
+        explanation = cls(path, layout, work, carried, probes)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             explanation.refuse_other_numerics()
@@ -225,7 +233,9 @@ class Explanation:
                 learned(session, with_landmarks(session, self.work))
         mark_learned(self.path, self.layout.run["digest"])
 
-    def explain(self, session: Session, tiles: Sequence[int]) -> Explanation:
+    def explain(
+        self, session: Session, tiles: Sequence[int], deadline: Deadline | None = None
+    ) -> Explanation:
         """Explain the rows of these tiles, beside other processes that explain others.
 
         Gives this explanation with the blocks of them that failed.
@@ -234,12 +244,18 @@ class Explanation:
         ------
         NotLearnedError
             Not all is learned that the rows are explained by.
+        WalltimeError
+            The first of these blocks would not end before the deadline, or has not ended at it.
         """
         if self.is_complete:
             return self
         attributor = self._attributor(session)
         evaluation = self.work.evaluation(attributor)
-        failures = evaluate(session.executor, evaluation, session.progress, tiles)
+        in_time: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if deadline is not None and session.is_local:
+            in_time = deadline.kept(evaluation, tiles, self.plan.micro_rows)
+        with in_time:
+            failures = evaluate(session.executor, evaluation, session.progress, tiles)
         return replace(self, failures=tuple(failures))
 
     def finish(self, session: Session) -> Explanation:
@@ -310,6 +326,9 @@ class Explanation:
         is_new = self.create()
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
+        if self.probes is not None:
+            states = self.work.states
+            states.store.put(states.probe_name, self.probes.record)
         for name in clear_orphans(self.path):
             session.progress.say(f"{name} was left unfinished by a killed run: it is removed")
         for line in drop_lost_blocks(self.path):
@@ -399,16 +418,31 @@ def _in_runs(tiles: Sequence[int], spans: Sequence[tuple[int, int]]) -> str:
     return ", ".join(said)
 
 
-def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
-    """Check a model on the first rows: its scale, and, for a new run, that it is deterministic."""
+def _check_own_scale(inputs: Inputs) -> None:
+    """Check a model that predicts on a scale of its own on the first rows."""
     model = inputs.value.model
-    if not is_new and not is_scaled(model):
-        return
-    first = np.concatenate(list(map(first_rows, inputs.readers)))
     if is_scaled(model):
-        model.check_own(first)
-    if is_new:
-        check_steady(model, first)
+        model.check_own(_first_rows_of_all(inputs))
+
+
+def _first_rows_of_all(inputs: Inputs) -> FloatArray:
+    """The first rows to explain, and those of the data."""
+    return np.concatenate(list(map(first_rows, inputs.readers)))
+
+
+def _probes(inputs: Inputs, predictions: FloatArray | None, states: States) -> Probes | None:
+    """The predictions by which the model is known again, where the store has none yet.
+
+    Raises
+    ------
+    InputError
+        The model answers differently when it is asked again.
+    """
+    if predictions is None or states.store.has(states.probe_name):
+        return None
+    model = inputs.value.model
+    noise = check_steady(model, _first_rows_of_all(inputs))
+    return Probes(predictions, tried_predictions(model), noise)
 
 
 def _run(

@@ -44,11 +44,10 @@ from dshap.cube import (
 )
 from dshap.engine import Plan, make_plan
 from dshap.engine.planner import tiling_of
-from dshap.run.determinism import PROBE_TOLERANCE
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import alike_where_quicker, method_identity
 from dshap.run.learning import Run, learn_base, learn_states, with_landmarks, with_pilots
-from dshap.run.prepared import PROBE, DataSummary, Prepared, probe_of
+from dshap.run.prepared import PROBE, DataSummary, Prepared, is_of_model, probe_of
 from dshap.run.session import Session
 from dshap.run.versions import Writer, numerics
 from dshap.tables import open_data
@@ -361,11 +360,7 @@ def _refuse_other_predictions(wanted: Wanted, fixed: Prepared) -> None:
     """Raise where the model predicts other values for the first rows of the data than then."""
     if not fixed.states.has(PROBE):
         return
-    probe = fixed.states.get(PROBE, Record)
-    predictions = wanted.value.model(probe["x"])
-    if not np.allclose(
-        predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True
-    ):
+    if not is_of_model(fixed.states.get(PROBE, Record), wanted.value):
         raise StoreMismatchError(
             f"{fixed.path} was learned with another model: its predictions for the first rows of "
             "the data differ; fix another method"

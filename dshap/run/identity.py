@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,7 +19,8 @@ from dshap.core.capabilities import tuned
 from dshap.core.errors import StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
-from dshap.core.records import BoolArray, Record, digest_of
+from dshap.core.processors import processor
+from dshap.core.records import BoolArray, FloatArray, Record, digest_of
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader, replaced
 from dshap.cube import TEXT, CubeLayout, read_plan
@@ -257,14 +257,14 @@ def explained_classes(value: Explained) -> tuple[str, ...]:
     return tuple(names)
 
 
-def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: Mapping[str, Any]) -> CubeLayout:
     value = inputs.value
     rows = inputs.rows
     options = settled.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
     names = value.model.output_names
-    about: dict[str, Any] = {"version": __version__, "processor": platform.machine()}
+    about: dict[str, Any] = {"version": __version__, "processor": processor()}
     if version := version_of(rows):
         about["table"] = version
     return CubeLayout(
@@ -314,20 +314,22 @@ def stored_plan(path: Place) -> Plan | None:
 
 
 def fingerprint_of(
-    inputs: Inputs, settled: Settled, prepared: Prepared | None, carried: Carried | None = None
+    inputs: Inputs,
+    settled: Settled,
+    predictions: FloatArray | None,
+    prepared: Prepared | None,
+    carried: Carried | None = None,
 ) -> dict[str, Any]:
     """Everything that changes a number of the cube: the method, and in `ROWS_PART` the rows.
 
-    Workers, limits and display are left out.
+    Workers, limits and display are left out.  `predictions` are those of `first_predictions`.
     """
-    value = inputs.value
     rows = inputs.rows
-    options = settled.options
     run = _method_of(inputs, settled, prepared) | {
         "features": list(rows.feature_names),
         "keys": dict(rows.key_dtypes),
         "rows": {"digest": inputs.census.fingerprint, "n": rows.n_rows, "missing": rows.missing},
-        "probe": "" if options.stochastic else _probe(value, rows),
+        "probe": "" if predictions is None else _digest(predictions),
     }
     if carried is not None:
         run["carried"] = carried.fingerprint()
@@ -385,16 +387,26 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     }
 
 
-def _probe(value: Explained, rows: RowReader) -> str:
-    """A digest of the predictions for the first rows: it identifies a black box.
+def first_predictions(inputs: Inputs, options: RunOptions) -> FloatArray | None:
+    """The predictions (n, k) for the first rows, which identify a black box.
+
+    None for a stochastic model, which will not repeat them.
 
     Raises
     ------
     PredictError
         The model, or the link, fails on all of them; nothing is written yet.
     """
+    if options.stochastic:
+        return None
+    value = inputs.value
+    rows = inputs.rows
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
     with naming(0, block):
         predictions = answers(value.model, block.good, (len(value.model.output_names),))
         answered(lambda each: value.link(each[:, None], each), predictions)
+    return predictions
+
+
+def _digest(predictions: FloatArray) -> str:
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()

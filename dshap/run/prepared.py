@@ -33,8 +33,9 @@ from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import PILOT_ROWS
 from dshap.engine.planner import tiling_of
-from dshap.run.determinism import PROBE_TOLERANCE, check_steady, first_rows
+from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import data_said
+from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer
 from dshap.tables import ArraySource, Census, kind_of, open_for, refuse_unknown_categories
@@ -258,8 +259,17 @@ def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
 def probe_of(value: Explained, data: RowReader) -> Record:
     """Record the first good rows of the data and the model's predictions for them."""
     rows = first_rows(data)
-    check_steady(value.model, rows)
-    return Record({"x": rows, "prediction": value.model(rows)})
+    noise = check_steady(value.model, rows)
+    return Record({"x": rows, "prediction": value.model(rows), "noise": noise})
+
+
+def is_of_model(probe: Record, value: Explained) -> bool:
+    """Whether the model predicts what `probe_of` has recorded, but for rounding."""
+    noise = probe.arrays.get("noise", np.zeros(1))  # earlier versions have recorded none
+    then = Probes(probe["prediction"], probe["prediction"][:0], noise)
+    now = replace(then, rows=value.model(probe["x"]))
+    gap, bound = then.difference(now)
+    return gap <= bound
 
 
 def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
@@ -327,11 +337,7 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
         content["coalition_tile"],
         content["row_span"],
     )
-    probe = prepared.states.get(PROBE, Record)
-    predictions = value.model(probe["x"])
-    if not np.allclose(
-        predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True
-    ):
+    if not is_of_model(prepared.states.get(PROBE, Record), value):
         raise StoreMismatchError(
             f"{path} was prepared with another model: its predictions for the first rows of the "
             "data differ; prepare "

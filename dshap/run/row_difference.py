@@ -23,7 +23,7 @@ from dshap.core.records import FloatArray
 from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
 from dshap.cube.datasets import key_text, key_words
-from dshap.run.determinism import PROBE_TOLERANCE
+from dshap.run.probes import differ
 from dshap.tables import WideHashes, hash_columns, number_keys, wide_hashes
 from dshap.tables.site import Site
 
@@ -338,11 +338,7 @@ def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
         return np.zeros(len(before), dtype=bool)
     if before.dtype.kind != "f":
         return np.asarray((before != now).any(axis=1))
-    size = float(np.abs(before[np.isfinite(before)]).max(initial=0.0))
-    is_close = np.isclose(
-        before, now, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE * size, equal_nan=True
-    )
-    return np.asarray(~is_close.all(axis=1))
+    return differ(before, now)
 
 
 def _key_of(reader: RowReader, position: int) -> dict[str, str]:

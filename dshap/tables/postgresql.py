@@ -7,7 +7,6 @@ pages.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dshap.core.cores import n_cores
 from dshap.core.errors import DatabaseError, unknown_name
 from dshap.tables.databases import Database, batches_from
 from dshap.tables.streams import Piece, RowStream
@@ -78,7 +78,7 @@ def open_table_of_postgresql(
         columns = _columns(cursor, table, keys)
         n_rows = int(_value(cursor, f"SELECT count(*) FROM {table}"))
         n_pages = _pages(cursor, table, kind)
-        n_readers = _readers(n_pages, len(os.sched_getaffinity(0)))
+        n_readers = _readers(n_pages, n_cores())
     select = ", ".join(each.expression for each in columns if used is None or each.name in used)
     schema = pa.schema([each.field for each in columns])
     with ExitStack() as stack:

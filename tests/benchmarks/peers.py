@@ -41,6 +41,7 @@ from scipy.linalg import solve
 import dshap
 from dshap import designs
 from dshap.core.blocks import EMPTY, FULL, N_ENDS
+from dshap.core.cores import n_cores
 from dshap.core.records import BoolArray, FloatArray, State
 from dshap.core.threads import one_blas_thread
 from dshap.cube import read_prepared
@@ -188,7 +189,7 @@ def machine() -> dict[str, str]:
     for name in ("dshap", "numpy", "numba", "shap", "shapiq", "lightshap"):
         with_name = list(importlib.metadata.distributions(name=name))
         found |= {name: with_name[0].version} if with_name else {}
-    return {"python": platform.python_version(), **found, "cores": str(os.cpu_count())}
+    return {"python": platform.python_version(), **found, "cores": str(n_cores())}
 
 
 def peak_mib(who: int = resource.RUSAGE_SELF) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+import pytest
 import threadpoolctl
 
+from dshap.core import threads
 from dshap.core.threads import one_blas_thread, process_threads, thread_pools
 
 
@@ -48,10 +50,23 @@ def test_libraries_are_looked_for_again_where_a_module_came(monkeypatch):
     ]
 
 
-def test_threads_of_the_process_are_those_of_now():
+def n_openmp_pools() -> int:
+    return sum(pool["user_api"] == "openmp" for pool in threadpoolctl.threadpool_info())
+
+
+@pytest.mark.parametrize(
+    ("cores", "variable", "expected"),
+    [(2, "", 2), (3, "", 3), (8, "", 3), (2, "3", 3)],  # OMP_NUM_THREADS comes first
+)
+def test_threads_are_no_more_than_cores_of_the_quota(monkeypatch, cores, variable, expected):
+    monkeypatch.setattr(threads, "n_cores", lambda: cores)
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    with threadpoolctl.threadpool_limits(3, user_api="openmp"):
+        assert process_threads() == (expected if n_openmp_pools() else 1)
+
+
+def test_threads_of_the_process_are_those_of_now(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     for n in (2, 3):
         with threadpoolctl.threadpool_limits(n, user_api="openmp"):
-            pools = [
-                pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "openmp"
-            ]
-            assert process_threads() == (n if pools else 1)
+            assert process_threads() == (n if n_openmp_pools() else 1)

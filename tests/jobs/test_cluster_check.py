@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dshap.cli import cli
+from dshap.core.processors import processor
 from dshap.engine import make_certificates
 from dshap.engine.clusters.inspection import versions_here
+from dshap.jobs.cluster_check import ClusterCheck
 from tests.buckets import BUCKET
 from tests.engine.clusters.servers import running_scheduler
 from tests.engine.clusters.test_inspection import with_version
@@ -55,6 +58,57 @@ def test_a_worker_of_this_machine(places):
     }
     assert found["versions_here"] == found["versions_there"] == versions_here()
     assert {path.name for path in Path().iterdir()} == {"job.toml", "table.parquet"}
+
+
+@pytest.mark.slow
+def test_the_processor_of_the_worker_is_told(places):
+    """Other kernels of the linear algebra round otherwise, as another processor does; no fault."""
+    environment = {"OPENBLAS_CORETYPE": "Nehalem"}
+    write_job(Path(), changed(("worker", {"environment": environment})))
+    done = dshap_("cluster", "check", "local", "--job", "job.toml")
+    assert done.exit_code == 0, done.stderr
+    if "openblas" not in processor() or "openblas Nehalem" in processor():
+        pytest.skip("NumPy has another BLAS here, or these kernels")
+    assert f"processor here: {processor()}\n" in done.stdout
+    assert re.search("processor of the worker: .*openblas Nehalem\n", done.stdout)
+    assert "another one: the last digits of values may differ" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("there", "lines"),
+    [
+        ("Old 1", ["processor, on both sides: Old 1"]),
+        (
+            "New 2",
+            [
+                "processor here: Old 1",
+                "processor of the worker: New 2",
+                "  another one: the last digits of values may differ",
+            ],
+        ),
+        ("", ["processor here: Old 1", "processor of the worker: not asked"]),
+    ],
+)
+def test_the_lines_on_processors(there, lines):
+    found = ClusterCheck(
+        profile="p",
+        kind="ssh",
+        address="tls://a:1",
+        n_workers=1,
+        threads=1,
+        memory_limit=None,
+        start_s=1.0,
+        round_trip_s=0.001,
+        versions_here={"dshap": "1"},
+        versions_there={"dshap": "1"},
+        processor_here="Old 1",
+        processor_there=there,
+        seen={},
+        unseen={},
+        lifetime_s=None,
+    )
+    assert str(found).splitlines()[-len(lines) :] == lines
+    assert found.to_dict()["processor_there"] == there
 
 
 @pytest.mark.slow

@@ -214,7 +214,11 @@ def test_the_container_file_names_what_is_there():
     copied = re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE)
     for name in " ".join(copied).split():
         assert (ROOT / name).exists(), name
-    (extras,) = re.findall(r"dshap\[([\w,]+)\]", text)
+    (extras,) = re.findall(r'"\$wheel\[([\w,]+)\]"', text)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    assert "cloud" in extras.split(",")  # pods with stores and rows in buckets
+    # by its name, pip would take a package of that name from an index
+    assert '"dshap[' not in text and "--find-links" not in text
+    assert "$(echo /tmp/wheels/dshap-*.whl)" in text
     assert f"--uid {USER_ID} " in text and f"USER {USER_ID}\n" in text

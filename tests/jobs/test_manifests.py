@@ -10,8 +10,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from dshap.cli import cli
+from dshap.core.exit_statuses import FINAL
 from dshap.engine import make_certificates
+from dshap.engine.clusters.kubernetes import BESIDE_BYTES, PER_WORKER_BYTES
 from tests.jobs.job_files import changed, write_job
+from tests.restricted_pods import faults_of, pods_of
 
 PROFILE = """
 [cluster]
@@ -196,6 +199,238 @@ def test_a_variable_of_the_profile_comes_first(folder):
     assert scratch_of(run["spec"]["template"]["spec"]) == ("/var/tmp/dshap", "/dev/shm")
 
 
+KINDS = {
+    "run": (),
+    "shards": ("--shards", "4"),
+    "schedule": ("--schedule", "0 3 * * *"),
+}
+"""Each kind of manifest, by its options."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("profile", ["plain", "placed", "a volume for scratch"])
+def test_every_pod_passes_the_restricted_standard(folder, kind, profile):
+    """A cluster may refuse all others; nothing of a profile can break it."""
+    texts = {
+        "plain": PROFILE,
+        "placed": placed(),
+        "a volume for scratch": PROFILE + 'scratch = "/data/scratch"',
+    }
+    (folder / "pods.toml").write_text(texts[profile])
+    pods = list(pods_of(json.loads(manifest(*KINDS[kind], "--json").stdout)["items"]))
+    assert len(pods) == {"run": 2, "shards": 3, "schedule": 1}[kind]
+    assert [faults_of(pod) for pod in pods] == [[]] * len(pods)
+    for pod in pods:
+        assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+        assert pod["terminationGracePeriodSeconds"] == 120
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda pod: pod.pop("securityContext"), "runAsNonRoot is not true"),
+        (lambda pod: pod["securityContext"].pop("seccompProfile"), "seccompProfile"),
+        (lambda pod: pod["containers"][0].pop("securityContext"), "allowPrivilegeEscalation"),
+        (lambda pod: pod["containers"][0]["securityContext"].pop("capabilities"), "dropped"),
+        (lambda pod: pod["volumes"].append({"name": "h", "hostPath": {}}), "volume hostPath"),
+        (lambda pod: pod.update(hostNetwork=True), "hostNetwork"),
+    ],
+)
+def test_the_check_of_the_standard_finds_faults(folder, change, fault):
+    (pod,) = pods_of(json.loads(manifest(*KINDS["schedule"], "--json").stdout)["items"])
+    change(pod)
+    assert fault in "; ".join(faults_of(pod))
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
+@pytest.mark.parametrize("profile", ["plain", "placed"])
+def test_a_run_on_a_schedule_is_valid(folder, version, profile):
+    validate = pytest.importorskip("kubernetes_validate", reason="it is not installed")
+    (folder / "pods.toml").write_text(PROFILE if profile == "plain" else placed())
+    done = manifest("--schedule", "@daily", "--time-zone", "Europe/Berlin")
+    assert done.exit_code == 0, done.stderr
+    objects = list(yaml.safe_load_all(done.stdout))
+    assert [each["kind"] for each in objects] == ["ConfigMap", "CronJob"]
+    for each in objects:
+        validate.validate(each, version, strict=True)
+
+
+def test_what_a_run_on_a_schedule_says(folder):
+    """One pod of the size of [worker], which no other starts beside."""
+    _, nights = json.loads(
+        manifest("--schedule", " 0  3 * * 1-5", "--time-zone", "Europe/Berlin", "--json").stdout
+    )["items"]
+    spec = nights["spec"]
+    assert (spec["schedule"], spec["timeZone"]) == ("0 3 * * 1-5", "Europe/Berlin")
+    assert spec["concurrencyPolicy"] == "Forbid" and spec["startingDeadlineSeconds"] == 7200
+    assert (spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == (7, 7)
+    job = spec["jobTemplate"]["spec"]
+    assert job["backoffLimit"] == 3 and "ttlSecondsAfterFinished" not in job
+    ignored, final = job["podFailurePolicy"]["rules"]
+    assert ignored["action"] == "Ignore"
+    assert final["onExitCodes"]["values"] == list(FINAL)
+    pod = job["template"]["spec"]
+    (container,) = pod["containers"]
+    assert final["onExitCodes"]["containerName"] == container["name"]
+    assert container["command"] == ["dshap", "run", "/etc/dshap/jobs/job.toml", "--log", "json"]
+    size = {"cpu": "2", "memory": "8192Mi"}
+    assert container["resources"] == {"requests": size, "limits": size}
+    # no service of a run that has the same name finds its pod
+    labels = job["template"]["metadata"]["labels"]
+    service = json.loads(manifest("--json").stdout)["items"][1]
+    assert not service["spec"]["selector"].items() <= labels.items()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--schedule", "0 3 * *"), '--schedule "0 3 * *": give five fields'),
+        (("--schedule", "@daily", "--time-zone", "Berlin"), '--time-zone "Berlin" is no time zone'),
+        (("--time-zone", "Europe/Berlin"), "--time-zone is that of --schedule"),
+        (("--schedule", "@daily", "--shards", "3"), "give one of both"),
+        (("--schedule", "@daily", "--certificates", "tls"), "leave --certificates out"),
+    ],
+)
+def test_schedules_that_are_refused(folder, words, said):
+    done = manifest(*words)
+    assert done.exit_code == 2 and said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "parallelism", "most_failed"),
+    [
+        (4, 3, 3, None),
+        (100_000, 200_000, 100_000, None),
+        (100_001, 3, 3, 10_000),
+        (100_001, 10_001, 10_000, 10_000),
+    ],
+)
+def test_indexes_within_the_limits_of_kubernetes(folder, count, workers, parallelism, most_failed):
+    """Above 10^5 indexes with a backoff limit each, it wants both limits, of 10^4 at most."""
+    (folder / "pods.toml").write_text(PROFILE.replace("workers = 3", f"workers = {workers}"))
+    *_, shards, _ = json.loads(manifest("--shards", str(count), "--json").stdout)["items"]
+    spec = shards["spec"]
+    assert (spec["completions"], spec["parallelism"]) == (count, parallelism)
+    assert spec.get("maxFailedIndexes") == most_failed and spec["backoffLimitPerIndex"] == 3
+
+
+@pytest.mark.parametrize("kind", ["run", "shards"])
+@pytest.mark.parametrize(("key", "seconds"), [("", 604_800), ("= 0", 0), ("= 3600", 3600)])
+def test_ended_jobs_are_deleted_after_a_time(folder, kind, key, seconds):
+    more = f"ttl_seconds_after_finished {key}" if key else ""
+    (folder / "pods.toml").write_text(PROFILE.replace("[worker]", f"{more}\n[worker]"))
+    items = json.loads(manifest(*KINDS[kind], "--json").stdout)["items"]
+    jobs = [each for each in items if each["kind"] == "Job"]
+    assert [job["spec"]["ttlSecondsAfterFinished"] for job in jobs] == [seconds] * len(jobs)
+
+
+SIZES = """
+[cluster.resources.run]
+requests = { cpu = 2, memory = "3Gi" }
+limits = { cpu = "2.5", memory = "4Gi" }
+[cluster.resources.scheduler]
+limits = { cpu = "500m", memory = "2Gi" }
+[cluster.resources.worker]
+requests = { cpu = "1500m" }
+limits = { "nvidia.com/gpu" = 1, ephemeral-storage = "10Gi" }
+[worker]"""
+
+
+def resources_of(items: list[dict]) -> dict[str, dict]:
+    """Container -> its resources."""
+    return {
+        container["name"]: container["resources"]
+        for pod in pods_of(items)
+        for container in [*pod.get("initContainers", []), *pod["containers"]]
+    }
+
+
+def test_the_resources_of_each_container(folder):
+    """A quota of a namespace may want limits of all of them."""
+    (folder / "pods.toml").write_text(PROFILE.replace("\n[worker]", SIZES))
+    found = resources_of(json.loads(manifest("--json").stdout)["items"])
+    assert found["run"] == {
+        "requests": {"cpu": "2", "memory": "3Gi"},
+        "limits": {"cpu": "2.5", "memory": "4Gi"},
+    }
+    of_scheduler = {"cpu": "500m", "memory": "2Gi"}
+    assert found["scheduler"] == {"requests": of_scheduler, "limits": of_scheduler}
+    memory = found["worker"]["limits"]["memory"]
+    assert found["worker"]["limits"] == {
+        "cpu": "2",
+        "memory": memory,
+        "nvidia.com/gpu": "1",
+        "ephemeral-storage": "10Gi",
+    }
+    assert found["worker"]["requests"] == {**found["worker"]["limits"], "cpu": "1500m"}
+    for kind in ("shards", "schedule"):
+        items = json.loads(manifest(*KINDS[kind], "--json").stdout)["items"]
+        for resources in resources_of(items).values():
+            assert resources["requests"]["cpu"] == "1500m"
+            assert resources["limits"]["nvidia.com/gpu"] == "1"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", ["1.31", "1.37"])
+def test_resources_are_valid(folder, kind, version):
+    validate = pytest.importorskip("kubernetes_validate", reason="it is not installed")
+    (folder / "pods.toml").write_text(PROFILE.replace("\n[worker]", SIZES))
+    for each in yaml.safe_load_all(manifest(*KINDS[kind]).stdout):
+        validate.validate(each, version, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ('run = "2Gi"', '[cluster.resources] run = "2Gi": give a table'),
+        ('runs = { limits = { cpu = "1" } }', "unknown key 'runs'; did you mean 'run'?"),
+        ('run = { limit = { cpu = "1" } }', "unknown key 'limit'; did you mean 'limits'?"),
+        ('run = { limits = { memory = "4GiB" } }', '"4GiB" is no quantity of Kubernetes'),
+        ('run = { limits = { memory = "-1" } }', '"-1" is no quantity of Kubernetes'),
+        ("run = { limits = { cpu = true } }", "limits.cpu = true"),
+        (
+            'run = { requests = { cpu = "1500m" }, limits = { cpu = 1 } }',
+            'requests.cpu = "1500m" is more than limits.cpu = "1": give at most that',
+        ),
+        (
+            'worker = { limits = { memory = "8Gi" } }',
+            '[cluster.resources.worker] limits.memory = "8Gi" is less than',
+        ),
+    ],
+)
+def test_resources_that_are_refused(folder, key, said):
+    (folder / "pods.toml").write_text(
+        PROFILE.replace("[worker]", f"[cluster.resources]\n{key}\n[worker]")
+    )
+    done = manifest()
+    assert done.exit_code == 2 and said in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_a_pod_has_room_for_what_stands_beside_its_workers(folder, cores):
+    """Each worker process may use its share of [worker] memory to the last byte."""
+    (folder / "pods.toml").write_text(PROFILE.replace("cores = 2", f"cores = {cores}"))
+    *_, workers = json.loads(manifest("--json").stdout)["items"]
+    (container,) = workers["spec"]["template"]["spec"]["containers"]
+    words = container["command"]
+    of_process = int(words[words.index("--memory-limit") + 1])
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
+    assert limit - cores * of_process == BESIDE_BYTES + cores * PER_WORKER_BYTES
+    assert cores * of_process == 8 << 30
+    learn = resources_of(json.loads(manifest("--shards", "4", "--json").stdout)["items"])["learn"]
+    assert learn["limits"]["memory"] == "8192Mi"  # one process, and nothing beside it
+
+
+def test_a_job_file_with_umlauts(folder):
+    text = (folder / "job.toml").read_text() + "# für Köln\n"
+    (folder / "job.toml").write_text(text, encoding="utf-8")
+    for words in KINDS.values():
+        files = json.loads(manifest(*words, "--json").stdout)["items"][0]
+        assert files["data"]["job.toml"] == text
+
+
 def test_what_the_objects_of_shards_say(folder):
     """Shards and finish wait until they are started; none has a scheduler or certificates."""
     _, learn, shards, finish = json.loads(manifest("--shards", "64", "--json").stdout)["items"]
@@ -214,8 +449,7 @@ def test_what_the_objects_of_shards_say(folder):
 
 @pytest.mark.parametrize(("words", "action"), [((), "FailJob"), (("--shards", "4"), "FailIndex")])
 def test_exit_statuses_that_are_not_tried_again(folder, words, action):
-    """Those of which docs/schedules.md says that the same command ends like this again; a pod that
-    is taken away does not count."""
+    """Those of the one table; a pod that is taken away does not count."""
     jobs = json.loads(manifest(*words, "--json").stdout)["items"]
     (found,) = (
         job["spec"]["podFailurePolicy"]["rules"]
@@ -226,8 +460,8 @@ def test_exit_statuses_that_are_not_tried_again(folder, words, action):
     assert taken_away["action"] == "Ignore"
     assert taken_away["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
     assert final["action"] == action
-    assert final["onExitCodes"]["values"] == [1, 2, 3, 4, 5, 7, 8, 9, 11]
-    tried_again = {6, 10, 130, 137}
+    assert final["onExitCodes"]["values"] == list(FINAL) == [1, 3, 4, 5, 7, 8]
+    tried_again = {2, 6, 9, 10, 130, 137}
     assert not tried_again & set(final["onExitCodes"]["values"])
 
 
@@ -252,7 +486,8 @@ def test_what_the_objects_say(folder):
     assert (workers["spec"]["completions"], workers["spec"]["parallelism"]) == (3, 3)
     assert workers["spec"]["completionMode"] == "Indexed"
     (worker,) = workers["spec"]["template"]["spec"]["containers"]
-    assert worker["resources"]["limits"] == {"cpu": "2", "memory": "8192Mi"}
+    beside = (BESIDE_BYTES + 2 * PER_WORKER_BYTES) >> 20
+    assert worker["resources"]["limits"] == {"cpu": "2", "memory": f"{8192 + beside}Mi"}
     words = worker["command"]
     assert words[words.index("--nworkers") + 1] == "2"
     assert words[words.index("--memory-limit") + 1] == str(4 << 30)

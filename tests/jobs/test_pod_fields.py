@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from dshap.jobs.pod_fields import Annotations, Labels, LabelValue, NodeLabels, ObjectName, PodName
+from dshap.jobs.pod_fields import (
+    Annotations,
+    Labels,
+    LabelValue,
+    NodeLabels,
+    ObjectName,
+    PodName,
+    Quantity,
+    amount_of,
+)
 from dshap.jobs.pod_fields import Toleration as Taint
 
 
@@ -51,6 +60,17 @@ def is_taken(kind: Any, given: Any) -> bool:
         (Labels, {"batch.kubernetes.io/job-name": "mine"}, False),
         (Annotations, {"example.com/note": "Any text: of any form."}, True),
         (Annotations, {"a note": "b"}, False),
+        (Quantity, "500m", True),
+        (Quantity, "2.5", True),
+        (Quantity, 2, True),
+        (Quantity, 0.5, True),
+        (Quantity, True, False),
+        (Quantity, "4Gi", True),
+        (Quantity, "4GiB", False),
+        (Quantity, "4gi", False),
+        (Quantity, "", False),
+        (Quantity, "-1", False),
+        (Quantity, "1 Gi", False),
     ],
 )
 def test_names_and_labels(kind, given, taken):
@@ -77,3 +97,22 @@ def test_names_and_labels(kind, given, taken):
 def test_tolerations(given, taken):
     """The rules are those that the API server checks."""
     assert is_taken(Taint, given) == taken
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ("999m", "1"),
+        ("1", "1.001"),
+        ("1023Mi", "1Gi"),
+        ("1G", "1Gi"),
+        ("1000M", "1Gi"),
+        ("9", "1k"),
+    ],
+)
+def test_quantities_are_compared_as_numbers(less, more):
+    assert amount_of(less) < amount_of(more)
+
+
+def test_equal_quantities():
+    assert amount_of("1024Mi") == amount_of("1Gi") and amount_of("1000m") == amount_of("1")

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import time
@@ -45,7 +46,7 @@ import os
 import time
 
 def predict(x):
-    time.sleep(float(os.environ.get("SLOW", 0)))
+    time.sleep(float(os.environ.get("SLOW", 0)) + len(x) * float(os.environ.get("SLOW_ROW", 0)))
     if os.environ.get("HOT") and (x[:, 0] == 6.5).any():
         raise RuntimeError("sensor out of range")
     return x[:, 0] * x[:, 1] + x[:, 2]
@@ -913,3 +914,47 @@ def test_a_promise_of_the_source_is_kept_for_the_record(folder):
     (record,) = read_records(Path("out.zarr"))
     told = record.explanation("interventional")["adapter_response"]["source"]
     assert "loaded_at" in told["snapshot"]["schema"] and told["freshness"]
+
+
+# --- processors and walltimes ------------------------------------------------------------------
+
+
+def test_shards_on_another_processor(folder):
+    """One unit in the last place of a prediction is rounding; a thousandth is another model."""
+    written(BLACK_BOX)
+    ran("--only", "learn", "-q")
+
+    def predicts(words: str) -> None:
+        sys.modules.pop("my_sharded_model", None)
+        changed_model = MODEL.replace("return x[:, 0]", "import numpy as np\n    return " + words)
+        Path("my_sharded_model.py").write_text(changed_model)
+
+    predicts("1.001 * x[:, 0]")
+    refused = run("--shard", "1/2")
+    assert refused.exit_code == 4
+    assert "the model predicts other values than before for the same rows (by " in refused.stderr
+    predicts("(1 + 2 * np.finfo(float).eps) * x[:, 0]")
+    shown = ran("--shard", "1/2")
+    assert "the model predicts the same but for rounding: " in shown.stderr
+    ran("--shard", "2/2")
+    assert [each.is_over for each in read_records(Path("out.zarr"))] == [True]
+    assert cube_status(Path("out.zarr/reasons")).ok == N_ROWS
+
+
+def test_a_block_that_does_not_fit_the_walltime(folder, monkeypatch):
+    """It ends at once with a final exit status; with more time the same shard is explained."""
+    written(BLACK_BOX)
+    ran("--only", "learn", "-q")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 20))
+    monkeypatch.setenv("SLOW_ROW", "0.02")  # 40 predictions of a row: 80 s a block
+    refused = run("--shard", "2/7")
+    assert refused.exit_code == 3
+    (line,) = refused.stderr.splitlines()[-1:]
+    assert re.search(r"block 1 \(rows 100 to 199\) takes about \d+ s here", line)
+    assert "the walltime of SLURM job 17 leaves " in line
+    assert n_receipts() == 0
+    monkeypatch.setenv("SLOW_ROW", "0")
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 600))
+    ran("--shard", "2/7", "-q")
+    assert n_receipts() == 1

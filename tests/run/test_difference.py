@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.core.errors import StoreMismatchError
+from dshap.core.errors import FailedBlocksError, StoreMismatchError
+from dshap.cube import states_of
+from dshap.run.probes import rounding_of
 from dshap.values import Marginal
+from tests.cube.cubes import bytes_of
 
 NAMES = ["a", "b", "c"]
 
@@ -87,7 +90,11 @@ def test_a_background_is_told_by_its_rows(keyed_table, tmp_path):
 def test_another_model_is_told_as_one(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr")
     said = refusal(keyed_table, tmp_path / "c.zarr", predict=other)
-    assert said == "the model predicts other values than before for the same rows"
+    assert re.fullmatch(
+        r"the model predicts other values than before for the same rows \(by [\d.]+, where "
+        r"rounding explains \d\.\d+e-10\)",
+        said,
+    )
 
 
 def test_several_differences_are_told_together(keyed_table, tmp_path):
@@ -129,3 +136,147 @@ def test_other_players_are_told_once(keyed_table, tmp_path):
 def test_other_columns_are_not_told_as_other_rows(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr")
     assert refusal(keyed_table, tmp_path / "c.zarr", key=None) == "keys.id was int64, now absent"
+
+
+# --- another processor ---------------------------------------------------------------------------
+
+
+def as_model(predict):
+    """A function under the name of `model`: it is known by what it predicts alone."""
+    predict.__qualname__ = model.__qualname__
+    predict.__module__ = model.__module__
+    return predict
+
+
+def in_float32(steps=0):
+    """The model in float32, with each prediction so many numbers further."""
+
+    def predict(x):
+        found = model(x).astype(np.float32)
+        for _ in range(steps):
+            found = np.nextafter(found, np.float32(np.inf))
+        return found
+
+    return as_model(predict)
+
+
+PAIRS = {"float64": (model, as_model(lambda x: np.nextafter(model(x), np.inf)))}
+PAIRS["float32"] = (in_float32(), in_float32(1))
+
+
+@pytest.mark.parametrize("dtype", PAIRS)
+def test_a_run_goes_on_where_the_last_digit_differs(
+    keyed_table, tmp_path, monkeypatch, capsys, dtype
+):
+    """The blocks of the first processor stay as they are; one line says what differs."""
+    first, second = PAIRS[dtype]
+    store = tmp_path / "umlaut ü.zarr"
+
+    @as_model
+    def failing(x):
+        if (x[:, 0] == keyed_table["a"].iloc[300]).any():
+            raise ValueError("out of memory")
+        return first(x)
+
+    with monkeypatch.context() as there:
+        there.setattr("dshap.run.identity.processor", lambda: "Old 1")
+        with pytest.raises(FailedBlocksError):
+            explained(keyed_table, store, predict=failing)
+    before = bytes_of(store)
+    capsys.readouterr()
+    cube = explained(keyed_table, store, predict=second, progress=True)
+    assert (cube.status == 1).all()
+    said = capsys.readouterr().err
+    assert "the model predicts the same but for rounding: " in said
+    assert "another processor (then Old 1; now " in said and said.count("another processor") == 1
+    after = bytes_of(store)
+    receipts = [name for name in before if "receipts" in name]
+    assert len(receipts) >= 6
+    kept = [name for name in receipts if not name.endswith("000004.json")]
+    assert [after[name] for name in kept] == [before[name] for name in kept]
+    assert cube.attrs["dshap_run"] == dshap.open_cube(store).attrs["dshap_run"]
+    explained(keyed_table, store, predict=first)  # finished, for either processor
+    explained(keyed_table, store, predict=second)
+    assert bytes_of(store) == after
+
+
+@pytest.mark.parametrize("dtype", PAIRS)
+def test_both_sides_of_the_bound(keyed_table, tmp_path, dtype):
+    first, _ = PAIRS[dtype]
+    explained(keyed_table, tmp_path / "c.zarr", predict=first)
+    predictions = first(keyed_table[NAMES].to_numpy()[:64]).astype(float)[:, None]
+    (bound,) = rounding_of(predictions)
+
+    def moved(by):
+        return as_model(lambda x: first(x).astype(float) + by * (np.arange(len(x)) == 3))
+
+    explained(keyed_table, tmp_path / "c.zarr", predict=moved(0.5 * bound))
+    for by in (2 * bound, 1e-3 * predictions.std()):
+        said = refusal(keyed_table, tmp_path / "c.zarr", predict=moved(by))
+        assert said.startswith("the model predicts other values than before for the same rows (by ")
+        assert "processor" not in said
+
+
+def test_a_change_on_another_processor_names_both(keyed_table, tmp_path, monkeypatch):
+    with monkeypatch.context() as there:
+        there.setattr("dshap.run.identity.processor", lambda: "Old 1")
+        explained(keyed_table, tmp_path / "c.zarr")
+    said = refusal(keyed_table, tmp_path / "c.zarr", predict=other)
+    assert "; another processor (then Old 1; now " in said
+
+
+def test_margins_of_xgboost_in_float32(keyed_table, tmp_path):
+    """One unit in the last place of a float32 is 1e-7; another round of boosting is refused."""
+    xgboost = pytest.importorskip("xgboost", reason="it is not installed")
+    rows = keyed_table[NAMES].to_numpy()
+    trained = xgboost.train(
+        {"max_depth": 3, "nthread": 1, "seed": 1}, xgboost.DMatrix(rows, model(rows)), 20
+    )
+
+    def margins(steps, rounds):
+        def predict(x):
+            found = trained.predict(
+                xgboost.DMatrix(x), output_margin=True, iteration_range=(0, rounds)
+            )
+            for _ in range(steps):
+                found = np.nextafter(found, np.float32(np.inf))
+            return found
+
+        return as_model(predict)
+
+    explained(keyed_table, tmp_path / "c.zarr", predict=margins(0, 20))
+    explained(keyed_table, tmp_path / "c.zarr", predict=margins(2, 20))
+    assert "the model predicts other values" in refusal(
+        keyed_table, tmp_path / "c.zarr", predict=margins(0, 19)
+    )
+
+
+def test_three_classes_each_have_a_bound(keyed_table, tmp_path):
+    def classes(by):
+        def predict(x):
+            raw = np.exp(np.stack([model(x), x[:, 0], by + x[:, 1]], axis=1))
+            return raw / raw.sum(axis=1, keepdims=True)
+
+        return as_model(predict)
+
+    explained(keyed_table, tmp_path / "c.zarr", predict=classes(0.0))
+    explained(keyed_table, tmp_path / "c.zarr", predict=classes(1e-15))
+    said = refusal(keyed_table, tmp_path / "c.zarr", predict=classes(1e-3))
+    assert "the model predicts other values" in said
+
+
+def test_rounding_is_not_told_beside_another_difference(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr")
+    said = refusal(keyed_table, tmp_path / "c.zarr", predict=PAIRS["float64"][1], dtype="float32")
+    assert said == "dtype was float64, now float32"
+
+
+def test_without_the_stored_predictions_their_digest_decides(keyed_table, tmp_path):
+    """As in stores of earlier versions; the same processor goes on, and keeps them."""
+    explained(keyed_table, tmp_path / "c.zarr")
+    states = states_of(tmp_path / "c.zarr")
+    (name,) = (name for name in states.names() if name.startswith("probe-"))
+    states.remove(name)
+    said = refusal(keyed_table, tmp_path / "c.zarr", predict=PAIRS["float64"][1])
+    assert said == "the model predicts other values than before for the same rows"
+    explained(keyed_table, tmp_path / "c.zarr")

@@ -383,6 +383,29 @@ def test_a_file_of_a_model_identifies_it(tmp_path):
         fix(case, tmp_path, value=far, method=fixed.digest, model_sha256="a" * 64)
 
 
+def test_a_model_in_float32_is_known_again_on_another_processor(tmp_path):
+    """One unit in the last place of a float32 is 1e-7 of a prediction; 1e-3 is another model."""
+
+    def rounded(steps, scale=1.0):
+        def predict(x):
+            found = (scale * product(x)).astype(np.float32)
+            for _ in range(steps):
+                found = np.nextafter(found, np.float32(np.inf))
+            return found
+
+        return marginal(as_product(predict))
+
+    case = Case(lambda: rounded(0), designs.kernelshap(D, 120))
+    fixed = fix(case, tmp_path, model_sha256="a" * 64)
+    for steps in (1, 2):
+        again = fix(
+            case, tmp_path, value=rounded(steps), method=fixed.digest, model_sha256="a" * 64
+        )
+        assert again.digest == fixed.digest
+    with pytest.raises(StoreMismatchError, match="its predictions for the first rows of the data"):
+        fix(case, tmp_path, value=rounded(0, 1.001), method=fixed.digest, model_sha256="a" * 64)
+
+
 def test_opening_reads_no_row_of_the_data(tmp_path):
     path = tmp_path / "data.parquet"
     pd.DataFrame(X, columns=NAMES).to_parquet(path)

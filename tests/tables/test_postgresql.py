@@ -28,7 +28,7 @@ N_ROWS = 40_000
 def database(postgresql, monkeypatch):
     """A database with a table "mart.customers", read by four readers, and nothing else."""
     monkeypatch.setattr(reading, "READER_PAGES", 10)
-    monkeypatch.setattr(reading.os, "sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(reading, "n_cores", lambda: 4)
     run(
         postgresql.database,
         "DROP SCHEMA IF EXISTS mart CASCADE",

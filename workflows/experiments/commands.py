@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dshap.core.cores import n_cores
 from dshap.engine import local_client, shut_down
 from workflows.experiments.comparison import Study, compare, result_of
 from workflows.experiments.data import Images
@@ -60,7 +60,7 @@ def options(
         "--instances", type=int, default=1_000, help="test instances to explain (default 1000)"
     )
     parser.add_argument(
-        "--threads", type=int, default=os.cpu_count(), help="of the network (default: all cores)"
+        "--threads", type=int, default=n_cores(), help="of the network (default: all cores)"
     )
     parser.add_argument(
         "--workers", type=int, default=0, help="processes of this machine (default: this one alone)"

@@ -7,7 +7,6 @@ The less is left of the log-odds of the predicted class, the better the ranking.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import time
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 import dshap
+from dshap.core.cores import n_cores
 from dshap.report import require_matplotlib
 from dshap.values import Players
 from workflows.experiments.kept import n_saved
@@ -266,7 +266,7 @@ def machine() -> dict[str, str]:
     versions = {name: version(name) for name in PACKAGES if find_spec(name) is not None}
     return {
         "processor": platform.machine(),
-        "cores": str(os.cpu_count()),
+        "cores": str(n_cores()),
         "python": platform.python_version(),
         **versions,
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import re
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.cores import n_cores
 from dshap.records import FloatArray
 from dshap.report import require_matplotlib
 
@@ -92,7 +92,7 @@ def machine() -> dict[str, str]:
     versions = {name: version(name) for name in PACKAGES if find_spec(name) is not None}
     return {
         "processor": platform.machine(),
-        "cores": str(os.cpu_count()),
+        "cores": str(n_cores()),
         "python": platform.python_version(),
         **versions,
     }

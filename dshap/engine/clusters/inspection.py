@@ -13,6 +13,7 @@ from distributed.versions import get_package_info
 from dshap.core.buckets import fault_of
 from dshap.core.errors import InputError
 from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.processors import processor
 
 COMPARED = ("dshap", "numpy", "distributed")
 """Packages whose versions are the same on both sides of a run: the same code, the same bits."""
@@ -38,6 +39,12 @@ def _of_interest(packages: Mapping[str, Any]) -> dict[str, str]:
     """Python and the packages of `SHOWN`; of Python what byte code depends on."""
     python = ".".join(str(packages["python"]).split(".")[:2])
     return {"python": python, **{name: str(packages.get(name) or "none") for name in SHOWN}}
+
+
+def processors_of_workers(client: Client) -> dict[str, str]:
+    """Address of a worker -> its processor in words; the worker must have this version of dshap."""
+    found: dict[str, str] = client.run(processor)
+    return found
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

@@ -4,6 +4,7 @@ One Job holds the run, with the scheduler beside it in the same pod, which ends 
 Indexed Job holds the workers; they end when their scheduler is gone, and none has come in its place.
 
 A run in parts has no scheduler: a Job learns, an Indexed Job has a shard a pod, and a Job finishes.
+Neither has a run on a schedule: a CronJob starts one pod, which does all of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 from distributed import Client
 
+from dshap.core.exit_statuses import FINAL
 from dshap.core.options import parse_bytes
 from dshap.engine.certificates import FILES, Certificates
 from dshap.engine.clients import connect
@@ -32,15 +34,35 @@ SCRATCH = "/var/tmp/dshap"
 """The folder of a pod for temporary files, where [worker] scratch names none."""
 DEATH_S = 60
 """The seconds after which a worker ends that a scheduler does not let in."""
-FINAL = [1, 2, 3, 4, 5, 7, 8, 9, 11]
-"""Exit statuses of `dshap run` that the same command would have again at once."""
 RETRIES = 3
-"""The times that a run, or a shard, is started again after another exit status."""
-OF_RUN = {"cpu": "1", "memory": "2Gi"}
-"""The resources of a run that leaves the rows to workers."""
-OF_SCHEDULER = {"cpu": "500m", "memory": "1Gi"}
-"""The resources of the scheduler."""
+"""The times that a run, or a shard, is started again after an exit status that is not final."""
+GRACE_S = 120
+"""The seconds that a pod has to end after SIGTERM, in which it keeps what is finished."""
+MANY_INDEXES = 100_000
+"""The number of indexes above which the API of Kubernetes wants the two limits below, and the most
+pods at once of an Indexed Job."""
+MOST_FAILED = 10_000
+"""The most indexes that may fail, of a Job with more indexes than `MANY_INDEXES`."""
+MOST_AT_ONCE = 10_000
+"""The most pods at once of such a Job."""
+START_WITHIN_S = 7200
+"""The seconds after its time in which a scheduled run may still start."""
+KEPT_RUNS = 7
+"""The number of scheduled runs that are kept with their logs, of those that succeeded and failed
+each."""
+DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "run": {"cpu": "1", "memory": "2Gi"},
+    "scheduler": {"cpu": "500m", "memory": "1Gi"},
+}
+"""Container -> what it requests where the profile does not say it: a run leaves the rows to workers."""
+BESIDE_BYTES = 320 << 20
+"""Bytes of the processes that stand beside the workers of a pod: the one that waits for a scheduler,
+the one that watches the workers, and Python's tracker of resources.  Measured: 291 MiB."""
+PER_WORKER_BYTES = 1 << 20
+"""Bytes that they take more for each worker process.  Measured: 0.44 MiB."""
 Manifest = dict[str, Any]
+Resources = Mapping[str, Mapping[str, str]]
+"""The requests and limits of a container, in the words of Kubernetes."""
 
 
 def at_pods(
@@ -90,35 +112,74 @@ class Pods:
     labels: Mapping[str, str]
     """Labels of the user's, of all objects and pods."""
     annotations: Mapping[str, str]
+    resources: Mapping[str, Resources]
+    """Container ("run", "scheduler", "worker") -> what the profile says of its resources."""
+    ttl_seconds_after_finished: int
+    """The seconds after which a Job that has ended is deleted, with its pods and their logs."""
     wait: float
     """The seconds for which workers wait for a scheduler, the first or one made anew."""
     worker: WorkerOptions
 
     def shards(self, job: Path, count: int) -> list[Manifest]:
         """The objects of a run in parts; shards and finish wait until they are started."""
-        run = ["dshap", "run", f"{JOBS}/{job.name}", "--log", "json"]
-        indexed = {
-            "completionMode": "Indexed",
-            "completions": count,
-            "parallelism": min(self.workers, count),
-            "backoffLimitPerIndex": RETRIES,
-            "podFailurePolicy": _policy("shards", "FailIndex"),
-        }
+        indexed = {**self._indexes(count), "podFailurePolicy": _policy("shards", "FailIndex")}
         parts = (
             ("learn", ["--only", "learn"], {"suspend": False, **_tries("learn")}),
             ("shards", ["--shard", f"auto/{count}"], {"suspend": True, **indexed}),
             ("finish", ["--only", "finish"], {"suspend": True, **_tries("finish")}),
         )
-        files = {job.name: job.read_text()}
-        objects = [self._object("v1", "ConfigMap", self.name, data=files)]
+        objects = [self._job_file(job)]
         for part, words, spec in parts:
-            container = self._container(part, [*run, *words], self._files([(JOBS, job.name)]))
-            container["resources"] = self._size_of_worker()
-            volumes = [self._files_volume(), *self._scratch_volumes(self._storage())]
-            pod = self._pod(part, "Never", [container], volumes)
-            whole = {**spec, "template": pod}
-            objects.append(self._object("batch/v1", "Job", f"{self.name}-{part}", spec=whole))
+            objects.append(self._job(part, spec, self._alone(part, job, words)))
         return objects
+
+    def nights(self, job: Path, schedule: str, time_zone: str) -> list[Manifest]:
+        """The objects of a run on a schedule: one pod that does all of it, and no workers.
+
+        Parameters
+        ----------
+        job : the file that the run in the pod reads
+        schedule : five fields as cron has them, such as "0 3 * * *"
+        time_zone : the zone of these times, such as "Europe/Berlin"
+        """
+        template = {**_tries("night"), "template": self._alone("night", job, [])}
+        spec = {
+            "schedule": schedule,
+            "timeZone": time_zone,
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": START_WITHIN_S,
+            "successfulJobsHistoryLimit": KEPT_RUNS,
+            "failedJobsHistoryLimit": KEPT_RUNS,
+            "jobTemplate": {"metadata": self._marks({"app": self.name}), "spec": template},
+        }
+        return [self._job_file(job), self._object("batch/v1", "CronJob", self.name, spec=spec)]
+
+    def _job_file(self, job: Path) -> Manifest:
+        """The config map of a run that needs no profile."""
+        return self._object("v1", "ConfigMap", self.name, data={job.name: _text_of(job)})
+
+    def _alone(self, part: str, job: Path, words: list[str]) -> Manifest:
+        """A pod with one process, which explains rows itself: no scheduler, no certificates."""
+        command = ["dshap", "run", f"{JOBS}/{job.name}", "--log", "json", *words]
+        container = self._container(part, command, self._files([(JOBS, job.name)]))
+        container["resources"] = self._size("worker", self._worker_size(beside=0))
+        volumes = [self._files_volume(), *self._scratch_volumes(self._storage())]
+        return self._pod(part, "Never", [container], volumes)
+
+    def _indexes(self, count: int) -> dict[str, Any]:
+        """The keys of an Indexed Job of so many indexes, within the limits of the API."""
+        most = MANY_INDEXES
+        limits = {}
+        if count > MANY_INDEXES:
+            most = MOST_AT_ONCE
+            limits["maxFailedIndexes"] = MOST_FAILED
+        return {
+            "completionMode": "Indexed",
+            "completions": count,
+            "parallelism": min(self.workers, count, most),
+            "backoffLimitPerIndex": RETRIES,
+            **limits,
+        }
 
     def manifests(self, profile: Path, job: Path, with_secret: Path | None) -> list[Manifest]:
         """The objects, in the order in which they are applied.
@@ -128,7 +189,7 @@ class Pods:
         profile, job : the files that the run in the pod reads
         with_secret : the folder of certificates to put into a secret; None: that is there already
         """
-        files = {profile.name: profile.read_text(), job.name: job.read_text()}
+        files = {profile.name: _text_of(profile), job.name: _text_of(job)}
         objects = [
             self._object("v1", "ConfigMap", self.name, data=files),
             self._service(),
@@ -159,6 +220,11 @@ class Pods:
         return [self._python, "-m", "dshap.engine.clusters.pod_worker", *given]
 
     @property
+    def beside_bytes(self) -> int:
+        """The bytes of what stands beside the workers of a pod."""
+        return BESIDE_BYTES + PER_WORKER_BYTES * self.worker.n_processes
+
+    @property
     def _python(self) -> str:
         return self.worker.python or "python"
 
@@ -181,6 +247,12 @@ class Pods:
         about = {"name": name, "namespace": self.namespace, **self._marks({"app": self.name})}
         return {"apiVersion": version, "kind": kind, "metadata": about, **parts}
 
+    def _job(self, ending: str, spec: Mapping[str, Any], pod: Manifest) -> Manifest:
+        """A Job of this pod, which is deleted some time after it has ended."""
+        end = {"ttlSecondsAfterFinished": self.ttl_seconds_after_finished}
+        whole = {**spec, **end, "template": pod}
+        return self._object("batch/v1", "Job", f"{self.name}-{ending}", spec=whole)
+
     def _marks(self, labels: Mapping[str, str]) -> dict[str, Any]:
         """The labels and annotations of an object or a pod: these, and those of the profile."""
         marks = {"labels": {**self.labels, **labels}}
@@ -200,39 +272,50 @@ class Pods:
         """The Job of the run; a pod that is lost is made anew, and goes on where it was."""
         command = ["dshap", "run", f"{JOBS}/{job.name}", "--cluster", profile.stem, "--log", "json"]
         scheduler = self._container("scheduler", self.scheduler_command(), [self._tls_mount()])
-        scheduler["resources"] = {"requests": OF_SCHEDULER}
+        scheduler["resources"] = self._size("scheduler", {})
         files = self._files([(PROFILES, profile.name), (JOBS, job.name)])
         run = self._container("run", command, [self._tls_mount(), *files])
-        run["resources"] = {"requests": OF_RUN}
+        run["resources"] = self._size("run", {})
         volumes = [self._tls_volume(), self._files_volume(), *self._scratch_volumes(None)]
         pod = self._pod("run", "Never", [run], volumes)
         pod["spec"]["initContainers"] = [{**scheduler, "restartPolicy": "Always"}]
-        spec = {**_tries("run"), "template": pod}
-        return self._object("batch/v1", "Job", f"{self.name}-run", spec=spec)
+        return self._job("run", _tries("run"), pod)
 
     def _workers(self) -> Manifest:
         """The Indexed Job of the workers."""
         container = self._container("worker", self.worker_command(), [self._tls_mount()])
-        container["resources"] = self._size_of_worker()
+        container["resources"] = self._size("worker", self._worker_size(self.beside_bytes))
         volumes = [self._tls_volume(), *self._scratch_volumes(self._storage())]
         spec = {
             "completionMode": "Indexed",
             "completions": self.workers,
             "parallelism": self.workers,
             "backoffLimit": 10 * self.workers,
-            "template": self._pod("worker", "OnFailure", [container], volumes),
         }
-        return self._object("batch/v1", "Job", f"{self.name}-workers", spec=spec)
+        return self._job("workers", spec, self._pod("worker", "OnFailure", [container], volumes))
 
-    def _size_of_worker(self) -> dict[str, Any]:
-        """The resources of a container that explains rows: what [worker] says, no more and no less."""
+    def _worker_size(self, beside: int) -> dict[str, str]:
+        """The resources of a container that explains rows, by [worker].
+
+        `beside` are the bytes of what stands beside the workers, which have their memory to themselves.
+        """
         size = {"cpu": str(self.worker.cores)}
         if self.worker.process_memory is not None:
-            size["memory"] = _quantity(self.worker.process_memory * self.worker.n_processes)
+            workers = self.worker.process_memory * self.worker.n_processes
+            size["memory"] = _quantity(workers + beside)
         storage = self._storage()
         if storage is not None:
             size["ephemeral-storage"] = storage
-        return {"requests": size, "limits": size}
+        return size
+
+    def _size(self, container: str, limits: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """The resources of a container: these limits, and first what the profile says."""
+        given = self.resources.get(container, {})
+        all_limits = {**limits, **given.get("limits", {})}
+        # a request that nobody gives is the limit, as Kubernetes has it
+        requests = {**DEFAULTS.get(container, {}), **all_limits, **given.get("requests", {})}
+        size = {"requests": requests, "limits": all_limits}
+        return {name: part for name, part in size.items() if part}
 
     def _storage(self) -> str | None:
         """The disk of its node that a pod which explains rows may fill; None: no limit is given."""
@@ -316,11 +399,13 @@ class Pods:
             "spec": {
                 **self._place(),
                 "restartPolicy": restarts,
+                "terminationGracePeriodSeconds": GRACE_S,
                 "automountServiceAccountToken": False,
                 "securityContext": {
                     "runAsNonRoot": True,
                     "runAsUser": USER_ID,
                     "fsGroup": USER_ID,
+                    "fsGroupChangePolicy": "OnRootMismatch",
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": containers,
@@ -352,13 +437,17 @@ def _policy(container: str, at_the_end: str) -> dict[str, Any]:
     One that is evicted or preempted does not count; after a final exit status of its container there
     is no other.
     """
-    on_exit = {"containerName": container, "operator": "In", "values": FINAL}
+    on_exit = {"containerName": container, "operator": "In", "values": list(FINAL)}
     is_taken_away = [{"type": "DisruptionTarget", "status": "True"}]
     rules = [
         {"action": "Ignore", "onPodConditions": is_taken_away},
         {"action": at_the_end, "onExitCodes": on_exit},
     ]
     return {"rules": rules}
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 def _quantity(n_bytes: int) -> str:

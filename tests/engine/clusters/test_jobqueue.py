@@ -162,6 +162,31 @@ def test_cancelled_shards_of_an_array_job_are_made_by_the_same_line(tmp_path):
     assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")
 
 
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_shard_whose_block_does_not_fit_the_walltime(tmp_path):
+    """A part of a block takes more than ten minutes: each task ends at once with status 3."""
+    needs_slurm()
+    asleep = 'sleep(0.05 * len(x) * ("SLURM_JOB_ID" in os.environ))'
+    slow_rows = "import os\n" + SLOW_MODEL.replace("sleep(0.15)", asleep)
+    (tmp_path / "slow_model.py").write_text(slow_rows)
+    small_table(6_000).to_parquet(tmp_path / "table.parquet")
+    job = write_job(tmp_path, {**JOB, "run": {"instance_tile": 3_000}})
+    assert subprocess.run([DSHAP, "run", str(job), "--only", "learn", "-q"]).returncode == 0
+    shard = f"{DSHAP} run {job} --shard auto/2 -q"
+    tasks = ["--array=1-2", f"--output={tmp_path}/said-%a.txt", "--wrap", shard]
+    done = on_slurm("sbatch", "--wait", "--time=10", *tasks, folder=tmp_path)
+    assert done.returncode == 3, done.stderr
+    for number, rows in ((1, "0 to 2,999"), (2, "3,000 to 5,999")):
+        (line,) = (tmp_path / f"said-{number}.txt").read_text().splitlines()
+        found = re.search(r"\(rows (.*)\) takes about ([\d,]+) s here.* leaves (\d+) s", line)
+        assert found is not None and found[1] == rows, line
+        assert "the walltime of SLURM job " in line
+        seconds, left = (int(text.replace(",", "")) for text in found.groups()[1:])
+        assert seconds > 600 >= left
+    assert not list((tmp_path / "out.zarr").rglob("receipts/*.json"))
+
+
 FAKE = {
     "sbatch": """#!/bin/sh
 cp "$1" "$JOBS.script"

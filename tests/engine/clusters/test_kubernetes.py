@@ -10,12 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
 from dshap.cli import cli
 from dshap.engine import make_certificates
-from dshap.engine.clusters.kubernetes import service_address
+from dshap.engine.clusters.kubernetes import BESIDE_BYTES, PER_WORKER_BYTES, service_address
 from tests.engine.clusters.servers import PATIENCE_S, processes
 from tests.engine.clusters.test_jobqueue import DSHAP, JOB, chunks_of
 from tests.jobs.job_files import changed, small_table, write_job
@@ -43,6 +44,14 @@ def by_hand(container: dict, files: dict[str, Path]) -> subprocess.Popen:
     return subprocess.Popen(
         words, env={**kept, **given}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+
+
+def bytes_beside_workers(pid: int) -> int:
+    """The memory of the processes of a pod but for its workers, with all libraries that they share."""
+    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    beside = [each for each in processes if "spawn_main" not in " ".join(each.cmdline())]
+    assert len(processes) - len(beside) == 1
+    return sum(each.memory_info().rss for each in beside)
 
 
 @pytest.mark.slow
@@ -89,6 +98,7 @@ def test_the_commands_of_the_pods(tmp_path, monkeypatch):
             assert ran.returncode == 0, said
             assert re.search(r'"event": "run"', said)
             assert worker.poll() is None
+            assert bytes_beside_workers(worker.pid) <= BESIDE_BYTES + PER_WORKER_BYTES
             first.kill()
             first.wait(PATIENCE_S)
         assert worker.wait(2 * PATIENCE_S) == 0

@@ -1,0 +1,103 @@
+"""The exit statuses of `dshap run`, and what a scheduler does about each: one table.
+
+Manifests take their final statuses from here; the files for other schedulers, and the table of
+docs/schedules.md, are tested against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Action = Literal["nothing", "page", "skip", "retry"]
+"""What a scheduler does: "page" calls a person, as the same command would end like this again."""
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """An exit status, its meaning, and what to do about it."""
+
+    number: int
+    meaning: str
+    action: Action
+    advice: str = ""
+    """What follows the action, in the words of the documentation."""
+
+    @property
+    def line(self) -> str:
+        """Its line in the table of docs/schedules.md."""
+        return f"| {self.number} | {self.meaning} | {self.action}{self.advice} |"
+
+
+EXIT_STATUSES = (
+    ExitStatus(0, "done, or nothing to do", "nothing"),
+    ExitStatus(1, "a bug of dshap", "page", ": the same command ends like this again"),
+    ExitStatus(
+        2,
+        "a bad job or input, or a database or cluster that does not answer",
+        "retry",
+        " a few times, then page: nothing was written",
+    ),
+    ExitStatus(
+        3,
+        "does not fit the memory, or a block does not fit the time that the queue gives",
+        "page",
+        ": the message names the option to change",
+    ),
+    ExitStatus(
+        4,
+        "the store holds another run",
+        "page",
+        ": another `[job] store`, or remove the old one",
+    ),
+    ExitStatus(
+        5,
+        "finished with failed rows",
+        "page",
+        ": a model fails for the same rows again; `dshap status` says which, and the same command "
+        "tries them again",
+    ),
+    ExitStatus(6, "the run before is still going on", "skip"),
+    ExitStatus(
+        7,
+        "the store is damaged",
+        "page",
+        ": `dshap verify STORE --repair`, then the same command",
+    ),
+    ExitStatus(
+        8,
+        "all is done, and a `[[check]]` failed",
+        "page",
+        ": the numbers are there to be looked at",
+    ),
+    ExitStatus(
+        9,
+        "the table is older than `freshness` allows",
+        "retry",
+        " later, page where it stays so: nothing was done",
+    ),
+    ExitStatus(
+        10, "the cubes are done, and a sink is not loaded", "retry", ": only the sink is left"
+    ),
+    ExitStatus(99, "nothing to do, with `--skip-code 99`", "skip"),
+    ExitStatus(
+        130,
+        "interrupted, by SIGTERM or Ctrl-C, or as a bucket or a cluster could not be reached any "
+        "more; of `--only finish`: shards are missing, as named",
+        "retry",
+        ": it goes on from what is finished; run the missing shards first",
+    ),
+    ExitStatus(137, "killed", "retry", ": it goes on from what is finished"),
+)
+"""The statuses of `dshap run`.  `dshap verify` alone ends with 11 too."""
+
+
+def statuses_of(action: Action) -> tuple[int, ...]:
+    """The exit statuses after which a scheduler does this, in ascending order."""
+    return tuple(each.number for each in EXIT_STATUSES if each.action == action)
+
+
+FINAL = statuses_of("page")
+"""Statuses that the same command would end with again: a scheduler does not try it again."""
+SKIPPED = statuses_of("skip")
+"""Statuses of a command that had nothing to do, or found the run before still going on."""

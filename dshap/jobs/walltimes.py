@@ -1,0 +1,79 @@
+"""The time that a queue gives to a task of an array job."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Mapping
+
+from dshap.core.errors import InputError
+from dshap.engine.block_time import Deadline
+from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
+
+STARTED = time.time()
+"""The start of this process in seconds since 1970, but for the first imports."""
+ASKED_S = 20.0
+"""The seconds within which SLURM must say how much time a job has left."""
+
+
+def deadline_of(
+    environment: Mapping[str, str], worker: WorkerOptions, started: float = STARTED
+) -> Deadline | None:
+    """The time at which the queue ends this process; None where no limit is known.
+
+    SLURM says it, by a variable or by its command `squeue`; for other queues it is [worker] walltime
+    from the start of this process (`started`, in seconds since 1970).
+    """
+    if job := _slurm_job(environment):
+        ends_at = _end_of_slurm_job(environment, job)
+        if ends_at is not None:
+            return Deadline(ends_at, f"the walltime of SLURM job {job}")
+    if worker.walltime is not None:
+        return Deadline(started + worker.walltime_s, f'[worker] walltime = "{worker.walltime}"')
+    return None
+
+
+def _slurm_job(environment: Mapping[str, str]) -> str:
+    """The job of SLURM that this process belongs to; empty where there is none.
+
+    A task of an array is named by both numbers: the number of the last task is that of the whole array.
+    """
+    array = environment.get("SLURM_ARRAY_JOB_ID")
+    task = environment.get("SLURM_ARRAY_TASK_ID")
+    if array and task:
+        return f"{array}_{task}"
+    return environment.get("SLURM_JOB_ID", "")
+
+
+def _end_of_slurm_job(environment: Mapping[str, str], job: str) -> float | None:
+    """The end of a job of SLURM in seconds since 1970; None where it has none."""
+    told = environment.get("SLURM_JOB_END_TIME", "")
+    if told.isdigit():
+        return float(told)
+    left_s = seconds_left(_asked_of_slurm(job))
+    if left_s is None:
+        return None
+    return time.time() + left_s
+
+
+def seconds_left(told: str) -> float | None:
+    """The seconds of a time as `squeue` writes it: "1-02:03:04", "2:03:04" or "3:04".
+
+    None for words such as UNLIMITED.
+    """
+    if told.count(":") == 1:
+        told = f"0:{told.zfill(5)}"
+    with contextlib.suppress(InputError):
+        return float(seconds_of_walltime(told))
+    return None
+
+
+def _asked_of_slurm(job: str) -> str:
+    """The time that a job has left, as SLURM writes it; empty where it does not answer."""
+    command = ["squeue", "--noheader", "--jobs", job, "--format=%L"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=ASKED_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return asked.stdout.strip()
