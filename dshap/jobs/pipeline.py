@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dshap.core.addresses import without_quoted_secrets
 from dshap.core.errors import (
     CheckFailedError,
     DamagedError,
@@ -64,6 +63,7 @@ from dshap.jobs.history import NightHistory
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.learned import Learner
 from dshap.jobs.leftovers import clear_leftovers
+from dshap.jobs.listing import shown_setting
 from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import (
@@ -122,7 +122,7 @@ class Command:
         return {
             "which": "run",
             "job_file": self.job_file,
-            "set": [without_quoted_secrets(each) for each in self.settings],
+            "set": [shown_setting(each) for each in self.settings],
             "as_of": self.as_of,
             "reread": self.reread,
             "wait": self.wait_s,
