@@ -133,7 +133,7 @@ _USER = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/?#@:]+)@", re.IGNORECASE)
 """Pattern of the beginning of an address with a user and no password."""
 _NO_ADDRESS = re.compile(rf"(?:{_KNOWN})(?:\+[a-z0-9]+)?:(?!/)", re.IGNORECASE)
 """Pattern of the beginning of a text with the scheme of an address and no slash behind it."""
-_USER_AT = re.compile(r"[^/\\\s]*:.*@", re.DOTALL)
+_USER_AT = re.compile(r"(?![a-zA-Z]:[/\\])[^/\\\s]*:.*@", re.DOTALL)
 """Pattern of a text that begins with a user and a password, like user:password@host."""
 _LIST = re.compile(rf"\s*\w+\s*=.*?(?<!\w)(?:{_NAMES})\s*=", re.IGNORECASE | re.DOTALL)
 """Pattern of a list of options with a secret, like host=… password=… of libpq."""

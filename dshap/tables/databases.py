@@ -148,7 +148,7 @@ class Database:
             return manager.connect(driver=_driver_of(kind), db_kwargs=options, **_entrypoint(kind))
         except manager.Error as error:
             elapsed = time.monotonic() - started
-            words = _words(error, self)
+            words = _STATUS.sub("", str(error)).strip()  # no row was read yet
             raise _masked_error(self, f"no connection after {elapsed:.1f} s: {words}") from None
 
     def _refuse_no_address(self, uri: str) -> None:

@@ -36,6 +36,7 @@ _STATE = re.compile(r"SQLSTATE: (\w{5})")
 _NOUN = re.compile(
     r"\b(?:column|columns|relation|table|constraint|index|schema|database|role|function|type|domain|"
     r"sequence|view|trigger|encoding|operator|extension|parameter|language|partition|collation|object|"
+    r"user|file|server|host|"
     r"identifier|at or near)\s+$",
     re.IGNORECASE,
 )

@@ -118,7 +118,10 @@ def test_no_such_profile(places):
         ('[cluster]\nkind = "local"\nprofile = "b"\n', "a profile takes no keys of another"),
         ('[cluster]\nkind = "locl"\n', "[cluster] unknown kind 'locl'; did you mean 'local'?"),
         (LOCAL + "core = 3\n", "[worker] unknown key 'core'; did you mean 'cores'?"),
-        (LOCAL + "environment = { A = 1 }\n", '[worker] environment.A = "***": give text in quotes'),
+        (
+            LOCAL + "environment = { A = 1 }\n",
+            '[worker] environment.A = "***": give text in quotes',
+        ),
         (
             LOCAL + 'environment = "A=1"\n',
             '[worker] environment = "***": give a table like { LC_ALL = "C" }',
