@@ -12,7 +12,7 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from dshap.core.buckets import range_of
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.core.rows import spans
 from dshap.core.seals import begun_digest
 from dshap.cube.folder import Folder
@@ -116,7 +116,7 @@ def entries_of_array(file: Place, positions: NDArray[np.int64]) -> NDArray[Any]:
     return found
 
 
-def _head_of_object(file: Place) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+def _head_of_object(file: BucketPath) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """The shape and dtype of an array in a bucket, and the bytes before its values."""
     head = io.BytesIO(range_of(file, 0, HEAD_BYTES))
     npy.read_magic(head)

@@ -36,7 +36,9 @@ class KeyJoins:
 
     def clear(self) -> None:
         """Remove the temporary files; what is asked for later is made again."""
-        for each in (*self._hashed.values(), *self._joined.values()):
-            shutil.rmtree(each.folder, ignore_errors=True)
+        folders = [each.folder for each in self._hashed.values()]
+        folders += [each.folder for each in self._joined.values()]
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
         self._hashed.clear()
         self._joined.clear()

@@ -5,8 +5,8 @@
 
 The first night explains all rows; before the second 1 % of the rows are changed, 1 % are gone and
 1 % are new, all in another order; then a page is written.  Peaks are resident bytes of the process
-and of the largest of its children (`wait4`), rows/s those of a core.  Files that lie in memory count on some systems: give a
---folder on a disk.
+and of the largest of its children (`wait4`), rows/s those of a core.  Files that lie in memory count
+on some systems: give a --folder on a disk.
 """
 
 from __future__ import annotations
