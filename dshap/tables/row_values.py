@@ -1,4 +1,4 @@
-"""Messages of databases about rows, without the values of the rows.
+"""Messages of databases and of Arrow about rows, without the values of the rows.
 
 A database that refuses a row or converts a value quotes it: "duplicate key value violates unique
 constraint … Key (id)=(5)", "invalid input syntax for type integer: …".  Such messages end up in logs
@@ -37,7 +37,7 @@ _NOUN = re.compile(
     r"\b(?:column|columns|relation|table|constraint|index|schema|database|role|function|type|domain|"
     r"sequence|view|trigger|encoding|operator|extension|parameter|language|partition|collation|object|"
     r"user|file|server|host|"
-    r"identifier|at or near)\s+$",
+    r"identifier|at or near|got an?)\s+$",
     re.IGNORECASE,
 )
 """Pattern of the word before the name of a thing of the database in quotes."""
@@ -56,6 +56,12 @@ _UNQUOTED = (
     (re.compile(r" \([^()]*\d[^()]*\)(?=!|$)"), f" ({MASK})"),
 )
 """Patterns of values without quotes, and what stands in their place."""
+_OF_ARROW = (
+    (re.compile(r"(columns, got \d+: ).*", re.DOTALL), rf"\1{MASK}"),
+    (re.compile(r"((?:Float|Integer) value )\S+"), rf"\1{MASK}"),
+    (re.compile(r"(out of bounds timestamp: )\S+"), rf"\1{MASK}"),
+)
+"""Patterns of values without quotes in messages of Arrow, and what stands in their place."""
 _DUPLICATE = re.compile(r'([Dd]uplicate key ")([^":]*: )?.*(")', re.DOTALL)
 Details = Iterable[tuple[str | bytes, str | bytes]]
 
@@ -82,6 +88,14 @@ def without_row_values(words: str, kind: str, details: Details = ()) -> str:
     if found := _DUCKDB.search(words):
         return words[: found.end()] + _of_duckdb(words[found.end() :])
     return words
+
+
+def words_of_arrow(error: Exception) -> str:
+    """The message of an error of Arrow, without values of rows."""
+    said = str(error)
+    for pattern, shown in _OF_ARROW:
+        said = pattern.sub(shown, said)
+    return _without_quotations(said)
 
 
 def _text(value: str | bytes) -> str:

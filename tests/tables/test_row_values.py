@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pytest
 
-from dshap.tables.row_values import without_row_values
+from dshap.tables.row_values import without_row_values, words_of_arrow
 
 SECRETS = ("Müller", "4711", "2020-13-77", "Mü")
 
@@ -185,3 +189,34 @@ def test_quotations_of_a_database_that_is_not_known():
     assert without_row_values(said, "snowflake") == "Numeric value '***' is not recognized"
     said = "Object 'SHOP' does not exist"
     assert without_row_values(said, "snowflake") == said
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            lambda: pa.array([1, "Müller"]),
+            "Could not convert '***' with type str: tried to convert to int64",
+        ),
+        (
+            lambda: pa.array([4711.5]).cast(pa.int64()),
+            "Float value *** was truncated converting to int64",
+        ),
+        (
+            lambda: pa.array([4711]).cast(pa.int8()),
+            "Integer value *** not in range: -128 to 127",
+        ),
+        (
+            lambda: pa.array(["Müller"]).cast(pa.int64()),
+            "Failed to parse string: '***' as a scalar of type int64",
+        ),
+        (
+            lambda: pa_csv.read_csv(io.BytesIO("a,b\n1,2\n3,Müller,4711\n".encode())),
+            "CSV parse error: Expected 2 columns, got 3: ***",
+        ),
+    ],
+)
+def test_errors_of_arrow(call, expected):
+    with pytest.raises(pa.ArrowException) as caught:
+        call()
+    assert words_of_arrow(caught.value) == expected
