@@ -174,8 +174,9 @@ def is_understood(given: str) -> bool:
     if _NO_ADDRESS.match(given):
         return False
     if scheme_of(given):
-        _, mark, options = given.partition("?")
-        return not (mark and "@" in options)
+        options, at, _ = given.partition("?")[2].rpartition("@")
+        is_of_password = "=" not in options and _WHOLE.match(given) is not None
+        return not at or is_of_password
     if given.startswith("//"):
         return "@" not in given and "?" not in given
     return not (_USER_AT.match(given) or _LIST.match(given))
@@ -194,11 +195,11 @@ def masked(given: str) -> str:
         if _NO_ADDRESS.match(given):
             return f"{given.partition(':')[0]}:{MASK}"
         return MASK
-    text = given
-    if "://" in given:
+    text = _WHOLE_KEYS.sub(rf"\1{MASK}@", given)
+    text = _WHOLE.sub(rf"\1:{MASK}@", text)
+    if "://" in text:
         text = _with_shown_options(_with_shown_user(text))
-    text = _WHOLE_KEYS.sub(rf"\1{MASK}@", text)
-    return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", text))
+    return without_secrets(text)
 
 
 def _with_shown_user(address: str) -> str:

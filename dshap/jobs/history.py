@@ -167,7 +167,8 @@ class NightHistory:
         if self._before(run_id, method) is None:
             return None
         is_later = np.array([run > run_id for run in self._said["runs"]])
-        return np.concatenate([is_later[part] for part in parts_of_array(self._computed)])
+        parts = [is_later[part] for part in parts_of_array(self._computed)]
+        return np.concatenate([np.zeros(0, bool), *parts])
 
     def deleted_since(self, run_id: str, method: str) -> Iterator[Any] | None:
         """The key columns of rows of an earlier run that are not here, as batches of Arrow.

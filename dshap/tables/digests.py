@@ -71,6 +71,11 @@ class RowDigests:
         empty = schema.empty_table()
         return [(name, keys.dtype.kind) for name, keys in _keys_of(empty, names).items()]
 
+    def read_through(self) -> None:
+        """Read all batches, and raise one of `UNREADABLE` where one cannot be read."""
+        for _ in self.batches():
+            pass
+
     def batches(self) -> Iterator[DigestBatch]:
         """Yield the keys and digests of at most `BATCH_ROWS` rows after the other."""
         start = 0

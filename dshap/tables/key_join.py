@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
-from dshap.tables.digests import DigestBatch, RowDigests
+from dshap.tables.digests import RowDigests
 from dshap.tables.key_hashes import number_keys, wide_hashes
 from dshap.tables.sorted_runs import (
     Columns,
@@ -27,8 +27,10 @@ from dshap.tables.sorted_runs import (
     sorted_files,
 )
 
-ROWS_TOGETHER = 1 << 18
-"""Rows that are sorted, compared or given at once: 40 bytes each, and as much again to sort them."""
+ROWS_TOGETHER = 1 << 17
+"""Rows that are sorted, compared or given at once: 40 bytes each, and as much again to compare them."""
+N_COLUMNS = 5
+"""Columns of the files of `HashedRows`."""
 NO_ROW = -1
 """The position that stands for a row whose key the earlier table does not have."""
 
@@ -46,18 +48,20 @@ class HashedRows:
     @classmethod
     def of(cls, rows: RowDigests, folder: Path) -> HashedRows:
         """Write the hashes of the rows into an empty folder."""
-        held: list[Columns] = []
-        n_held = 0
-        for batch in rows.batches():
-            held.append(_columns_of(batch))
-            n_held += batch.n_rows
-            if n_held >= ROWS_TOGETHER:
-                _leave(folder, held)
-                held = []
-                n_held = 0
-        if held:
-            _leave(folder, held)
-        return cls(folder, len(rows))
+        n_rows = len(rows)
+        held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows)), np.uint64)
+        start = 0
+        for columns in _columns_of(rows):
+            while columns.shape[1]:
+                at = int(columns[-1, 0]) - start
+                part = columns[:, : ROWS_TOGETHER - at]
+                held[:, at : at + part.shape[1]] = part
+                columns = columns[:, part.shape[1] :]
+                stop = start + at + part.shape[1]
+                if stop == n_rows or stop - start == ROWS_TOGETHER:
+                    leave_sorted(folder / f"{start:015d}.npy", held[:, : stop - start])
+                    start = stop
+        return cls(folder, n_rows)
 
     @property
     def files(self) -> list[Path]:
@@ -76,16 +80,11 @@ class HashedRows:
         return n_repeats
 
 
-def _columns_of(batch: DigestBatch) -> Columns:
-    """(5, n): the columns of `HashedRows`."""
-    positions = np.arange(batch.start, batch.start + batch.n_rows, dtype=np.uint64)
-    return np.concatenate([wide_hashes(batch.keys).T, batch.digests.T, positions[None]])
-
-
-def _leave(folder: Path, held: list[Columns]) -> None:
-    """Write the rows of consecutive batches as one file, named by the position of its first row."""
-    columns = np.concatenate(held, axis=1)
-    leave_sorted(folder / f"{int(columns[-1, 0]):015d}.npy", columns)
+def _columns_of(rows: RowDigests) -> Iterator[Columns]:
+    """Yield the columns of `HashedRows` (5, n) of consecutive rows."""
+    for batch in rows.batches():
+        positions = np.arange(batch.start, batch.start + batch.n_rows, dtype=np.uint64)
+        yield np.concatenate([wide_hashes(batch.keys).T, batch.digests.T, positions[None]])
 
 
 @dataclass(frozen=True)
@@ -115,9 +114,9 @@ class KeyJoin:
         for part in ranges([*files, *files_before], ROWS_TOGETHER):
             if not part.n_rows:
                 continue
-            *hashes, low, high, positions = _rows_in(files, part.low, part.high, 5)
+            *hashes, low, high, positions = _rows_in(files, part.low, part.high, N_COLUMNS)
             *hashes_before, low_before, high_before, positions_before = _rows_in(
-                files_before, part.low, part.high, 5
+                files_before, part.low, part.high, N_COLUMNS
             )
             numbered = number_keys(np.stack(hashes_before, axis=1), np.stack(hashes, axis=1))
             old, new = numbered.pairs

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from dshap.core.disk import whole_file
@@ -46,8 +47,11 @@ def leave_sorted(file: Path, columns: Columns) -> None:
     in_order = columns[0][order]
     if (in_order[1:] == in_order[:-1]).any():
         order = np.argsort(columns[0], kind="stable")
+    head = {"descr": columns.dtype.str, "fortran_order": False, "shape": columns.shape}
     with whole_file(file) as private, private.open("wb") as opened:
-        np.save(opened, columns[:, order])
+        npy.write_array_header_1_0(opened, head)
+        for column in columns:  # a copy of all columns would take as much memory again
+            opened.write(column[order].tobytes())
 
 
 def sorted_files(folder: Path) -> list[Path]:

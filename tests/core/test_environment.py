@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dshap.core.environment import values_in, with_environment, without_environment
+from dshap.core.environment import is_shown, values_in, with_environment, without_environment
 
 PASSWORD = "a b%41@c/d"
 
@@ -34,3 +34,22 @@ def test_what_stands_in_a_text_itself_and_what_is_of_the_environment(monkeypatch
     assert without_environment(text) == "postgresql://me:@/db"
     with pytest.raises(ValueError, match="the environment variable NOWHERE is not set"):
         values_in("{{ env_var(NOWHERE) }}")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_it"),
+    [
+        ("LC_ALL", True),
+        ("OMP_NUM_THREADS", True),
+        ("TMPDIR", True),
+        ("LANG", True),
+        ("LANGSMITH_API_KEY", False),
+        ("MY_LANG", False),
+        ("DATABASE_URL", False),
+        ("DASK_GATEWAY__AUTH__KWARGS__PASSWORD", False),
+        ("PYTHONPATH", False),
+        ("", False),
+    ],
+)
+def test_values_that_may_be_shown(name, is_it):
+    assert is_shown(name) == is_it

@@ -234,6 +234,18 @@ def test_a_history_of_an_earlier_version_is_known(tmp_path):
     assert second.changed_since(first.run_id, "m").tolist() == [False, True]
 
 
+def test_a_damaged_page_of_an_earlier_version_is_known(tmp_path):
+    """Its file of keys has no digest, and each page a checksum."""
+    first = night(tmp_path, "20261101T000000Z", {key: key for key in range(1, 2_000)}, None)
+    (first.folders.keys / ROWS_MARK).unlink()
+    assert not history_of(tmp_path, first.run_id).damage
+    file = first.folders.keys / ROWS
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    assert history_of(tmp_path, first.run_id).damage
+
+
 def test_every_file_is_on_disk_before_the_one_that_says_so(tmp_path, monkeypatch):
     """A file has its name once its content is synced; the .json comes last."""
     named = []
