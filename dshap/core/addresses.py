@@ -79,7 +79,7 @@ def without_secret_values(value: Any) -> Any:
     """Mask secrets in a value of a job: those under a secret name, and variables of the environment."""
     match value:
         case Mapping():
-            return {name: shown_value(str(name), each) for name, each in value.items()}
+            return {name: safe_value(str(name), each) for name, each in value.items()}
         case list() | tuple():
             return [without_secret_values(each) for each in value]
         case str():
@@ -87,11 +87,12 @@ def without_secret_values(value: Any) -> Any:
     return value
 
 
-def shown_value(name: str, value: Any) -> Any:
+def safe_value(name: str, value: Any) -> Any:
     """The value of a key of a job without its secrets."""
     match value:
         case Mapping() if name == ENVIRONMENT:
-            return {each: text if is_shown(str(each)) else MASK for each, text in value.items()}
+            hidden = {each: MASK for each in value if not is_shown(str(each))}
+            return {**value, **hidden}
         case None:
             return None
         case _ if name == ENVIRONMENT:

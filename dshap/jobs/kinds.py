@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from dshap.core.addresses import masked, shown_value
+from dshap.core.addresses import masked, safe_value
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.user_code import import_module
 from dshap.jobs.fields import options_of
@@ -29,7 +29,7 @@ class Table(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """The keys and their values for `repr`, without secrets."""
         for name, value in super().__repr_args__():
-            shown = shown_value(name or "", value)
+            shown = safe_value(name or "", value)
             if isinstance(shown, str):
                 shown = masked(shown)
             yield name, shown

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dshap.core.addresses import ENVIRONMENT, masked, shown_value, without_quoted_secrets
+from dshap.core.addresses import ENVIRONMENT, masked, safe_value, without_quoted_secrets
 from dshap.jobs.kinds import Table
 from dshap.jobs.schema import SEVERAL, Job
 
@@ -68,7 +68,7 @@ def _keys_of_table(
         whole = f"{within}.{name}"
         if any(each == whole or each.startswith(f"{whole}.") for each in replaced):
             origin = "--set"
-        yield Key(place, index, name, shown_value(name, value), origin)
+        yield Key(place, index, name, safe_value(name, value), origin)
 
 
 def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
@@ -115,14 +115,14 @@ def _toml(value: Any) -> str:
 
 def shown_setting(setting: str) -> str:
     """A text of --set without its secrets."""
-    place, _, text = setting.partition("=")
+    place, equals, text = setting.partition("=")
     table, _, name = place.strip().rpartition(".")
-    if not _PLACE.fullmatch(place):
+    if not (equals and _PLACE.fullmatch(place)):
         return masked(setting)
     if table.endswith(f".{ENVIRONMENT}"):
-        return f"{place}={shown_value(ENVIRONMENT, {name: text})[name]}"
+        return f"{place}={safe_value(ENVIRONMENT, {name: text})[name]}"
     if name == ENVIRONMENT:
-        return f"{place}={_toml(shown_value(name, _table_in(text)))}"
+        return f"{place}={_toml(safe_value(name, _table_in(text)))}"
     return f"{place}={masked(without_quoted_secrets(text))}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dshap.core.addresses import masked, shown_value
+from dshap.core.addresses import masked, safe_value
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
@@ -227,9 +227,9 @@ def _shown(key: str, value: Any) -> str:
     """A refused value of a key, such as "landmarks" or "environment.LANG", without secrets."""
     table, _, name = key.rpartition(".")
     if table:
-        hidden = shown_value(table, {name: value})[name]
+        hidden = safe_value(table, {name: value})[name]
     else:
-        hidden = shown_value(name, value)
+        hidden = safe_value(name, value)
     match hidden:
         case str():
             text = f'"{masked(hidden)}"'

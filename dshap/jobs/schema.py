@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from dshap import designs
-from dshap.core.addresses import shown_value
+from dshap.core.addresses import safe_value
 from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
@@ -499,7 +499,7 @@ class Job(Table):
 
 
 def _value_shown(name: str, value: Any) -> str:
-    return shortened(json.dumps(shown_value(name, value), ensure_ascii=False), 120)
+    return shortened(json.dumps(safe_value(name, value), ensure_ascii=False), 120)
 
 
 def _of_the_model(explain: ExplainTable) -> list[str]:

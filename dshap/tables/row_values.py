@@ -133,9 +133,12 @@ def _of_postgresql_text(words: str) -> str:
     if state and not state.startswith(ABOUT_ROWS):
         return words
     begins = _SEVERITY.search(words)
-    if begins is None:
-        return _without_quotations(words) if state else words
-    said, *sections = _SECTION.split(_STATE.sub("", words[begins.end() :]).rstrip(" .\n"))
+    if begins is None and not state:
+        return words
+    start = 0
+    if begins is not None:
+        start = begins.end()
+    said, *sections = _SECTION.split(_STATE.sub("", words[start:]).rstrip(" .\n"))
     named = dict(zip(sections[::2], sections[1::2], strict=False))
     more = [_detail(named.get("DETAIL", "")), _context(named.get("CONTEXT", ""))]
     return _joined(_without_quotations(said.strip()), more, state)
@@ -145,11 +148,13 @@ def _joined(said: str, more: Iterable[str], state: str) -> str:
     parts = [part for part in more if part]
     if state:
         parts.append(f"SQLSTATE {state}")
-    return f"{said} ({'; '.join(parts)})" if parts else said
+    if not parts:
+        return said
+    return f"{said} ({'; '.join(parts)})"
 
 
 def _detail(text: str) -> str:
-    """What may be shown of a detail: the columns of a key."""
+    """The columns of a key in a detail; empty for any other detail."""
     found = _KEY_DETAIL.match(text)
     if found is None:
         return ""
@@ -157,9 +162,10 @@ def _detail(text: str) -> str:
 
 
 def _context(text: str) -> str:
-    """What may be shown of a context: the line and column of a copy."""
-    found = _COPY_CONTEXT.match(text)
-    return found[0] if found else ""
+    """The line and column of a copy in a context; empty for any other context."""
+    if found := _COPY_CONTEXT.match(text):
+        return found[0]
+    return ""
 
 
 def _of_duckdb(said: str) -> str:
@@ -196,6 +202,7 @@ def _without_quotations(text: str, names: Collection[str] = ()) -> str:
         if not (found and is_name):
             _, found, after = text[opening.end() :].rpartition(closing)
             inside = MASK
+            after = after * bool(found)
         shown += before + opening[0] + inside + closing
-        text = after if found else ""
+        text = after
     return shown + text

@@ -42,7 +42,7 @@ def gateway_client(
         client: Client = started.get_client()
         return client
     except Exception as error:
-        place = masked(address) if address else "of the configuration of dask-gateway"
+        place = masked(address or "of the configuration of dask-gateway")
         raise InputError(
             f"no cluster of the gateway {place}: {type(error).__name__}: {error}"
         ) from error
