@@ -72,7 +72,7 @@ class HashedRows:
         files = self.files
         n_repeats = 0
         for part in ranges(files, ROWS_TOGETHER):
-            first, second, *_ = rows_between(files, part.low, part.high)
+            first, second = rows_between(files, part.low, part.high, [0, 1])
             order = np.lexsort((second, first))
             is_same = np.diff(first[order]) == 0
             is_same &= np.diff(second[order]) == 0

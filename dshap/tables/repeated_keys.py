@@ -141,7 +141,7 @@ def _of_few_rows(
     """The number of repeated rows in a range, and the first positions."""
     if part.n_rows < 2:
         return 0, []
-    hashes = np.concatenate([slice_of(file, part.low, part.high)[0] for file in files])
+    (hashes,) = rows_between(files, part.low, part.high, [0])
     hashes.sort()
     if not (hashes[1:] == hashes[:-1]).any():
         return 0, []
@@ -177,4 +177,4 @@ def _of_one_hash(
 def _rows_of(files: Sequence[Path], part: Range) -> Iterator[int]:
     """The positions of the rows of one hash, in order."""
     for file in files:
-        yield from map(int, slice_of(file, part.low, part.high)[1])
+        yield from map(int, slice_of(file, part.low, part.high, [1])[0])

@@ -6,11 +6,14 @@ has a slice, and few rows are held at once.  A range with too many rows is cut a
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -21,6 +24,8 @@ from dshap.core.disk import whole_file
 Columns = NDArray[np.uint64]
 """(columns, n): the first column sorts the rows."""
 
+NUMBER_BYTES = 8
+"""The bytes of a value."""
 N_NUMBERS = 1 << 64
 """The number of different values of a column."""
 LEAST_CUTS = 16
@@ -59,9 +64,47 @@ def sorted_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.npy"))
 
 
+class SortedFile:
+    """A file of `leave_sorted`, opened to read few of its rows.
+
+    It is read and not mapped: the pages of a mapped file count as memory of the process.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._opened = file.open("rb", buffering=0)
+        npy.read_magic(self._opened)
+        shape, _, _ = npy.read_array_header_1_0(self._opened)
+        self.n_columns, self.n_rows = shape
+        self._start = self._opened.tell()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def place(self, number: int) -> int:
+        """The place of the first row whose number is not below this one."""
+        return bisect.bisect_left(range(self.n_rows), number, key=self._number)
+
+    def column(self, column: int, start: int, stop: int) -> NDArray[np.uint64]:
+        """(stop - start,): the values of a column in these rows."""
+        at = self._start + NUMBER_BYTES * (column * self.n_rows + start)
+        content = os.pread(self._opened.fileno(), NUMBER_BYTES * (stop - start), at)
+        return np.frombuffer(content, np.uint64)
+
+    def _number(self, row: int) -> int:
+        return int(self.column(0, row, row + 1)[0])
+
+
 def count_rows(files: Sequence[Path]) -> int:
     """The number of rows in all files."""
-    return sum(int(np.load(file, mmap_mode="r").shape[1]) for file in files)
+    return sum(map(_count_rows, files))
+
+
+def _count_rows(file: Path) -> int:
+    with SortedFile(file) as opened:
+        return opened.n_rows
 
 
 def ranges(
@@ -88,21 +131,24 @@ def _ranges(
             yield from _ranges(files, start, stop, int(count), together)
 
 
-def _places(file: Path, edges: Sequence[int]) -> NDArray[np.intp]:
-    """(edges,): the places in a file of the first numbers that are not below these edges."""
-    numbers = np.load(file, mmap_mode="r")[0]
-    below = np.array([edge for edge in edges if edge < N_NUMBERS], np.uint64)
-    ends = [len(numbers)] * (len(edges) - len(below))
-    return np.append(np.searchsorted(numbers, below), ends).astype(np.intp)
+def _places(file: Path, edges: Sequence[int]) -> list[int]:
+    """The places in a file of the first numbers that are not below these edges."""
+    with SortedFile(file) as opened:
+        return [opened.place(edge) for edge in edges]
 
 
-def slice_of(file: Path, low: int, high: int) -> Columns:
-    """(columns, m): the rows of a file whose number is in low..high, still on disk."""
-    start, stop = _places(file, (low, high))
-    found: Columns = np.load(file, mmap_mode="r")[:, start:stop]
-    return found
+def slice_of(file: Path, low: int, high: int, columns: Sequence[int] | None = None) -> Columns:
+    """(columns, m): the rows of a file whose number is in low..high; all columns, or those chosen."""
+    with SortedFile(file) as opened:
+        start = opened.place(low)
+        stop = opened.place(high)
+        if columns is None:
+            columns = range(opened.n_columns)
+        return np.stack([opened.column(column, start, stop) for column in columns])
 
 
-def rows_between(files: Sequence[Path], low: int, high: int) -> Columns:
+def rows_between(
+    files: Sequence[Path], low: int, high: int, columns: Sequence[int] | None = None
+) -> Columns:
     """(columns, m): the rows of all files whose number is in low..high, file after file."""
-    return np.concatenate([slice_of(file, low, high) for file in files], axis=1)
+    return np.concatenate([slice_of(file, low, high, columns) for file in files], axis=1)
