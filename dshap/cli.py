@@ -123,7 +123,13 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Results as JSON.
 QUIET = click.option(
     "-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."
 )
-VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors.")
+VERBOSE = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Logs, tracebacks of errors, and after `dshap run` one row with its values, which a terminal "
+    "shows without -v too.",
+)
 
 
 def command(
@@ -584,11 +590,15 @@ def run(
 
 
 def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: bool) -> None:
-    """Show the results of a run, and its closing lines; warn of what went not well."""
+    """Show the results of a run, and its closing lines; warn of what went not well.
+
+    The values of a row are shown to who looks on, or asks with -v; a scheduler keeps its logs.
+    """
     from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
+    shows_row = sys.stdout.isatty() or click.get_current_context().params["verbose"]
     if ended.facts.failure is None:
-        shown = job_summary(job, ended.result)
+        shown = job_summary(job, ended.result, shows_row=shows_row)
     else:
         shown = JobSummary([], {"job": job.job.name}, has_rows=False)
     about = run_content(ended.facts, ended.record)

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dshap.cli import cli
+from dshap.jobs import Command, load_job
 from dshap.tables.databases import Database
 from tests.databases import PASSWORD, Server
 from tests.jobs.job_files import nightly_job
@@ -289,3 +290,253 @@ def test_a_night_that_is_interrupted_and_finished(folder, sweep, kind, request, 
     assert sweep.run("run", "job.toml", "-v").exit_code == 130
     monkeypatch.delenv("STOP")
     assert sweep.run("run", "job.toml", "-v").exit_code == 0
+
+
+TOKEN = "Zyxwvut4Qp"
+"""A secret in addresses that are not understood."""
+ADDRESSES = (
+    "postgresql:user:{}@host/d",
+    "postgresql+psycopg:user:{}@host/d",
+    "//u:{}@h/x",
+    "u:{}@h/x",
+    "u:a {}'b@h/x",
+    "s3:u:{}@bucket/x",
+    "s3://key:{}@bucket/x",
+    "az://bucket/x?sig={}",
+    "https://h/x?sig={}",
+    "https://h/x?code={}&v=1",
+    "https://h/x?{}",
+    "https://{}@h/x",
+    "postgresql://h/d?user=u&password={}",
+    "host=h user=u password={}",
+    "host=h user=u password='a {}'",
+    "jdbc:postgresql://u:{}@h/d",
+    "mssql://u:{}@h/x;database=d",
+    "tls:u:{}@h:8786",
+    "tls://u:{}@127.0.0.1:1",
+    "tcp://{}@10.0.0.5:8786",
+)
+PLACES_OF_JOBS = {
+    "store": ("[job]", 'store = "{}"'),
+    "table": ("[source]", 'path = "{}"'),
+    "model": ("[model]", 'kind = "xgboost"\npath = "{}"'),
+    "sink": ("[[sink]]", 'uri = "{}"\ntable = "reasons"'),
+    "folder of a sink": ("[[sink]]", 'path = "{}"'),
+    "profile of a sink": ("[[sink]]", 'connection = "{}"\ntable = "reasons"'),
+    "scheduler": ("[cluster]", 'kind = "scheduler"\naddress = "{}"\nsecurity = "none"\nwait = 0'),
+    "gateway": ("[cluster]", 'kind = "gateway"\naddress = "{}"'),
+    "pods": ("[cluster]", 'kind = "kubernetes"\nimage = "i"\naddress = "{}"'),
+    "profile of a cluster": ("[cluster]", 'profile = "{}"'),
+    "page": ("[report]", 'page = "{}"'),
+    "scratch": ("[run]", 'scratch = "{}"'),
+    "kind": ("[design]", 'kind = "{}"'),
+}
+COMMANDS = (
+    ("plan", "{}"),
+    ("run", "{}"),
+    ("job", "job.toml", "--set", "job.store={}"),
+    ("job", "job.toml", "--set", "{}"),
+    ("plan", "job.toml", "--cluster", "{}"),
+    ("status", "{}"),
+    ("show", "{}"),
+    ("verify", "{}"),
+    ("runs", "{}"),
+    ("report", "{}"),
+    ("copy", "{}", "other"),
+    ("diff", "{}", "other"),
+    ("drift", "{}", "other"),
+    ("export", "{}", "--to", "a.csv"),
+    ("cluster", "check", "{}"),
+    ("cluster", "manifest", "{}", "job.toml"),
+    ("cluster", "certificates", "{}"),
+)
+
+
+def said_by(caplog, *arguments: str) -> tuple[int, str]:
+    """The exit status of a command with -v, and all that it said."""
+    caplog.clear()
+    result = CliRunner().invoke(cli, [*arguments, "-v"], catch_exceptions=True)
+    said = [result.stdout, result.stderr, caplog.text]
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        said += traceback.format_exception(result.exception)
+    return result.exit_code, "\n".join(said)
+
+
+def plain_job(**changes: tuple[str, str]) -> str:
+    """A job on a table that is not there, with other tables."""
+    tables = {
+        "[job]": 'name = "a"\nstore = "store"',
+        "[source]": 'kind = "parquet"\npath = "rows.parquet"\nkey = ["id"]\nfeatures = ["a"]',
+        "[model]": 'kind = "import"\nfunction = "my_secret_model:predict"',
+        "[[explain]]": 'name = "e"\nvalue = "marginal"\nbackground = 1',
+    }
+    for table, keys in changes.values():
+        key = keys.partition(" ")[0]
+        kept = [line for line in tables.get(table, "").splitlines() if not line.startswith(key)]
+        if table == "[model]":
+            kept = []
+        tables[table] = "\n".join([*kept, keys])
+    return "\n".join(f"{table}\n{keys}" for table, keys in tables.items())
+
+
+@pytest.mark.parametrize("place", PLACES_OF_JOBS)
+def test_no_address_that_is_refused_is_quoted(folder, caplog, place):
+    """Every key of a job that may hold one, in `job`, `plan` and `run`."""
+    table, keys = PLACES_OF_JOBS[place]
+    for form in ADDRESSES:
+        address = form.format(TOKEN)
+        write(folder, plain_job(place=(table, keys.format(address))))
+        for command in ("job", "plan", "run"):
+            status, said = said_by(caplog, command, "job.toml")
+            assert TOKEN not in said, (command, form, said)
+            if command != "job":
+                assert status == 2, (command, form, said)
+    assert not (folder / "store").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_address_of_a_command_line_is_quoted(folder, caplog, command):
+    write(folder, plain_job())
+    for form in ADDRESSES:
+        address = form.format(TOKEN)
+        status, said = said_by(caplog, *(each.format(address) for each in command))
+        assert TOKEN not in said, (form, said)
+        assert status in (0, 2) and (status == 2 or "--set" in command), (form, said)
+    assert not any(TOKEN in path.name for path in folder.rglob("*"))
+
+
+VARIABLES = {
+    "DATABASE_URL": TOKEN,
+    "SENTRY_DSN": f"https://{TOKEN}@sentry.example/1",
+    "MY_SETTING": TOKEN,
+    "LC_ALL": "C.UTF-8",
+    "OMP_NUM_THREADS": "2",
+}
+
+
+def test_variables_of_workers_are_shown_by_name_alone(folder, caplog):
+    """But for a few that hold no credential."""
+    table = ", ".join(f'{name} = "{value}"' for name, value in VARIABLES.items())
+    for kind in (
+        'kind = "local"',
+        'kind = "slurm"\njobqueue = { job_script_prologue = ["export A_B=TOKEN"] }',
+    ):
+        clusters = {"kind": ("[cluster]", kind.replace("TOKEN", TOKEN))}
+        write(folder, plain_job(**clusters, worker=("[worker]", f"environment = {{ {table} }}")))
+        for options in ((), ("--json",), ("--defaults",)):
+            status, said = said_by(caplog, "job", "job.toml", *options)
+            assert status == 0, said
+            assert TOKEN not in said and all(name in said for name in VARIABLES)
+            assert "C.UTF-8" in said
+        job = load_job("job.toml")
+        for text in (repr(job), job._repr_html_(), repr(job.worker), repr(job.worker_options)):
+            assert TOKEN not in text
+        assert job.worker_options.environment["MY_SETTING"] == TOKEN
+    for setting in (
+        f"worker.environment.MY_SETTING={TOKEN}",
+        f'worker.environment={{ B = "{TOKEN}" }}',
+    ):
+        assert TOKEN not in str(Command("job.toml", (setting,)).arguments)
+    write(folder, plain_job(worker=("[worker]", "environment = { MY_PIN = 471199 }")))
+    status, said = said_by(caplog, "job", "job.toml")
+    assert status == 2 and "471199" not in said and "environment.MY_PIN" in said
+
+
+PERSON = "Müller-Lüdenscheid"
+NUMBER = "8675309"
+PERSONAL = (PERSON, "Lüdenscheid", NUMBER, "8,675,3", "one row")
+"""Values of the first row, parts of them, and the words before a row that is shown."""
+WITH_ROWS = JOB + "[run]\nkeep_rows = true\n"
+CAST = {
+    "postgresql": "cast(name as integer)",
+    "duckdb": "cast(name as integer)",
+    "sqlite": "case when id > 1 then a else name end",
+}
+
+
+class PersonalSweep(Sweep):
+    """All that commands say, and the records that they leave, without the values of rows."""
+
+    def run(self, *arguments: str) -> Result:
+        self.caplog.clear()
+        result = super().run(*arguments)
+        for text in (result.stdout, result.stderr, self.caplog.text, *self.records()):
+            assert not [each for each in PERSONAL if each in text], text
+        return result
+
+    def records(self) -> Iterator[str]:
+        for path in self.folder.glob("build/shop/runs/**/*.json"):
+            yield path.read_text()
+
+
+@pytest.fixture
+def personal(folder, caplog) -> PersonalSweep:
+    return PersonalSweep(folder, caplog)
+
+
+def fill_with_person(kind: str, address: str, folder: Path, constraint: str = "") -> None:
+    """Make the table of customers with a person in its first row, and perhaps one of reasons."""
+    fill(address, folder)
+    statements = [
+        "ALTER TABLE customers ADD COLUMN name VARCHAR(40)",
+        f"UPDATE customers SET name = '{PERSON}', a = {NUMBER}.5 WHERE id = 0",
+    ]
+    if constraint:
+        numbers = "DOUBLE" if kind == "duckdb" else "DOUBLE PRECISION"
+        whole = "INTEGER" if kind == "sqlite" else "BIGINT"
+        names = [f"{word}_{name}" for word in ("phi", "std_error") for name in "abc"]
+        columns = [f"id {whole}"]
+        columns += [f"{name} {numbers}" for name in (*names, "prediction", "base_value")]
+        columns += ["status TEXT", "_dshap_run_id TEXT"]
+        statements.append(f"CREATE TABLE reasons ({', '.join([*columns, constraint])})")
+    uri = address.replace("{{ env_var(SHOP_PASSWORD) }}", quote(PASSWORD, safe=""))
+    for name in ("duckdb", "sqlite"):
+        uri = uri.replace(f"{name}:///", f"{name}:///{folder}/")
+    with Database(uri).connect() as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        connection.commit()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PLACES)
+def test_no_value_of_a_row_is_in_what_a_good_night_says(folder, personal, kind, request):
+    address = address_of(kind, request)
+    fill_with_person(kind, address, folder)
+    write(folder, WITH_ROWS.replace("ADDRESS", address))
+    for options in ((), ("--json",), ("--log", "json"), ("-q",)):
+        ended = personal.run("run", "job.toml", *options)
+        assert ended.exit_code == 0, ended.output
+    for command in ("status", "show", "verify", "runs"):
+        for options in ((), ("--json",)):
+            assert personal.run(command, "build/shop", *options).exit_code == 0, command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PLACES)
+def test_who_asks_with_v_sees_the_row(folder, sweep, kind, request):
+    """So the search can fail."""
+    address = address_of(kind, request)
+    fill_with_person(kind, address, folder)
+    write(folder, WITH_ROWS.replace("ADDRESS", address))
+    ended = sweep.run("run", "job.toml", "-v")
+    assert ended.exit_code == 0 and "one row (id = " in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-v",), ("--log", "json")])
+@pytest.mark.parametrize("kind", PLACES)
+def test_no_value_of_a_row_is_in_what_a_bad_night_says(folder, personal, kind, options, request):
+    """A column that is not converted, and a line that a constraint of the sink refuses."""
+    address = address_of(kind, request)
+    fill_with_person(kind, address, folder)
+    cast = WITH_ROWS.replace("select id, a,", f"select id, {CAST[kind]} as a,")
+    write(folder, cast.replace("ADDRESS", address))
+    ended = personal.run("run", "job.toml", *options)
+    assert ended.exit_code == 2, ended.output
+    fill_with_person(kind, address, folder, "CONSTRAINT small CHECK (prediction < 1000)")
+    write(folder, WITH_ROWS.replace("ADDRESS", address))
+    ended = personal.run("run", "job.toml", *(each for each in options if each != "-v"))
+    assert ended.exit_code == 10, ended.output
+    assert "small" in ended.stderr or "CHECK" in ended.stderr
+    assert any("CHECK" in each or "small" in each for each in personal.records())

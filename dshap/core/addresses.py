@@ -1,4 +1,4 @@
-"""Addresses, like s3://bucket/table: which texts are one, and masking the secrets in them."""
+"""Addresses, like s3://bucket/table: which texts are one, and masking secrets in them and in options."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from dshap.core.environment import is_shown
 from dshap.core.places import BUCKETS, is_in_bucket
 
 MASK = "***"
@@ -64,28 +65,50 @@ _VALUE = re.compile(
 _SECRET = re.compile(rf"(?<![a-z])(?:{_NAMES})(?![a-z])", re.IGNORECASE)
 
 
-_JDBC = "jdbc:"
-
-
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret, like "adbc.snowflake.sql.auth_token"."""
     return _SECRET.search(name.replace("_", " ")) is not None or _SECRET.search(name) is not None
 
 
+ENVIRONMENT = "environment"
+"""The name of a table of variables, whose values are shown where `is_shown` allows it."""
+_EXPORT = re.compile(r"(\bexport\s+([A-Za-z_]\w*)=).+", re.DOTALL)
+
+
 def without_secret_values(value: Any) -> Any:
-    """Mask each text that stands under the name of a secret in a table, or in one inside of it."""
+    """Mask secrets in a value of a job: those under a secret name, and variables of the environment."""
     match value:
         case Mapping():
-            return {name: _hidden(str(name), each) for name, each in value.items()}
+            return {name: safe_value(str(name), each) for name, each in value.items()}
         case list() | tuple():
             return [without_secret_values(each) for each in value]
+        case str():
+            return _EXPORT.sub(_exported, value)
     return value
 
 
-def _hidden(name: str, value: Any) -> Any:
-    if is_secret(name) and isinstance(value, str):
-        return MASK
+def safe_value(name: str, value: Any) -> Any:
+    """The value of a key of a job without its secrets."""
+    match value:
+        case Mapping() if name == ENVIRONMENT:
+            hidden = {each: MASK for each in value if not is_shown(str(each))}
+            return {**value, **hidden}
+        case None:
+            return None
+        case _ if name == ENVIRONMENT:
+            return MASK
+        case bool():
+            return value
+        case str() | int() | float() if is_secret(name):
+            return MASK
     return without_secret_values(value)
+
+
+def _exported(found: re.Match[str]) -> str:
+    """A line of a script that sets a variable."""
+    if is_shown(found[2]):
+        return found[0]
+    return found[1] + MASK
 
 
 _QUOTED = re.compile(
@@ -100,11 +123,29 @@ def without_quoted_secrets(text: str) -> str:
     return _QUOTED.sub(rf"\1\2{MASK}\2", text)
 
 
-_QUERY_VALUE = re.compile(
-    rf"([?&](?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)((?!\*)[^&]+)", re.IGNORECASE
+_KNOWN = "|".join((*SCHEMES, "jdbc", "redis", "tcp", "tls", "ucx", "ws", "wss"))
+_NO_SLASHES = re.compile(
+    rf"(?<![\w.-])((?:{_KNOWN})(?:\+[a-z0-9]+)?):(?![/\s])[^\s'\"]*@", re.IGNORECASE
 )
-"""Pattern of a secret behind the ? of an address that is the whole text: it ends at the next &, with
-spaces and @ in it."""
+"""Pattern of an address without slashes, like postgresql:user:password@host, up to its host."""
+_NO_SCHEME = re.compile(r"(?<![:/\w])//[^\s/'\"@]*:[^\s'\"]*@")
+"""Pattern of an address without a scheme, like //user:password@host, up to its host."""
+_USER = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/?#@:]+)@", re.IGNORECASE)
+"""Pattern of the beginning of an address with a user and no password."""
+_NO_ADDRESS = re.compile(rf"(?:{_KNOWN})(?:\+[a-z0-9]+)?:(?!/)|jdbc:", re.IGNORECASE)
+"""Pattern of the beginning of a text with the scheme of an address and no slash behind it, or of an
+address of JDBC, whose form each driver makes up."""
+_USER_AT = re.compile(r"(?![a-zA-Z]:[/\\])[^/\\\s]*:.*@", re.DOTALL)
+"""Pattern of a text that begins with a user and a password, like user:password@host."""
+_LIST = re.compile(rf"\s*\w+\s*=.*?(?<!\w)(?:{_NAMES})\s*=", re.IGNORECASE | re.DOTALL)
+"""Pattern of a list of options with a secret, like host=… password=… of libpq."""
+SHOWN_OPTIONS = frozenset(
+    (
+        *("access_mode", "application_name", "connect_timeout", "dbname", "endpoint", "gssencmode"),
+        *("host", "hostaddr", "mode", "port", "region", "sslmode", "target_session_attrs", "user"),
+    )
+)
+"""The options of addresses whose values are shown: they say where a server is and how it is reached."""
 
 
 def scheme_of(text: str) -> str:
@@ -120,23 +161,72 @@ def without_secrets(text: str) -> str:
     text = _KEYS.sub(rf"\1{MASK}@", text)
     text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     text = _TOKEN.sub(rf"\1{MASK}@", text)
+    text = _NO_SLASHES.sub(rf"\1:{MASK}@", text)
+    text = _NO_SCHEME.sub(rf"//{MASK}@", text)
     return _VALUE.sub(rf"\1{MASK}", text)
 
 
-def masked(given: str) -> str:
-    """Mask the secrets of a text that may be an address as a whole.
+def is_understood(given: str) -> bool:
+    """Whether a text is a path, or an address whose parts can be told apart.
 
-    A password in it may then hold spaces and quotes.  Where an @ may belong to a secret behind the
-    ?, and of an address of JDBC, whose form each driver makes up, nothing but the scheme is shown.
+    Not understood are an address without slashes (postgresql:user:password@host) or without a scheme
+    (//user:password@host, user:password@host), options with an @, which may end a password, and
+    lists of options (host=… password=…).
     """
-    if given[: len(_JDBC)].lower() == _JDBC:
-        return f"{_JDBC}{MASK}"
-    scheme, slashes, _ = given.partition("://")
-    if slashes and any("@" in found[2] for found in _QUERY_VALUE.finditer(given)):
-        return f"{scheme}://{MASK}"
-    text = _QUERY_VALUE.sub(rf"\1{MASK}", given)
-    text = _WHOLE_KEYS.sub(rf"\1{MASK}@", text)
-    return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", text))
+    if _NO_ADDRESS.match(given):
+        return False
+    if scheme_of(given):
+        options, at, _ = given.partition("?")[2].rpartition("@")
+        is_of_password = "=" not in options and _WHOLE.match(given) is not None
+        return not at or is_of_password
+    if given.startswith("//"):
+        return "@" not in given and "?" not in given
+    return not (_USER_AT.match(given) or _LIST.match(given))
+
+
+def masked(given: str) -> str:
+    """Show a text that may be an address as a whole, without its secrets.
+
+    A path is shown as it is.  Of an address its scheme, user, host and path are shown, and the names
+    of its options.  Of a text that looks like an address and is not understood as one nothing is
+    shown but the scheme, as any part of it may be a secret.
+    """
+    if not is_understood(given):
+        if scheme_of(given):
+            return f"{given.partition('://')[0]}://{MASK}"
+        if _NO_ADDRESS.match(given):
+            return f"{given.partition(':')[0]}:{MASK}"
+        return MASK
+    text = _WHOLE_KEYS.sub(rf"\1{MASK}@", given)
+    text = _WHOLE.sub(rf"\1:{MASK}@", text)
+    if "://" in text:
+        text = _with_shown_options(_with_shown_user(text))
+    return without_secrets(text)
+
+
+def _with_shown_user(address: str) -> str:
+    """Mask the user of an address without a password, which may be a token; that of a database stays."""
+    found = _USER.match(address)
+    if found is None or found[1].partition("+")[0].lower() in _DATABASE:
+        return address
+    return f"{address[: found.start(2)]}{MASK}{address[found.end(2) :]}"
+
+
+def _with_shown_options(address: str) -> str:
+    """Mask the values of options behind the ? that may be secrets."""
+    before, mark, options = address.partition("?")
+    if not mark:
+        return address
+    return f"{before}?{'&'.join(map(_shown_option, options.split('&')))}"
+
+
+def _shown_option(option: str) -> str:
+    name, equals, value = option.partition("=")
+    if name.lower() in SHOWN_OPTIONS or not (name or value):
+        return option
+    if not equals:
+        return MASK
+    return f"{name}={MASK}"
 
 
 def file_path(text: str) -> str:
@@ -157,6 +247,11 @@ def reason_to_refuse(text: str, noun: str) -> str:
     """
     if "\0" in text:
         return "it holds a NUL character, which no path has: leave it out"
+    if not is_understood(text):
+        return (
+            f"it looks like an address, and is not understood as one, so that it is not shown: {noun}s "
+            "are named by a path, which may begin with ./, or by SCHEME://HOST/NAME without secrets"
+        )
     scheme = scheme_of(text)
     if not scheme or _FILE.fullmatch(text):
         return ""

@@ -1,4 +1,7 @@
-"""Values of the environment in texts that a user writes: {{ env_var(NAME) }}, the one notation."""
+"""The environment: its values in texts that a user writes, and which of its values are shown.
+
+{{ env_var(NAME) }} is the one notation.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,19 @@ import os
 import re
 from urllib.parse import quote
 
+SHOWN_VARIABLES = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR"
+    r"|(OMP|OPENBLAS|MKL|BLIS|NUMBA|NUMEXPR)_NUM_THREADS|POLARS_MAX_THREADS"
+    r"|OMP_(DYNAMIC|PLACES|PROC_BIND|WAIT_POLICY)|CUDA_VISIBLE_DEVICES"
+    r"|OPENBLAS_CORETYPE|MKL_CBWR|NPY_DISABLE_CPU_FEATURES|NUMBA_CPU_NAME"
+    r"|MALLOC_(ARENA_MAX|TRIM_THRESHOLD_)|PYTHON(HASHSEED|UNBUFFERED|UTF8)"
+)
+"""Pattern of the variables whose values are shown: they choose language, time zone, threads,
+processors, memory and the folder of temporary files, and no program reads a credential from them.
+
+The name of any other variable does not tell whether its value is a secret (`DATABASE_URL` and
+`SENTRY_DSN` hold one), so that the value is masked.  Names are always shown.
+"""
 _BRACES = re.compile(r"\{\{(.*?)\}\}")
 _CALL = re.compile(
     r"""\s*env_var\(\s*
@@ -97,3 +113,8 @@ def _value_of(found: re.Match[str]) -> str:
             f'{{{{ env_var({name}, "default") }}}}'
         )
     return given
+
+
+def is_shown(name: str) -> bool:
+    """Whether the value of a variable of the environment may be shown."""
+    return SHOWN_VARIABLES.fullmatch(name) is not None

@@ -194,8 +194,8 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterabl
         hint = ""
     shown = ", ".join(names[:24]) + (f", … ({len(names)} in all)" if len(names) > 24 else "")
     if near:
-        return f"unknown {kind} {given!r}{hint} Allowed: {shown or 'none'}."
-    return f"unknown {kind} {given!r}. Allowed: {shown or 'none'}."
+        return f"unknown {kind} {masked(given)!r}{hint} Allowed: {shown or 'none'}."
+    return f"unknown {kind} {masked(given)!r}. Allowed: {shown or 'none'}."
 
 
 def unknown_column(given: str, held: Iterable[str]) -> InputError:

@@ -351,7 +351,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
         return Path(folder or "", Path(file_path(text)).expanduser()).absolute()
     except RuntimeError as error:  # "~somebody" has no home folder
         raise InputError(
-            f"{name} {text!r}: there is no such home folder; give the path in full"
+            f"{name} {masked(text)!r}: there is no such home folder; give the path in full"
         ) from error
 
 

@@ -63,9 +63,14 @@ def whole_record(name: str, stored: bytes) -> dict[str, Any]:
     return content
 
 
+def begun_digest() -> hashlib.blake2b:
+    """The digest of the bytes of a file, to which its pieces are added."""
+    return hashlib.blake2b(digest_size=SEAL_BYTES)
+
+
 def digest_of_file(opened: BinaryIO) -> str:
     """The digest of the bytes of a file, which is read in pieces."""
-    digest = hashlib.blake2b(digest_size=SEAL_BYTES)
+    digest = begun_digest()
     while piece := opened.read(PIECE_BYTES):
         digest.update(piece)
     return digest.hexdigest()

@@ -1,55 +1,124 @@
-"""Arrays in .npy files of a store: written whole, read whole or in part, on a disk or in a bucket."""
+"""Arrays of one axis in .npy files of a store, on a disk or in a bucket: written and read in parts."""
 
 from __future__ import annotations
 
+import contextlib
 import io
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from dshap.core.buckets import range_of, whole_object
-from dshap.core.places import Place, is_bucket
-from dshap.core.seals import digest_of_content
+from dshap.core.buckets import range_of
+from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.core.rows import spans
+from dshap.core.seals import begun_digest
 from dshap.cube.folder import Folder
 
 HEAD_BYTES = 128
 """Bytes before the values of an array of one axis and of numbers, as numpy writes it."""
+ENTRIES_AT_ONCE = 1 << 18
+"""Entries of an array that are in memory at once: 2 MiB of 64 bits each."""
 
 
-def save_array(file: Place, values: NDArray[Any]) -> str:
-    """Write an array in one step that a power cut keeps; return the digest of the file."""
-    written = io.BytesIO()
-    np.save(written, values)
-    content = written.getvalue()
-    Folder(file.parent).replace(file.name, content)
-    return digest_of_content(content)
+class ArrayWriter:
+    """An array of one axis that is written part by part.
+
+    Parameters
+    ----------
+    written : a new file
+    n_entries : the number of entries that will have been written at the end
+    """
+
+    def __init__(self, written: BinaryIO, n_entries: int, dtype: np.dtype[Any]) -> None:
+        self._written = written
+        self._dtype = dtype
+        self._digest = begun_digest()
+        head = io.BytesIO()
+        form = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (n_entries,)}
+        npy.write_array_header_1_0(head, form)
+        self._add(head.getvalue())
+
+    def write(self, part: NDArray[Any]) -> None:
+        """Add entries."""
+        self._add(np.ascontiguousarray(part, self._dtype).tobytes())
+
+    @property
+    def digest(self) -> str:
+        """The digest of the bytes of the file so far."""
+        return self._digest.hexdigest()
+
+    def _add(self, content: bytes) -> None:
+        self._written.write(content)
+        self._digest.update(content)
 
 
-def load_array(file: Place) -> NDArray[Any]:
-    """All of an array; on a disk it is mapped, not read."""
-    found: NDArray[Any]
+@contextlib.contextmanager
+def writing_array(file: Place, n_entries: int, dtype: DTypeLike) -> Iterator[ArrayWriter]:
+    """Write an array part by part.
+
+    The file has its name, in one step that a power cut keeps, once the block ends.
+    """
+    with Folder(file.parent).writing(file.name) as private, private.open("wb") as written:
+        yield ArrayWriter(written, n_entries, np.dtype(dtype))
+
+
+def form_of_array(file: Place) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and the dtype of an array; its values are not read.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        It is no array.
+    """
     if not is_bucket(file):
         found = np.load(file, mmap_mode="r")
-        return found
-    content = whole_object(file)
-    if content is None:
-        raise FileNotFoundError(str(file))
-    found = np.load(io.BytesIO(content))
-    return found
+        return found.shape, found.dtype
+    shape, dtype, _ = _head_of_object(file)
+    return shape, dtype
 
 
 def rows_of_array(file: Place, start: int, stop: int) -> NDArray[Any]:
     """The entries start..stop of an array of one axis; of an object only these are fetched."""
     if not is_bucket(file):
         return np.array(np.load(file, mmap_mode="r")[start:stop])
-    head = io.BytesIO(range_of(file, 0, HEAD_BYTES))
-    npy.read_magic(head)
-    _, _, dtype = npy.read_array_header_1_0(head)
+    _, dtype, first = _head_of_object(file)
     if start == stop:
         return np.zeros(0, dtype)
-    first = head.tell()
     size = dtype.itemsize
     content = range_of(file, first + start * size, first + stop * size)
     return np.frombuffer(content, dtype)
+
+
+def parts_of_array(file: Place) -> Iterator[NDArray[Any]]:
+    """Yield an array of one axis in parts, in order."""
+    (n_entries,), _ = form_of_array(file)
+    for start, stop in spans(0, n_entries, ENTRIES_AT_ONCE):
+        yield rows_of_array(file, start, stop)
+
+
+def entries_of_array(file: Place, positions: NDArray[np.int64]) -> NDArray[Any]:
+    """The entries (n,) at these positions, in any order; few entries are in memory at once."""
+    _, dtype = form_of_array(file)
+    found = np.zeros(len(positions), dtype)
+    if not len(positions):
+        return found
+    parts = positions // ENTRIES_AT_ONCE
+    for part in np.unique(parts):
+        is_here = parts == part
+        here = positions[is_here]
+        first = int(here.min())
+        found[is_here] = rows_of_array(file, first, int(here.max()) + 1)[here - first]
+    return found
+
+
+def _head_of_object(file: BucketPath) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape and dtype of an array in a bucket, and the bytes before its values."""
+    head = io.BytesIO(range_of(file, 0, HEAD_BYTES))
+    npy.read_magic(head)
+    shape, _, dtype = npy.read_array_header_1_0(head)
+    return shape, dtype, head.tell()

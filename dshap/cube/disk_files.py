@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dshap.core.disk import make_folder, sync
+from dshap.core.disk import make_folder, sync, whole_file
 from dshap.core.errors import InputError
 
 ORPHAN = re.compile(
@@ -85,6 +85,14 @@ class DiskFiles:
         with _private_file(path, content) as private:
             os.replace(private, path)
         sync([path.parent])
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A path for a file that gets the name once the block ends."""
+        if not self.has_file(name):
+            self.clear_way(name)
+        with whole_file(self.path / name, synced=True) as private:
+            yield private
 
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
         """Put this content under a name that has the content `before`; None: that is free."""

@@ -14,6 +14,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -113,6 +114,7 @@ class Files(Protocol):
     def put_new(self, name: str, *data: bytes | memoryview) -> bool: ...
     def clear_way(self, name: str) -> None: ...
     def replace(self, name: str, content: bytes) -> None: ...
+    def writing(self, name: str) -> AbstractContextManager[Path]: ...
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool: ...
     def get(self, name: str) -> bytes | None: ...
     def open(self, name: str) -> BinaryIO: ...
@@ -164,6 +166,13 @@ class Folder:
     def replace(self, name: str, content: bytes) -> None:
         """Put this content under a name in one step, whatever stood there or above it."""
         self._files.replace(name, content)
+
+    def writing(self, name: str) -> AbstractContextManager[Path]:
+        """A path of this machine for a large file, which is written part by part.
+
+        It is put under the name in one step, whatever stood there, once the block ends.
+        """
+        return self._files.writing(name)
 
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
         """Put this content under a name that has the content `before`; None: that is free.

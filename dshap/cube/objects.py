@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from dshap.core.buckets import connection, head_of, is_late, listed, told, whole_object
+from dshap.core.buckets import connection, head_of, is_late, listed, told, upload, whole_object
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
 
@@ -97,6 +99,14 @@ class ObjectFiles:
     def replace(self, name: str, content: bytes) -> None:
         with told(self.place):
             _put(self._store, self._key(name), content)
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A path for a file, which is sent once the block ends."""
+        with tempfile.TemporaryDirectory(prefix="dshap-") as folder:
+            private = Path(folder) / "file"
+            yield private
+            upload(self.place / name, private)
 
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
         """Put this content over an object with the content `before`; None: there is no object."""

@@ -16,6 +16,7 @@ import distributed
 from distributed import Client, LocalCluster, Nanny
 from distributed.security import Security
 
+from dshap.core.addresses import masked
 from dshap.core.cores import n_cores
 from dshap.core.errors import InputError, shown
 from dshap.engine.backlog import IDLE_LOOKS
@@ -189,12 +190,12 @@ def connect(
     """
     if security is not None and not address.startswith("tls://"):
         raise InputError(
-            f"{address!r} is an address without encryption, and certificates are given: write "
+            f"{masked(address)!r} is an address without encryption, and certificates are given: write "
             "tls://HOST:PORT, or leave them out"
         )
     if not (is_open or is_encrypted(address) or is_on_loopback(address)):
         raise InputError(
-            f"{address!r} leaves this machine without encryption, and whoever can speak to it runs "
+            f"{masked(address)!r} leaves this machine without encryption, and whoever can speak to it runs "
             "code as its user: start the scheduler with certificates (tls://HOST:PORT), or, in a "
             'network that you trust, say so: [cluster] security = "none" in a job file, '
             "client=distributed.Client(ADDRESS) in Python"
@@ -203,7 +204,7 @@ def connect(
         return Client(address, timeout=timeout_s, set_as_default=set_as_default, security=security)
     except TypeError as error:
         raise InputError(
-            f"{address!r} asks for certificates: name their folder, [cluster] certificates = "
+            f"{masked(address)!r} asks for certificates: name their folder, [cluster] certificates = "
             '"FOLDER", or the files in dask\'s configuration (distributed.comm.tls)'
         ) from error
     # an AssertionError comes from a tls:// scheduler that is called tcp://, a MemoryError from
@@ -214,7 +215,7 @@ def connect(
         else:
             certificates = ", or one with certificates of another authority does"
         raise InputError(
-            f"no scheduler answers at {address!r} within {timeout_s:g} s{certificates}: start "
+            f"no scheduler answers at {masked(address)!r} within {timeout_s:g} s{certificates}: start "
             "`dask scheduler`, or correct the address"
         ) from error
 
@@ -266,13 +267,13 @@ def _await_first(client: Client, wait_s: float, say: Callable[[str], None]) -> N
         client.wait_for_workers(1, timeout=notice)
         return
     except TimeoutError:
-        say(f"waiting for workers of {address}: none yet, for {wait_s:g} s at most")
+        say(f"waiting for workers of {masked(address)}: none yet, for {wait_s:g} s at most")
     try:
         client.wait_for_workers(1, timeout=max(wait_s - notice, 0.1))
     except TimeoutError as error:
         raise InputError(
-            f"the cluster at {address} has no workers after {wait_s:g} s: start some (`dask worker "
-            f"{address}`), or "
+            f"the cluster at {masked(address)} has no workers after {wait_s:g} s: start some (`dask "
+            f"worker {masked(address)}`), or "
             "wait longer: wait=SECONDS in Python, [cluster] wait in a job file, --wait of dshap run"
         ) from error
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from dshap.core.addresses import masked
 from dshap.core.options import WAIT_S
 from dshap.engine.clusters.installed import is_installed
 from dshap.engine.clusters.jobqueue import CLASSES as QUEUES
@@ -255,7 +256,7 @@ class PodsTable(ClusterTable):
     @model_validator(mode="after")
     def _check(self) -> PodsTable:
         if self.address is not None and not re.fullmatch(_OF_POD, self.address):
-            raise ValueError(f'address = "{self.address}": give one like "tls://HOST:8786"')
+            raise ValueError(f'address = "{masked(self.address)}": give one like "tls://HOST:8786"')
         return self
 
     def pods(self, worker: WorkerOptions) -> Pods:

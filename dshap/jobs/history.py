@@ -19,28 +19,47 @@ from dshap.core.blocks import Status
 from dshap.core.errors import UnreachableError
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
+from dshap.core.rows import spans
 from dshap.core.seals import ALTERED, digest_of_file, sealed_record, whole_record
-from dshap.cube.array_files import load_array, save_array
+from dshap.cube.array_files import (
+    ENTRIES_AT_ONCE,
+    entries_of_array,
+    form_of_array,
+    parts_of_array,
+    rows_of_array,
+    writing_array,
+)
 from dshap.cube.folder import Folder
+from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.run_folders import RunFolders
 from dshap.jobs.run_record import KeyCounts
 from dshap.tables.digests import UNREADABLE, RowDigests
+from dshap.tables.key_join import keys_not_in
 
 CARRIED = (int(Status.OK), int(Status.SKIPPED))
 """The statuses of rows that need not be explained again; failed ones are tried again."""
 
 
-def counts_between(tonight: RowDigests, before: RowDigests | None) -> KeyCounts:
+def counts_between(tonight: RunFolders, before: RunFolders | None, joins: KeyJoins) -> KeyCounts:
     """The numbers of keys of tonight's table against those of the run before.
 
     Where another key tells rows apart, every key is new.
     """
-    if before is None or not len(before) or _key_kinds(before) != _key_kinds(tonight):
-        return KeyCounts(len(tonight), 0, 0, 0)
-    positions = tonight.positions_in(before)
-    unchanged = int(tonight.is_unchanged(before, positions).sum())
-    known = int((positions >= 0).sum())
-    return KeyCounts(len(tonight) - known, known - unchanged, unchanged, len(before) - known)
+    n_rows = len(tonight.digests)
+    if before is None or not has_same_key(tonight, before):
+        return KeyCounts(n_rows, 0, 0, 0)
+    found = joins.join(tonight, before)
+    return KeyCounts(
+        n_rows - found.n_known,
+        found.n_known - found.n_unchanged,
+        found.n_unchanged,
+        found.n_before - found.n_known,
+    )
+
+
+def has_same_key(run: RunFolders, other: RunFolders) -> bool:
+    """Whether the rows of both have the same key columns, in one order, of the same kinds."""
+    return run.digests.key_kinds == other.digests.key_kinds
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,8 @@ class NightHistory:
 
     folders: RunFolders
     explain: str
+    joins: KeyJoins
+    """The comparisons of the rows of runs."""
 
     @property
     def run_id(self) -> str:
@@ -84,8 +105,10 @@ class NightHistory:
         try:
             for name in self._altered():
                 return f"{name}: {ALTERED}"
-            positions = load_array(self.positions)
-            lengths = {len(self.rows), len(self._run_of_row), len(positions)}
+            lengths = {
+                (len(self.rows),),
+                *(form_of_array(file)[0] for file in (self.positions, self._computed)),
+            }
         except UnreachableError:
             raise
         except UNREADABLE as error:
@@ -93,9 +116,9 @@ class NightHistory:
         if len(lengths) > 1:
             return "its files are of different numbers of rows"
         n_runs = len(self._said.get("runs", ()))
-        if not _is_within(self._run_of_row, 0, n_runs):
+        if not _is_within(self._computed, 0, n_runs):
             return f"{self._computed.name} names runs that {self._file} does not list"
-        if not _is_within(positions, -1, np.iinfo(np.int64).max):
+        if not _is_within(self.positions, -1, np.iinfo(np.int64).max):
             return f"{self.positions.name} has negative rows of the earlier cube"
         return ""
 
@@ -130,11 +153,6 @@ class NightHistory:
     def _runs(self) -> NDArray[Any]:
         return np.array(self._said["runs"], dtype=np.dtypes.StringDType())
 
-    @cached_property
-    def _run_of_row(self) -> NDArray[np.int32]:
-        """(n,): the position in `_runs` of the run that computed each row."""
-        return load_array(self._computed)
-
     @property
     def rows(self) -> RowDigests:
         """The keys and digests of the rows."""
@@ -142,28 +160,29 @@ class NightHistory:
 
     def computed_by(self, start: int, stop: int) -> NDArray[Any]:
         """(n,): the id of the run that computed each of the rows start to stop."""
-        return self._runs[self._run_of_row[start:stop]]
+        return self._runs[rows_of_array(self._computed, start, stop)]
 
     def changed_since(self, run_id: str, method: str) -> BoolArray | None:
         """(n,): whether a row was computed after a run; None where that run is not known any more."""
         if self._before(run_id, method) is None:
             return None
         is_later = np.array([run > run_id for run in self._said["runs"]])
-        return is_later[self._run_of_row]
+        parts = [is_later[part] for part in parts_of_array(self._computed)]
+        return np.concatenate([np.zeros(0, bool), *parts])
 
-    def deleted_since(self, run_id: str, method: str) -> Any:
-        """The key columns, as an Arrow table, of rows of an earlier run that are not here.
+    def deleted_since(self, run_id: str, method: str) -> Iterator[Any] | None:
+        """The key columns of rows of an earlier run that are not here, as batches of Arrow.
 
         None where that run is not known any more.
         """
         before = self._before(run_id, method)
         if before is None:
             return None
-        return before.rows.without(self.rows)
+        return keys_not_in(before.rows, self.joins.join(before.folders, self.folders))
 
     def _before(self, run_id: str, method: str) -> NightHistory | None:
         """The history of an earlier run of the same method and key."""
-        before = NightHistory(RunFolders(self.folders.store, run_id), self.explain)
+        before = NightHistory(RunFolders(self.folders.store, run_id), self.explain, self.joins)
         is_known = before.is_written and before.method == method == self.method
         if is_known and not before.damage and self.has_key_of(before):
             return before
@@ -171,7 +190,7 @@ class NightHistory:
 
     def has_key_of(self, other: NightHistory) -> bool:
         """Whether the rows of both have the same key columns, in one order, of the same kinds."""
-        return _key_kinds(other.rows) == _key_kinds(self.rows)
+        return has_same_key(self.folders, other.folders)
 
     def fault(self, n_rows: int) -> str:
         """The first thing in it that does not agree, in words, for so many rows; empty for none."""
@@ -181,9 +200,9 @@ class NightHistory:
             return "is missing"
         if self.damage:
             return f"has files beside it that cannot be read ({self.damage})"
-        if len(self._run_of_row) != n_rows:
+        if len(self.rows) != n_rows:
             return f"has arrays of other than {n_rows:,} rows"
-        n_carried = int((load_array(self.positions) >= 0).sum())
+        n_carried = sum(int((part >= 0).sum()) for part in parts_of_array(self.positions))
         if n_carried != self.n_carried:
             return f"counts {self.n_carried:,} carried rows, and {n_carried:,} are"
         return ""
@@ -201,45 +220,68 @@ class NightHistory:
         damaged: such rows are explained anew.  `facts` tell of model and method.  An earlier
         decision of this run is replaced: it is not there while its arrays are written anew.
         """
-        n = len(self.rows)
-        positions = np.full(n, -1, np.int64)
         runs = [self.run_id]
-        run_of_row = np.zeros(n, np.int32)
-        n_damaged = 0
-        if before is not None and n and len(before.rows):
-            known = self.rows.positions_in(before.rows)
-            unchanged = self.rows.is_unchanged(before.rows, known)
-            at = np.flatnonzero(unchanged)
-            n_damaged = int((statuses[known[at]] == Status.PENDING).sum())
-            at = at[np.isin(statuses[known[at]], CARRIED)]
-            positions[at] = known[at]
-            runs += before._said["runs"]
-            run_of_row[at] = 1 + before._run_of_row[known[at]]
-        room = Folder(self.folders.keys)
-        room.delete(self._file)
-        used = np.unique(run_of_row)
-        used = np.union1d([0], used).astype(np.int64)
-        files = {
-            self.positions.name: save_array(self.positions, positions),
-            self._computed.name: save_array(
-                self._computed, np.searchsorted(used, run_of_row).astype(np.int32)
-            ),
-        }
         previous = ""
         if before is not None:
+            runs += before._said["runs"]
             previous = before.run_id
+        n_carried = 0
+        n_damaged = 0
+        used = {0}
+        for each in self._decisions(before, statuses):
+            n_carried += int(np.count_nonzero(each.is_carried))
+            n_damaged += each.n_damaged
+            used |= {*np.unique(each.run_of_row).tolist()}
+        number = np.zeros(len(runs), np.int32)
+        number[sorted(used)] = np.arange(len(used))
+        room = Folder(self.folders.keys)
+        room.delete(self._file)
+        n_rows = len(self.rows)
+        with (
+            writing_array(self._computed, n_rows, np.int32) as computed,
+            writing_array(self.positions, n_rows, np.int64) as positions,
+        ):
+            for each in self._decisions(before, statuses):
+                positions.write(each.positions)
+                computed.write(number[each.run_of_row])
         said = {
             "method": method,
-            "runs": [runs[j] for j in used],
+            "runs": [runs[j] for j in sorted(used)],
             "previous": previous,
-            "carried": int((positions >= 0).sum()),
+            "carried": n_carried,
             "damaged": n_damaged,
             "facts": dict(facts or {}),
-            "files": files,
+            "files": {
+                self.positions.name: positions.digest,
+                self._computed.name: computed.digest,
+            },
         }
         room.replace(self._file, sealed_record(self._file, said))
-        for name in ("_said", "damage", "_runs", "_run_of_row"):
+        for name in ("_said", "damage", "_runs"):
             self.__dict__.pop(name, None)
+
+    def _decisions(
+        self, before: NightHistory | None, statuses: NDArray[np.int8]
+    ) -> Iterator[_Decision]:
+        """Decide span by span which rows are carried from the cube of an earlier run."""
+        n_rows = len(self.rows)
+        if before is None or not n_rows:
+            for start, stop in spans(0, n_rows, ENTRIES_AT_ONCE):
+                yield _Decision(
+                    np.full(stop - start, -1, np.int64), np.zeros(stop - start, np.int32)
+                )
+            return
+        found = self.joins.join(self.folders, before.folders)
+        for start, stop in found.spans():
+            known, is_unchanged = found.read(start, stop)
+            at = np.flatnonzero(is_unchanged)
+            status = statuses[known[at]]
+            at = at[np.isin(status, CARRIED)]
+            positions = np.full(stop - start, -1, np.int64)
+            positions[at] = known[at]
+            run_of_row = np.zeros(stop - start, np.int32)
+            run_of_row[at] = 1 + entries_of_array(before._computed, known[at])
+            yield _Decision(positions, run_of_row, int((status == Status.PENDING).sum()))
 
     @property
     def previous(self) -> str:
@@ -257,17 +299,30 @@ class NightHistory:
 
     def carries_only(self, statuses: NDArray[np.int8]) -> bool:
         """Whether all carried rows may still be carried from a cube of these statuses (n,)."""
-        positions = load_array(self.positions)
-        if not _is_within(positions, -1, len(statuses)):
+        if not _is_within(self.positions, -1, len(statuses)):
             return False
-        return bool(np.isin(statuses[positions[positions >= 0]], CARRIED).all())
+        return all(
+            np.isin(statuses[part[part >= 0]], CARRIED).all()
+            for part in parts_of_array(self.positions)
+        )
 
 
-def _is_within(values: NDArray[np.integer[Any]], least: int, below: int) -> bool:
-    """Whether all values are at least `least`, and less than `below`."""
-    return bool(((values >= least) & (values < below)).all())
+@dataclass(frozen=True)
+class _Decision:
+    """Which of the rows of a span are carried."""
+
+    positions: NDArray[np.int64]
+    """(n,): the row of the earlier cube, −1 of rows that are explained."""
+    run_of_row: NDArray[np.int32]
+    """(n,): the run that computed the row: 0 is this one, the others are those of the earlier cube."""
+    n_damaged: int = 0
+    """The number of unchanged rows that are explained, as their earlier block is damaged."""
+
+    @property
+    def is_carried(self) -> BoolArray:
+        return self.positions >= 0
 
 
-def _key_kinds(rows: RowDigests) -> list[tuple[str, str]]:
-    """The key columns in their order, each with the kind of its values: number, text or time."""
-    return [(name, values.dtype.kind) for name, values in rows.keys.items()]
+def _is_within(file: Place, least: int, below: int) -> bool:
+    """Whether all values of an array are at least `least`, and less than `below`."""
+    return all(((part >= least) & (part < below)).all() for part in parts_of_array(file))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from dshap.core.addresses import masked, safe_value
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.user_code import import_module
 from dshap.jobs.fields import options_of
@@ -24,6 +25,14 @@ class Table(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The keys and their values for `repr`, without secrets."""
+        for name, value in super().__repr_args__():
+            shown = safe_value(name or "", value)
+            if isinstance(shown, str):
+                shown = masked(shown)
+            yield name, shown
 
 
 @dataclass(frozen=True)
@@ -178,9 +187,9 @@ def imported(place: str, said: str, noun: str = "") -> Any:
     try:
         found: Any = import_module(module)
     except InputError as error:
-        raise InputError(f'{said} = "{place}": {error}') from error
+        raise InputError(f'{said} = "{masked(place)}": {error}') from error
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:
-        raise InputError(f'{said} = "{place}": {module} has no {noun}{name!r}')
+        raise InputError(f'{said} = "{masked(place)}": {module} has no {noun}{name!r}')
     return found

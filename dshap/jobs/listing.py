@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dshap.core.addresses import masked, without_secret_values
+from dshap.core.addresses import ENVIRONMENT, masked, safe_value, without_quoted_secrets
 from dshap.jobs.kinds import Table
 from dshap.jobs.reading import name_of_one
 from dshap.jobs.schema import SEVERAL, Job
 
+_PLACE = re.compile(r"\s*\w[\w -]*(\.[\w -]+)+")
+"""Pattern of the place of a key, like model.landmarks."""
 Origin = Literal["job file", "--set", "default"]
 
 
@@ -65,7 +69,7 @@ def _keys_of_table(
         whole = f"{within}.{name}"
         if any(each == whole or each.startswith(f"{whole}.") for each in replaced):
             origin = "--set"
-        yield Key(place, index, name, without_secret_values(value), origin)
+        yield Key(place, index, name, safe_value(name, value), origin)
 
 
 def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
@@ -90,7 +94,7 @@ def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
 def _line(key: Key) -> str:
     if key.value is None:
         return f"# {key.name}"
-    return f"{key.name} = {masked(_toml(key.value))}"
+    return f"{key.name} = {_toml(key.value)}"
 
 
 def _toml(value: Any) -> str:
@@ -105,4 +109,27 @@ def _toml(value: Any) -> str:
             return f"{{ {inside} }}"
         case list():
             return f"[{', '.join(map(_toml, value))}]"
+        case str():
+            return json.dumps(masked(value), ensure_ascii=False)
     return json.dumps(value, ensure_ascii=False)
+
+
+def shown_setting(setting: str) -> str:
+    """A text of --set without its secrets."""
+    place, equals, text = setting.partition("=")
+    table, _, name = place.strip().rpartition(".")
+    if not (equals and _PLACE.fullmatch(place)):
+        return masked(setting)
+    if table.endswith(f".{ENVIRONMENT}"):
+        return f"{place}={safe_value(ENVIRONMENT, {name: text})[name]}"
+    if name == ENVIRONMENT:
+        return f"{place}={_toml(safe_value(name, _table_in(text)))}"
+    return f"{place}={masked(without_quoted_secrets(text))}"
+
+
+def _table_in(text: str) -> Any:
+    """The table in a text of TOML; the text itself where there is none."""
+    try:
+        return tomllib.loads(f"table = {text}")["table"]
+    except tomllib.TOMLDecodeError:
+        return text

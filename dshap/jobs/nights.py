@@ -32,6 +32,7 @@ from dshap.cube import (
 )
 from dshap.jobs.facts import model_facts
 from dshap.jobs.history import NightHistory, counts_between
+from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.learned import Learner, NightMethod
 from dshap.jobs.run_folders import ROWS, RunAbout, RunFolders
 from dshap.jobs.run_record import KeyCounts, source_types_before, started_at
@@ -53,7 +54,7 @@ from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
-from dshap.tables.digests import UNREADABLE, RowDigests, digest_rows
+from dshap.tables.digests import UNREADABLE, digest_rows
 from dshap.tables.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 from dshap.tables.stored_parts import parts_in
 
@@ -104,6 +105,8 @@ class Night:
     folders: RunFolders
     session: Session
     progress: StageRecorder
+    joins: KeyJoins
+    """The comparisons of tonight's rows with those of earlier runs."""
     trusts_files: bool = True
     part: RunPart = WHOLE
     """The part of the run that is carried out."""
@@ -251,11 +254,11 @@ class Night:
         """The numbers of keys that are new, changed and gone; a shard reads no keys for them."""
         if self.part.shard is not None:
             return KeyCounts()
-        tonight = self._digests(job)
+        self._settle_digests(job)
         before = self._newest()
         if before is None:
-            return counts_between(tonight, None)
-        return counts_between(tonight, before.rows)
+            return counts_between(self.folders, None, self.joins)
+        return counts_between(self.folders, before.folders, self.joins)
 
     @property
     def has_cubes(self) -> bool:
@@ -284,7 +287,8 @@ class Night:
         self, job: Job, left: Sequence[ExplainTable], methods: Mapping[str, NightMethod]
     ) -> dict[str, ExplanationResult]:
         """Write the cubes that are left to write."""
-        self.histories.clear()  # whose keys of all rows would take memory while rows are explained
+        self.histories.clear()
+        self.joins.clear()  # whose files would take room while rows are explained
         if not left:
             return {}
         work = self._work(job)
@@ -305,7 +309,7 @@ class Night:
         result = JobResult(self.store, results, None, stages, is_idle=True)
         return NightResult(self.run_id, result, snapshot, changes)
 
-    def _digests(self, job: Job) -> RowDigests:
+    def _settle_digests(self, job: Job) -> None:
         """Digest tonight's rows by key, unless that is done.
 
         Raises
@@ -313,39 +317,32 @@ class Night:
         DamagedError
             A key is in several rows, which none was when the source was read.
         """
-        known = self._kept_digests()
-        if known is not None:
+        if self._has_digests():
             self.progress.kept("digests of keys")
-            self._refuse_repeats(known)
-            return known
-        if not self.part.learns:
+        elif not self.part.learns:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has no digests of its rows")
-        with self.progress.stage("digests of keys") as counted:
-            reader = self._table(job).reader
-            parts = parts_in(self.made or self.folders.parts)
-            found = digest_rows(parts, reader.key_names, reader.feature_names)
-            self._refuse_repeats(found)
-            self.session.workspace.confirm()
-            self.folders.keep_digests(found)
-            self._drop_made()
-            counted.rows = len(found)
-        return found
-
-    def _refuse_repeats(self, digests: RowDigests) -> None:
-        """Raise a `DamagedError` where several rows have one key."""
-        if repeats := digests.count_repeats():
+        else:
+            with self.progress.stage("digests of keys") as counted:
+                reader = self._table(job).reader
+                parts = parts_in(self.made or self.folders.parts)
+                found = digest_rows(parts, reader.key_names, reader.feature_names)
+                confirm = self.session.workspace.confirm
+                counted.rows = len(self.folders.keep_digests(found, confirm))
+                self._drop_made()
+        if repeats := self.joins.hashed(self.folders).count_repeats():
             raise DamagedError(
-                f"{self.folders.parts}: {repeats:,} of {len(digests):,} rows repeat the key of "
-                "another row, and none did when the source was read: remove this folder, and the "
-                "same command then reads the source again"
+                f"{self.folders.parts}: {repeats:,} of {len(self.folders.digests):,} rows repeat "
+                "the key of another row, and none did when the source was read: remove this folder, "
+                "and the same command then reads the source again"
             )
 
-    def _kept_digests(self) -> RowDigests | None:
-        """The digests of tonight's rows; None where there are none, or they are damaged."""
+    def _has_digests(self) -> bool:
+        """Whether tonight's rows are digested, and the file of that is whole."""
         try:
-            return RunFolders(self.store, self.run_id).digests
+            len(self.folders.digests)
+            return True
         except FileNotFoundError:
-            return None
+            return False
         except UnreachableError:
             raise
         except UNREADABLE as error:
@@ -353,14 +350,14 @@ class Night:
                 f"warning: {self.folders.keys / ROWS} is damaged ({error}): the rows are digested "
                 "again"
             )
-            return None
+            return False
 
     def _history(self, explain: ExplainTable, run_id: str) -> NightHistory:
         known = (run_id, explain.name)
         if known not in self.histories:
             others = [each.folders for each in self.histories.values() if each.run_id == run_id]
             folders = others[0] if others else RunFolders(self.store, run_id)
-            self.histories[known] = NightHistory(folders, explain.name)
+            self.histories[known] = NightHistory(folders, explain.name, self.joins)
         return self.histories[known]
 
     def _before(self, explain: ExplainTable) -> NightHistory | None:

@@ -12,11 +12,10 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dshap.core.addresses import without_quoted_secrets
 from dshap.core.errors import (
     CheckFailedError,
     DamagedError,
@@ -62,8 +61,10 @@ from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
 from dshap.jobs.history import NightHistory
+from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.learned import Learner
 from dshap.jobs.leftovers import clear_leftovers
+from dshap.jobs.listing import shown_setting
 from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import (
@@ -123,7 +124,7 @@ class Command:
         return {
             "which": "run",
             "job_file": self.job_file,
-            "set": [without_quoted_secrets(each) for each in self.settings],
+            "set": [shown_setting(each) for each in self.settings],
             "as_of": self.as_of,
             "reread": self.reread,
             "wait": self.wait_s,
@@ -228,6 +229,11 @@ class Pipeline:
     def reads_once(self) -> bool:
         """Whether rows are read into parts of the store, from which a run can be finished."""
         return reads_once(self.job)
+
+    @cached_property
+    def _joins(self) -> KeyJoins:
+        """The comparisons of runs by the keys of their rows."""
+        return KeyJoins(partial(self.session.folder, "keys"))
 
     @property
     def part(self) -> RunPart:
@@ -575,7 +581,7 @@ class Pipeline:
 
     def _night(self, run: RunFolders) -> Night:
         trusts = not self.command.reread
-        return Night(self.job, run, self.session, self.progress, trusts, self.part)
+        return Night(self.job, run, self.session, self.progress, self._joins, trusts, self.part)
 
     def _explained(self, run: RunFolders) -> NightResult:
         """Read, compare and explain."""
@@ -682,7 +688,7 @@ class Pipeline:
     def _history(self, explain: str, cube: Place, done: NightResult) -> RowHistory:
         """The runs that computed the rows of a cube."""
         if self.job.is_incremental:
-            return NightHistory(RunFolders(self.store, cube.name), explain)
+            return NightHistory(RunFolders(self.store, cube.name), explain, self._joins)
         run = read_run(cube) or {}
         return SingleRun(made_by(self.store, explain, done.run_id), str(run["method"]))
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.addresses import masked
+from dshap.core.errors import InputError, shown, unknown_name
 from dshap.jobs.rooting import with_paths_from
 
 FOLDER = "clusters"
@@ -56,7 +57,7 @@ def read_cluster_profile(name: str, beside: Path | None = None) -> dict[str, Any
         if table not in TABLES_OF_PROFILE:
             raise InputError(f"{said}: {unknown_name('table', table, TABLES_OF_PROFILE)}")
         if not isinstance(held, dict):
-            raise InputError(f"{said}: {table} = {held!r}: write a table, [{table}]")
+            raise InputError(f"{said}: {table} = {shown(held)}: write a table, [{table}]")
     if "kind" not in written.get("cluster", {}):
         raise InputError(f"{said}: [cluster] kind is missing")
     if "profile" in written["cluster"]:
@@ -94,7 +95,7 @@ def profile_file(name: str) -> Path:
     """The file of a profile; an InputError where there is none."""
     file = _file_of(name, None)
     if file is None:
-        raise InputError(f"profile {name} has no file")
+        raise InputError(f"profile {masked(name)} has no file")
     return file
 
 
@@ -102,7 +103,7 @@ def _file_of(name: str, beside: Path | None) -> Path | None:
     """The file of a profile; None for one that needs none."""
     if name.endswith(".toml"):
         if not Path(name).is_file():
-            raise InputError(f"profile {name}: there is no such file")
+            raise InputError(f"profile {masked(name)}: there is no such file")
         return Path(name).absolute()
     folders = profile_folders(beside)
     for folder in folders:
@@ -113,7 +114,7 @@ def _file_of(name: str, beside: Path | None) -> Path | None:
     known = {*WITHOUT_A_FILE, *_names_in(folders)}
     looked = ", ".join(map(str, folders))
     raise InputError(
-        f"{unknown_name('profile', name, known)} Looked for {name}.toml in {looked}; put it there, "
+        f"{unknown_name('profile', name, known)} Looked for {masked(name)}.toml in {looked}; put it there, "
         "or give the path of a file that ends in .toml"
     )
 

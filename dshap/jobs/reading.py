@@ -12,14 +12,15 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dshap.core.addresses import masked
+from dshap.core.addresses import masked, safe_value
 from dshap.core.environment import with_environment
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
 from dshap.jobs.clusters import CLUSTERS, ClusterProfile, WorkerTable
 from dshap.jobs.filling import with_values_of_environment
 from dshap.jobs.kinds import Table
+from dshap.jobs.listing import shown_setting
 from dshap.jobs.profiles import read_cluster_profile, with_profile
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
 from dshap.jobs.schema import SEVERAL, TABLES, Job
@@ -51,7 +52,7 @@ def read_job_file(
     folder is put first in `sys.path`, so that modules beside the file are found.
     """
     file = Path(os.path.normpath(as_path("job file", path, "file")))
-    said = f"job file {path}"
+    said = f"job file {masked(str(path))}"
     try:
         written = tomllib.loads(file.read_text(encoding="utf-8"))
         make_importable(file.parent)
@@ -136,8 +137,8 @@ def _checked(record: type[Any], tables: Mapping[str, Any]) -> Any:
     except ValidationError as error:
         problems = [_sentence(problem, tables) for problem in error.errors()]
         more = len(problems) - SHOWN_PROBLEMS
-        shown = "; ".join(problem.rstrip(".") for problem in problems[:SHOWN_PROBLEMS])
-        raise InputError(shown + (f"; and {more} more" if more > 0 else "")) from None
+        listed = "; ".join(problem.rstrip(".") for problem in problems[:SHOWN_PROBLEMS])
+        raise InputError(listed + (f"; and {more} more" if more > 0 else "")) from None
 
 
 def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
@@ -158,9 +159,9 @@ def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
     if kind == "value_error":
         said = str(context["error"])
         if key:
-            return f"{place} {key} = {_shown(value)}: {said}"
+            return f"{place} {key} = {_shown(key, value)}: {said}"
         return f"{place} {said}".strip()
-    return f"{f'{place} {key}'.strip()} = {_shown(value)}: {_rule(kind, context, problem['msg'], place)}"
+    return f"{f'{place} {key}'.strip()} = {_shown(key, value)}: {_rule(kind, context, problem['msg'], place)}"
 
 
 def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Table], str]:
@@ -238,14 +239,20 @@ def _unknown(place: str, record: type[Table], key: str) -> str:
     return said
 
 
-def _shown(value: Any) -> str:
-    match value:
+def _shown(key: str, value: Any) -> str:
+    """A refused value of a key, such as "landmarks" or "environment.LANG", without secrets."""
+    table, _, name = key.rpartition(".")
+    if table:
+        hidden = safe_value(table, {name: value})[name]
+    else:
+        hidden = safe_value(name, value)
+    match hidden:
         case str():
-            text = f'"{masked(value)}"'
+            text = f'"{masked(hidden)}"'
         case bool():
-            text = str(value).lower()
+            text = str(hidden).lower()
         case _:
-            text = repr(value)
+            text = shown(hidden)
     if len(text) <= 60:
         return text
     return text[:57] + "..."
@@ -310,7 +317,7 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
         place, equals, text = setting.partition("=")
         name, dot, key = place.strip().partition(".")
         if not (equals and dot and name and key):
-            raise InputError(f"--set {setting}: {FORM}")
+            raise InputError(f"--set {shown_setting(setting)}: {FORM}")
         if name in SEVERAL:
             table = _one_of_several(tables, name, setting, key)
             rooms = []
@@ -321,7 +328,9 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
             table = _inside(table, room)
         key = key.rpartition(".")[2]
         if not isinstance(table, dict) or not key:
-            raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
+            raise InputError(
+                f"--set {shown_setting(setting)}: no key of a table is addressed; {FORM}"
+            )
         table[key] = _value(text.strip())
     return tables
 
@@ -344,7 +353,7 @@ def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: s
     name, dot, _ = place.rpartition(".")
     if not dot:
         raise InputError(
-            f"--set {setting}: [[{kind}]] is a list of tables, so name one: "
+            f"--set {shown_setting(setting)}: [[{kind}]] is a list of tables, so name one: "
             f"{kind}.NAME.{place}=…, NAME one of "
             f"{', '.join(named) or 'none'}{_hint(kind)}"
         )
@@ -353,10 +362,10 @@ def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: s
         unknown = unknown_name(SEVERAL[kind], name, named)
         if hint:
             unknown = unknown.rstrip(".")
-        raise InputError(f"--set {setting}: {unknown}{hint}")
+        raise InputError(f"--set {shown_setting(setting)}: {unknown}{hint}")
     if len(named[name]) > 1:
         raise InputError(
-            f"--set {setting}: {len(named[name])} of the [[{kind}]] are named {name!r}: give each a "
+            f"--set {shown_setting(setting)}: {len(named[name])} of the [[{kind}]] are named {name!r}: give each a "
             "name of its own, as in name = …"
         )
     return named[name][0]

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from dshap.core.disk import sync
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
-from dshap.core.seals import ALTERED, digest_of_content, sealed_record, whole_record
+from dshap.core.seals import ALTERED, digest_of_file, sealed_record, whole_record
 from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
-from dshap.tables.digests import RowDigests
+from dshap.tables.digests import DigestBatches, RowDigests, write_digests
 from dshap.tables.snapshot import Snapshot
 
 ABOUT = "run.json"
@@ -108,22 +108,34 @@ class RunFolders:
         ValueError
             They are not what `keep_digests` stored.
         """
-        content = Folder(self.keys).get(ROWS)
-        mark = Folder(self.keys).get(ROWS_MARK)
-        if content is None:
+        room = Folder(self.keys)
+        if not room.has_file(ROWS):
             raise FileNotFoundError(str(self.keys / ROWS))
-        if mark is not None and whole_record(ROWS_MARK, mark)["digest"] != digest_of_content(
-            content
-        ):
-            raise ValueError(f"{ROWS}: {ALTERED}")
-        return RowDigests.from_parquet(content)
+        mark = room.get(ROWS_MARK)
+        if mark is not None:
+            with room.open(ROWS) as opened:
+                if whole_record(ROWS_MARK, mark)["digest"] != digest_of_file(opened):
+                    raise ValueError(f"{ROWS}: {ALTERED}")
+        found = RowDigests(self.keys / ROWS)
+        if mark is None:  # its pages have checksums
+            found.read_through()
+        len(found)  # the footer is read
+        return found
 
-    def keep_digests(self, digests: RowDigests) -> None:
-        """Store the keys and digests of the rows that the run read."""
-        content = digests.to_parquet()
-        mark = {"digest": digest_of_content(content)}
-        Folder(self.keys).replace(ROWS_MARK, sealed_record(ROWS_MARK, mark))
-        Folder(self.keys).replace(ROWS, content)
+    def keep_digests(self, batches: DigestBatches, confirm: Callable[[], None]) -> RowDigests:
+        """Store the keys and digests of the rows that the run read, batches of `digest_rows`.
+
+        `confirm` is called once all rows are read, before anything has its name in the store.
+        """
+        room = Folder(self.keys)
+        with room.writing(ROWS) as private:
+            write_digests(batches, private)
+            with private.open("rb") as opened:
+                mark = {"digest": digest_of_file(opened)}
+            confirm()
+            room.replace(ROWS_MARK, sealed_record(ROWS_MARK, mark))
+        self.__dict__.pop("digests", None)
+        return self.digests
 
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dshap import __version__
-from dshap.core.addresses import masked
+from dshap.core.addresses import masked, without_secrets
 from dshap.core.errors import (
     CheckFailedError,
     DamagedError,
@@ -445,9 +445,9 @@ def _plain(value: Any) -> Any:
         case float():
             return value
         case str():
-            return masked(value)
+            return without_secrets(value)
         case Mapping():
-            return {masked(str(name)): _plain(each) for name, each in value.items()}
+            return {without_secrets(str(name)): _plain(each) for name, each in value.items()}
         case list() | tuple():
             return [_plain(each) for each in value]
         case np.generic() | np.ndarray():
@@ -458,7 +458,7 @@ def _plain(value: Any) -> Any:
             return value.isoformat()
         case os.PathLike():
             return masked(os.fspath(value))
-    return masked(str(value))
+    return without_secrets(str(value))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from dshap import designs
-from dshap.core.addresses import without_secret_values
+from dshap.core.addresses import safe_value
 from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
@@ -305,7 +305,7 @@ class Job(Table):
         several = [(f"[[{table}]]", each) for table in SEVERAL for each in given.pop(table, ())]
         tables = [*((f"[{table}]", held) for table, held in given.items()), *several]
         rows = [
-            [table, name, _value_shown(value)]
+            [table, name, _value_shown(name, value)]
             for table, held in tables
             for name, value in held.items()
         ]
@@ -498,8 +498,8 @@ class Job(Table):
         return WorkerOptions(**dict(self.worker))
 
 
-def _value_shown(value: Any) -> str:
-    return shortened(json.dumps(without_secret_values(value), ensure_ascii=False), 120)
+def _value_shown(name: str, value: Any) -> str:
+    return shortened(json.dumps(safe_value(name, value), ensure_ascii=False), 120)
 
 
 def _of_the_model(explain: ExplainTable) -> list[str]:

@@ -33,8 +33,12 @@ class JobSummary:
     """Errors of parts that could not be shown; the job itself is finished."""
 
 
-def job_summary(job: Job, result: JobResult) -> JobSummary:
-    """Rank the features, break one row down, and write picture and page of a finished job."""
+def job_summary(job: Job, result: JobResult, *, shows_row: bool = True) -> JobSummary:
+    """Rank the features, break one row down, and write picture and page of a finished job.
+
+    Without `shows_row` the row is looked up, so that a key that is not there is named, and none of
+    its values is in the summary.
+    """
     if result.is_empty:
         content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
         return JobSummary(["nothing to do: the table has no rows"], content)
@@ -54,6 +58,8 @@ def job_summary(job: Job, result: JobResult) -> JobSummary:
     ranked = tried(report.rankings, result.paths) or []
     has_rows = bool(ranked) or not result.has_failed
     row = tried(report.breakdown, result.paths, job.report.instance) if has_rows else None
+    if not shows_row:
+        row = None
     segmented = [
         (segment, tried(report.segment_tables, result.paths, segment) or [])
         for segment in job.report.segments * bool(ranked)

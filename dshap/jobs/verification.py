@@ -8,7 +8,9 @@ and numbers of rows must be those of its neighbours.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from dshap.core.errors import DshapError, UnreachableError
 from dshap.core.places import Place
@@ -29,6 +31,7 @@ from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_c
 from dshap.cube.folder import Folder
 from dshap.jobs.backfills import is_backfill
 from dshap.jobs.history import NightHistory
+from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.outlook import ROOM, read_learned
 from dshap.jobs.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
 from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
@@ -72,8 +75,10 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
         return
     explanations = _explanations(store)
     for known in runs_in_store(store):
-        run = RunFolders(store, known.run_id)  # which goes with the keys that it has read
-        yield from _damage_of_run(run, explanations)
+        run = RunFolders(store, known.run_id)
+        with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
+            joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
+            yield from _damage_of_run(run, explanations, joins)
     for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"
         if Folder(store / explain).has(CURRENT):
@@ -139,7 +144,9 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
             yield from _damage_of_rows(rows, f"{ROOM}/rows/{run_id}")
 
 
-def _damage_of_run(run: RunFolders, explanations: Iterable[str]) -> Iterator[Damage]:
+def _damage_of_run(
+    run: RunFolders, explanations: Iterable[str], joins: KeyJoins
+) -> Iterator[Damage]:
     """Hold the files of one run against each other."""
     cubes = _cubes_of(run, explanations)
     yield from _damage_of_record(run, cubes)
@@ -147,9 +154,9 @@ def _damage_of_run(run: RunFolders, explanations: Iterable[str]) -> Iterator[Dam
     if run.has_rows and (run.is_over or has_snapshot(run.parts)):
         yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
     if run.has_keys and run.is_over:
-        yield from _damage_of_keys(run, cubes)
+        yield from _damage_of_keys(run, cubes, joins)
     elif run.has_keys:
-        yield from _damage_of_begun_keys(run)
+        yield from _damage_of_begun_keys(run, joins)
 
 
 def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
@@ -183,7 +190,7 @@ def _damage_of_record(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
                 yield Damage(name, f"{explain} {fault}", (name,))
 
 
-def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
+def _damage_of_keys(run: RunFolders, cubes: Cubes, joins: KeyJoins) -> Iterator[Damage]:
     """Check digests of rows, and what is kept of each explanation."""
     room = f"keys/{run.run_id}"
     try:
@@ -193,7 +200,7 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
     except UNREADABLE as error:
         yield Damage(f"{room}/{ROWS}", f"cannot be read ({error})", (room,))
         return
-    if repeats := run.digests.count_repeats():
+    if repeats := joins.hashed(run).count_repeats():
         what = f"repeats the key of another row in {repeats:,} of {n_rows:,} rows"
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
@@ -203,7 +210,7 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
     for name, cube in cubes.items():
-        history = NightHistory(run, name)
+        history = NightHistory(run, name, joins)
         faults = [history.fault(n_rows)]
         if faults == [""]:
             faults = [*_unlike(cube, n_rows, history.method)]
@@ -211,7 +218,7 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
             yield Damage(f"{room}/{name}.json", fault, (room,))
 
 
-def _damage_of_begun_keys(run: RunFolders) -> Iterator[Damage]:
+def _damage_of_begun_keys(run: RunFolders, joins: KeyJoins) -> Iterator[Damage]:
     """Check the keys of a run that is not over, as far as they are written."""
     room = f"keys/{run.run_id}"
     folder = Folder(run.keys)
@@ -225,7 +232,7 @@ def _damage_of_begun_keys(run: RunFolders) -> Iterator[Damage]:
             return
     for name in folder.list():
         if name.endswith(".json") and name != ROWS_MARK:
-            history = NightHistory(run, name.removesuffix(".json"))
+            history = NightHistory(run, name.removesuffix(".json"), joins)
             if history.damage:
                 yield Damage(f"{room}/{name}", f"is damaged ({history.damage})", (room,))
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.places import Place
-from dshap.core.rows import spans
 from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
-from dshap.cube.array_files import load_array
+from dshap.cube.array_files import form_of_array, parts_of_array
 from dshap.cube.carrying import EXPLAINED
 from dshap.cube.reader import stored_share
 
-POSITIONS_AT_ONCE = 1 << 20
-"""Number of positions in memory at once while they are checked."""
 UPPER_BOUNDS = (
     "upper bounds: the replicates of carried rows are not kept, and the error of a mean is at most "
     "the mean of the errors of its rows"
@@ -45,13 +40,15 @@ class Carried:
         """The run of the earlier cube, and a digest of the positions."""
         run = read_run(self.path) or {}
         digest = hashlib.blake2b(digest_size=10)
-        for part in self._parts():
+        for part in parts_of_array(self.positions):
             digest.update(part.tobytes())
         return {"run": run.get("digest"), "positions": digest.hexdigest()}
 
     def count(self) -> int:
         """The number of carried rows."""
-        return sum(int(np.count_nonzero(part != EXPLAINED)) for part in self._parts())
+        return sum(
+            int(np.count_nonzero(part != EXPLAINED)) for part in parts_of_array(self.positions)
+        )
 
     def note(self, layout: CubeLayout) -> dict[str, Any]:
         """The note in a cube with carried rows: how many, whence, and what its errors are."""
@@ -101,16 +98,15 @@ class Carried:
 
     def _check_positions(self, n_rows: int) -> None:
         """Raise an InputError unless there is a position for each row, in a finished block."""
-        found = load_array(self.positions)
-        if found.dtype != np.int64 or found.shape != (n_rows,):
+        shape, dtype = form_of_array(self.positions)
+        if dtype != np.int64 or shape != (n_rows,):
             raise InputError(
-                f"{self.positions} holds {found.dtype} {found.shape}: give int64 ({n_rows},), one "
-                "for each row"
+                f"{self.positions} holds {dtype} {shape}: give int64 ({n_rows},), one for each row"
             )
         spans_there = [(block.start, block.stop) for block in finished_blocks(self.path)]
         starts = np.array([0, *(start for start, _ in spans_there)], np.int64)
         stops = np.array([0, *(stop for _, stop in spans_there)], np.int64)
-        for part in self._parts():
+        for part in parts_of_array(self.positions):
             chosen = part[part != EXPLAINED]
             block = np.searchsorted(starts, chosen, side="right") - 1
             is_lost = (chosen < 0) | (chosen >= stops[block])
@@ -119,9 +115,3 @@ class Carried:
                     f"row {chosen[is_lost][0]} cannot be carried: {self.path} has no finished "
                     "block with it"
                 )
-
-    def _parts(self) -> Iterator[NDArray[np.int64]]:
-        """The positions, part by part."""
-        found = load_array(self.positions)
-        for start, stop in spans(0, len(found), POSITIONS_AT_ONCE):
-            yield np.array(found[start:stop])

@@ -55,8 +55,9 @@ class LoadChoice:
 
     chosen: BoolArray | None = None
     """The rows (n,); all where None."""
-    gone: pa.Table | None = None
-    """The keys that are gone; None: those of the target that are not in the cube."""
+    gone: Iterator[pa.RecordBatch] | None = None
+    """The keys that are gone, which are taken once; None: those of the target that are not in the
+    cube."""
     since: str = ""
     """The run since which rows changed."""
     reason: str = ""
@@ -320,6 +321,18 @@ class CountedStream:
         escaped = NulTexts(load.sink, load.keys).cleaned(batches)
         return cls(load.sink, key_schema(load.sink, load.facts), escaped)
 
+    @classmethod
+    def of_gone(cls, load: TableLoad, gone: Iterator[pa.RecordBatch]) -> CountedStream:
+        """The keys that are gone, under the names and types of the target."""
+        names = key_columns(load.sink.shape, load.facts)
+        schema = pa.schema([load.schema.field(name) for name in names.values()])
+
+        def named(batch: pa.RecordBatch) -> pa.RecordBatch:
+            columns = [without_nul(batch[name]) for name in names]
+            return pa.record_batch(columns, names=schema.names).cast(schema)
+
+        return cls(load.sink, schema, map(named, gone))
+
     def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
         """Hand the stream to a database, which says how many lines it took; count them.
 
@@ -368,7 +381,7 @@ def stage(load: TableLoad, choice: LoadChoice) -> int:
         stream = CountedStream.of_lines(load, choice.chosen)
     n_lines = stream.into(partial(load.session.stage, STAGING))
     if choice.gone is not None:
-        load.session.stage(GONE_KEYS, gone_keys(load, choice.gone).to_reader())
+        CountedStream.of_gone(load, choice.gone).into(partial(load.session.stage, GONE_KEYS))
     load.dialect.prepare_staging(load.session, STAGING, load.keys)
     return n_lines
 
@@ -388,14 +401,6 @@ def make_target(load: TableLoad) -> int:
     load.found = load.session.columns(load.target)
     _insert_staged(load)
     return n_lines
-
-
-def gone_keys(load: TableLoad, gone: pa.Table) -> pa.Table:
-    """The key columns of the keys that are gone, under the names and types of the target."""
-    names = key_columns(load.sink.shape, load.facts)
-    columns = [without_nul(gone[name]) for name in names]
-    chosen = pa.table(columns, names=list(names.values()))
-    return chosen.cast(pa.schema([load.schema.field(name) for name in names.values()]))
 
 
 def delete_own_lines(load: TableLoad) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -173,7 +173,7 @@ class RowHistory(Protocol):
         None: it is not known any more, so that all rows count as changed.
         """
 
-    def deleted_since(self, run_id: str, method: str) -> pa.Table | None:
+    def deleted_since(self, run_id: str, method: str) -> Iterator[pa.RecordBatch] | None:
         """The key columns of the keys that were there in a run and are not now; None: not known."""
 
 

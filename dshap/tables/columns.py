@@ -16,6 +16,7 @@ from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.options import MISSING_POLICIES
 from dshap.core.records import BoolArray, FloatArray
 from dshap.predictors.times import DATE, from_microseconds, microseconds, misfit, time_kind, zone_of
+from dshap.tables.row_values import words_of_arrow
 
 TEXT = np.dtypes.StringDType(na_object=None)
 """The dtype of text columns that are features."""
@@ -104,7 +105,7 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
     try:
         column = pa.array(values, from_pandas=from_pandas)
     except (pa.ArrowException, TypeError, UnicodeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = words_of_arrow(error).splitlines()[0]
         raise InputError(
             f"column {name!r} ({getattr(values, 'dtype', type(values).__name__)}) does not hold "
             "one kind of value "
@@ -194,7 +195,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
         values = plain.cast(kind)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"key {name!r} ({plain.type}) does not fit {dtype}: {error}; store it as text"
+            f"key {name!r} ({plain.type}) does not fit {dtype}: {words_of_arrow(error)}; store it as text"
         ) from None
     if column.null_count:
         is_null = column.is_null().to_numpy(zero_copy_only=False)

@@ -23,8 +23,8 @@ from dshap.tables.repeated_keys import leave_hashes, repeated_keys
 
 EXAMPLES = 3
 """The number of keys that a message shows."""
-HASHED_ROWS = 1 << 20
-"""The rows whose hashes lie in one file, sorted in 40 MiB: a billion rows make a thousand files."""
+HASHED_ROWS = 1 << 18
+"""The rows whose hashes lie in one file, sorted in 10 MiB: a billion rows make four thousand files."""
 
 
 @dataclass(frozen=True)

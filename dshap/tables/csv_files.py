@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dshap.core.errors import EmptyTableError, InputError
+from dshap.tables.row_values import words_of_arrow
 from dshap.tables.streams import RowStream, in_one_piece
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -177,7 +178,7 @@ class _TooNarrow(InputError):
     """A value that the type of its column does not hold."""
 
     def __init__(self, path: str, name: str, value: str) -> None:
-        super().__init__(f"{path}: column {name!r} holds {value!r}, unlike the values before it")
+        super().__init__(f"{path}: column {name!r} holds a value that is unlike those before it")
         self.name = name
         self.value = value
 
@@ -202,4 +203,4 @@ def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _unreadable(path: str, error: Exception) -> InputError:
-    return InputError(f"{path} is not read as CSV: {error}")
+    return InputError(f"{path} is not read as CSV: {words_of_arrow(error)}")

@@ -1,4 +1,5 @@
-"""Databases by an address or a connection profile, all through ADBC; no message shows a secret.
+"""Databases by an address or a connection profile, all through ADBC; no message shows a secret or the
+value of a row.
 
 `Database` is what a job file names; `masking` turns what drivers say into a `DatabaseError`.
 """
@@ -21,6 +22,7 @@ import pyarrow as pa
 from dshap.core.addresses import MASK, masked, scheme_of
 from dshap.core.errors import DatabaseError, InputError
 from dshap.tables.profiles import Profile, read_profile
+from dshap.tables.row_values import without_row_values
 
 CONNECT_S = 30
 """Seconds after which PostgreSQL counts as unreachable, unless the address or the environment
@@ -167,7 +169,7 @@ class Database:
             return manager.connect(driver=_driver_of(kind), db_kwargs=options, **_entrypoint(kind))
         except manager.Error as error:
             elapsed = time.monotonic() - started
-            words = _words(error)
+            words = _STATUS.sub("", str(error)).strip()  # no row was read yet
             raise _masked_error(self, f"no connection after {elapsed:.1f} s: {words}") from None
 
     def _refuse_no_address(self, uri: str) -> None:
@@ -210,12 +212,15 @@ class Database:
 
 @contextmanager
 def masking(database: Database) -> Iterator[None]:
-    """Turn every error of a driver, and of Arrow, inside into a `DatabaseError` without secrets."""
+    """Turn every error of a driver, and of Arrow, inside into a `DatabaseError`.
+
+    It has neither secrets nor values of rows.
+    """
     manager = _driver("adbc_driver_manager")
     try:
         yield
     except (manager.Error, pa.ArrowException) as error:
-        raised = _masked_error(database, _words(error))
+        raised = _masked_error(database, _words(error, database))
         raised.sqlstate = getattr(error, "sqlstate", None) or ""
         raised.is_refusal |= raised.sqlstate.startswith(_REFUSED_STATES)
         raise raised from None
@@ -232,7 +237,7 @@ def batches_from(database: Database, reader: pa.RecordBatchReader) -> Iterator[p
         except StopIteration:
             return
         except OSError as error:
-            raise _masked_error(database, _words(error)) from None
+            raise _masked_error(database, _words(error, database)) from None
         yield batch
 
 
@@ -303,9 +308,10 @@ def _with_timeout(uri: str) -> str:
     return f"{uri}?connect_timeout={CONNECT_S}"
 
 
-def _words(error: Exception) -> str:
-    """The words of the database in an error."""
-    return _STATUS.sub("", str(error)).strip()
+def _words(error: Exception, database: Database) -> str:
+    """The words of the database in an error, without the values of rows."""
+    words = _STATUS.sub("", str(error)).strip()
+    return without_row_values(words, database.kind, getattr(error, "details", None) or ())
 
 
 def _masked_error(database: Database, words: str) -> DatabaseError:

@@ -2,27 +2,31 @@
 
 A row's digest is the first 128 bits of blake2b over its used columns, each in a canonical form that
 does not depend on how the table was stored: numbers as float64 or int64, text as its own digest, a
-missing value as a flag.  Two tables are compared by their keys, then by these digests.
+missing value as a flag.  Two tables are compared by their keys, then by these digests
+(`key_join`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
-from dshap.tables.checksums import KEPT, open_parquet, unreadable, write_parquet
+from dshap.core.records import BoolArray
+from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable
 from dshap.tables.columns import is_text, key_array, key_dtype, null_key_refusal
 from dshap.tables.stored_parts import opened_part
 
@@ -36,77 +40,104 @@ _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 """Unit of a column of times -> the nanoseconds in one."""
 BATCH_ROWS = 65_536
 """Rows that are digested at once: 20 columns take 21 MB."""
+DigestBatches = Iterator[pa.RecordBatch]
+"""Keys and digests of rows, in row order."""
 
 
 @dataclass(frozen=True)
 class RowDigests:
-    """The keys of a table, and the digest of each of its rows, in row order."""
+    """The keys of a table and the digest of each of its rows, in row order, in a Parquet file.
 
-    keys: Mapping[str, NDArray[Any]]
-    """key column -> values (n,)"""
-    digests: NDArray[np.uint64]
-    """(n, 2)"""
+    They are read a batch at a time: no method holds those of all rows.
+    """
+
+    file: Place
+    """The file that `write_digests` wrote, on a disk or in a bucket."""
 
     def __len__(self) -> int:
-        return len(self.digests)
+        return self._n_rows
 
     @cached_property
-    def index(self) -> pd.Index:
-        """The keys as an index, by which rows are found."""
-        columns = [_plain(values) for values in self.keys.values()]
-        if len(columns) == 1:
-            return pd.Index(columns[0])
-        return pd.MultiIndex.from_arrays(columns)
+    def _n_rows(self) -> int:
+        with self._opened() as opened:
+            return int(opened.metadata.num_rows)
 
-    def positions_in(self, before: RowDigests) -> NDArray[np.int64]:
-        """(n,): the row of an earlier table that has this row's key, −1 where it had none."""
-        if not (len(self) and len(before)):
-            return np.full(len(self), -1, np.int64)
-        return before.index.get_indexer(self.index).astype(np.int64)
+    @cached_property
+    def key_kinds(self) -> list[tuple[str, str]]:
+        """The key columns in their order, each with the kind of its values: number, text or time."""
+        with self._opened() as opened:
+            schema = opened.schema_arrow
+        names = [name for name in schema.names if name != DIGEST]
+        empty = schema.empty_table()
+        return [(name, keys.dtype.kind) for name, keys in _keys_of(empty, names).items()]
 
-    def is_unchanged(self, before: RowDigests, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(n,): whether a row's digest is that of the row at its position in the earlier table."""
-        unchanged = np.zeros(len(self), dtype=bool)
-        known = np.flatnonzero(positions >= 0)
-        is_same = self.digests[known] == before.digests[positions[known]]  # (known, 2)
-        unchanged[known] = is_same.all(axis=1)
-        return unchanged
+    def read_through(self) -> None:
+        """Read all batches, and raise one of `UNREADABLE` where one cannot be read."""
+        for _ in self.batches():
+            pass
 
-    def without(self, others: RowDigests) -> pa.Table:
-        """The keys of the rows whose keys no row of `others` has, as a table."""
-        is_gone = self.positions_in(others) < 0
-        return pa.table({name: pa.array(_plain(keys[is_gone])) for name, keys in self.keys.items()})
+    def batches(self) -> Iterator[DigestBatch]:
+        """Yield the keys and digests of at most `BATCH_ROWS` rows after the other."""
+        start = 0
+        with self._opened() as opened:
+            for batch in opened.iter_batches(BATCH_ROWS):
+                yield DigestBatch(start, batch)
+                start += batch.num_rows
 
-    def count_repeats(self) -> int:
-        """The number of rows whose key is that of an earlier row."""
-        if not len(self):
-            return 0
-        return int(self.index.duplicated().sum())
-
-    def to_parquet(self) -> bytes:
-        """Keys and digests as the content of a Parquet file."""
-        columns: dict[str, Any] = {
-            name: pa.array(_plain(values)) for name, values in self.keys.items()
-        }
-        content = pa.py_buffer(np.ascontiguousarray(self.digests))
-        columns[DIGEST] = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(DIGEST_BYTES), len(self), [None, content]
-        )
-        written = io.BytesIO()
-        write_parquet(pa.table(columns), written, **KEPT)
-        return written.getvalue()
-
-    @classmethod
-    def from_parquet(cls, content: bytes) -> RowDigests:
-        """The keys and digests in the content that `to_parquet` made."""
-        with open_parquet(pa.BufferReader(content)) as opened:
-            table = opened.read().combine_chunks()
-        keys = _keys_of(table, [name for name in table.column_names if name != DIGEST])
-        return cls(keys, _as_numbers(table[DIGEST].combine_chunks()))
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        with opened_part(self.file) as source, open_parquet(source, pre_buffer=False) as opened:
+            yield opened
 
 
-def digest_rows(parts: Sequence[Place], key: Sequence[str], features: Sequence[str]) -> RowDigests:
-    """Digest the rows of Parquet files, in their order, a batch at a time.
+@dataclass(frozen=True)
+class DigestBatch:
+    """The keys and digests of consecutive rows."""
+
+    start: int
+    """The position of the first row in the table."""
+    batch: pa.RecordBatch
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.batch.num_rows)
+
+    @property
+    def keys(self) -> dict[str, NDArray[Any]]:
+        """key column -> values (n,)"""
+        return _keys_of(self.batch, self._names)
+
+    @property
+    def digests(self) -> NDArray[np.uint64]:
+        """(n, 2)"""
+        return _as_numbers(self.batch[DIGEST])
+
+    def keys_where(self, is_wanted: BoolArray) -> pa.RecordBatch:
+        """The key columns of the wanted rows (n,)."""
+        return self.batch.select(self._names).filter(pa.array(is_wanted))
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name in self.batch.schema.names if name != DIGEST]
+
+
+def write_digests(batches: DigestBatches, file: Path) -> None:
+    """Write batches of `digest_rows` to a Parquet file, each as it comes.
+
+    Without rows no key has a type: then the file has no key column.
+    """
+    first = next(batches, None)
+    if first is None:
+        first = _digested({}, np.zeros((0, 2), np.uint64))
+    with parquet_writer(file, first.schema, **KEPT) as writer:
+        for batch in itertools.chain([first], batches):
+            writer.write_batch(batch)
+
+
+def digest_rows(
+    parts: Sequence[Place], key: Sequence[str], features: Sequence[str]
+) -> DigestBatches:
+    """Digest the rows of Parquet files, in their order; yields batches of keys and digests.
 
     No two rows have one key: that was seen to where they were spooled (`contract.check_keys`).
 
@@ -115,18 +146,20 @@ def digest_rows(parts: Sequence[Place], key: Sequence[str], features: Sequence[s
     InputError
         A row has no key.
     """
-    keys: dict[str, list[NDArray[Any]]] = {name: [] for name in key}
-    digests: list[NDArray[np.uint64]] = [np.zeros((0, 2), np.uint64)]
     wanted = list(dict.fromkeys([*key, *features]))
     for part in parts:
         for batch in _batches_of(part, wanted):
-            for name, values in _keys_of(batch, key).items():
-                keys[name].append(values)
-            digests.append(_digests_of(batch, features))
-    if len(digests) == 1:  # no row: then no key has a type
-        return RowDigests({}, digests[0])
-    joined = {name: np.concatenate(values) for name, values in keys.items()}
-    return RowDigests(joined, np.concatenate(digests))
+            yield _digested(_keys_of(batch, key), _digests_of(batch, features))
+
+
+def _digested(keys: Mapping[str, NDArray[Any]], digests: NDArray[np.uint64]) -> pa.RecordBatch:
+    """A batch of keys and digests (n, 2)."""
+    columns: dict[str, Any] = {name: pa.array(_plain(values)) for name, values in keys.items()}
+    content = pa.py_buffer(np.ascontiguousarray(digests))
+    columns[DIGEST] = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(DIGEST_BYTES), len(digests), [None, content]
+    )
+    return pa.record_batch(columns)
 
 
 def _batches_of(part: Place, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ from dshap.core.errors import InputError
 from dshap.core.places import is_in_bucket
 from dshap.tables.files import below_common_folder, table_stamp
 from dshap.tables.parquet import Footer, ParquetFiles, ParquetSource, open_file, stored_nulls
+from dshap.tables.row_values import words_of_arrow
 
 FIELD_ID = b"PARQUET:field_id"
 """The metadata of an Arrow field with the number that Iceberg gives a column."""
@@ -196,7 +197,7 @@ def _cast(column: pa.Array, kind: pa.DataType, name: str, file: str) -> pa.Array
     try:
         return column.cast(kind, safe=not is_time)
     except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
+        reason = words_of_arrow(error).splitlines()[0]
         raise InputError(
             f"column {name!r} of file {file} is {column.type} and does not fit {kind}, the type in "
             f"the log of the table ({reason}): write the table anew with one type"

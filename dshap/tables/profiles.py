@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.core.addresses import is_secret, scheme_of
+from dshap.core.addresses import is_secret, masked, scheme_of
 from dshap.core.environment import values_in, with_environment
 from dshap.core.errors import InputError
 
@@ -78,8 +78,8 @@ def _find(name: str) -> Path:
         if (folder / f"{name}.toml").is_file():
             return folder / f"{name}.toml"
     raise InputError(
-        f"connection profile {name!r} is not found in {', '.join(map(str, _folders()))}: put "
-        f"{name}.toml there, name its folder in {PROFILE_PATH}, or give the path of the file"
+        f"connection profile {masked(name)!r} is not found in {', '.join(map(str, _folders()))}: put "
+        f"{masked(name)}.toml there, name its folder in {PROFILE_PATH}, or give the path of the file"
     )
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dshap.core.errors import InputError, unknown_column
+from dshap.tables.row_values import words_of_arrow
 
 FIRST_DAY = -719_162
 LAST_DAY = 2_932_896
@@ -175,7 +176,7 @@ def _converted(column: pa.Array, wanted: pa.Field) -> pa.Array:
         return column.cast(wanted.type)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"column {wanted.name!r} ({column.type}) does not fit {wanted.type}: {error}"
+            f"column {wanted.name!r} ({column.type}) does not fit {wanted.type}: {words_of_arrow(error)}"
         ) from None
 
 

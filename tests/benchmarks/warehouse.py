@@ -69,8 +69,8 @@ class FewChanged(SingleRun):
     def changed_since(self, run_id: str, method: str) -> np.ndarray:
         return np.arange(self.n_rows) % STEP == 0
 
-    def deleted_since(self, run_id: str, method: str) -> pa.Table:
-        return pa.table({"id": pa.array([], pa.int64())})
+    def deleted_since(self, run_id: str, method: str) -> Iterator[pa.RecordBatch]:
+        return iter(())
 
 
 def made_cube(path: Path, n_rows: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from dshap.core.environment import (
     has_braces,
+    is_shown,
     values_in,
     with_environment,
     with_names,
@@ -56,3 +57,22 @@ def test_a_message_has_the_names_in_the_place_of_the_values(monkeypatch):
 
 def test_braces():
     assert has_braces("a {{ ds }}") and not has_braces("a {ds}")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_it"),
+    [
+        ("LC_ALL", True),
+        ("OMP_NUM_THREADS", True),
+        ("TMPDIR", True),
+        ("LANG", True),
+        ("LANGSMITH_API_KEY", False),
+        ("MY_LANG", False),
+        ("DATABASE_URL", False),
+        ("DASK_GATEWAY__AUTH__KWARGS__PASSWORD", False),
+        ("PYTHONPATH", False),
+        ("", False),
+    ],
+)
+def test_values_that_may_be_shown(name, is_it):
+    assert is_shown(name) == is_it

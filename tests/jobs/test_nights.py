@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 import time
 
 import duckdb
@@ -29,6 +30,7 @@ from dshap.cube import current_of, read_run
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, job_summary, parse_job, run_recorded
 from dshap.jobs.history import NightHistory
+from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import exit_status, read_records
 from dshap.jobs.runner import JobRun
@@ -772,7 +774,7 @@ def test_a_model_is_deployed_after_a_night_was_killed(shop, monkeypatch, is_whol
     now = sha256_of(shop.model)
     assert models_in_records(shop) == [before, before if is_whole else now, now]
     for run in runs_in_store(shop.folder / "store"):
-        history = NightHistory(run, "reasons")
+        history = NightHistory(run, "reasons", KeyJoins(tempfile.mkdtemp))
         assert run.is_over
         assert history.method == read_run(shop.folder / "store/reasons" / run.run_id)["method"]
     assert last.facts.sinks[0].status == "success"

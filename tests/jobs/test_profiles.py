@@ -118,10 +118,13 @@ def test_no_such_profile(places):
         ('[cluster]\nkind = "local"\nprofile = "b"\n', "a profile takes no keys of another"),
         ('[cluster]\nkind = "locl"\n', "[cluster] unknown kind 'locl'; did you mean 'local'?"),
         (LOCAL + "core = 3\n", "[worker] unknown key 'core'; did you mean 'cores'?"),
-        (LOCAL + "environment = { A = 1 }\n", "[worker] environment.A = 1: give text in quotes"),
+        (
+            LOCAL + "environment = { A = 1 }\n",
+            '[worker] environment.A = "***": give text in quotes',
+        ),
         (
             LOCAL + 'environment = "A=1"\n',
-            '[worker] environment = "A=1": give a table like { LC_ALL = "C" }',
+            '[worker] environment = "***": give a table like { LC_ALL = "C" }',
         ),
         (LOCAL + 'walltime = "4h"\n', '[worker] walltime = "4h": walltime "4h" is not understood'),
         (LOCAL + 'walltime = "00:05:00"\n', "[worker] walltime"),

@@ -61,7 +61,7 @@ class Night:
             return None
         return np.array([row.run_id > run_id for row in self.rows.values()], dtype=bool)
 
-    def deleted_since(self, run_id: str, method: str) -> pa.Table | None:
+    def deleted_since(self, run_id: str, method: str) -> Iterator[pa.RecordBatch] | None:
         then = self._since(run_id, method)
         if then is None:
             return None
@@ -71,7 +71,7 @@ class Night:
                 "id": pa.array([key[0] for key in gone], pa.int64()),
                 "shop": pa.array([key[1] for key in gone], pa.string()),
             }
-        )
+        ).to_reader(max_chunksize=2)
 
 
 def write_cube(night: Night) -> None:

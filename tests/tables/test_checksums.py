@@ -44,8 +44,9 @@ def test_a_flipped_bit_is_told_by_the_file(part):
     with pytest.raises(InputError, match=words):
         ParquetSource(part, features=["x"], key="id").read(0, 4_000)
     with pytest.raises(InputError, match=words):
-        digest_rows([part], ["id"], ["x"])
-    assert len(digest_rows([part], ["id"], ["id"])) == 4_000  # no page of another column is read
+        list(digest_rows([part], ["id"], ["x"]))
+    read = digest_rows([part], ["id"], ["id"])  # no page of another column
+    assert sum(batch.num_rows for batch in read) == 4_000
 
 
 def test_each_writer_writes_checksums(tmp_path):

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.tables.digests import RowDigests, digest_rows
+from dshap.tables.digests import RowDigests, digest_rows, write_digests
 
 COLUMNS = {
     "number": pa.array([1.5, None, float("nan"), -0.5]),
@@ -28,12 +28,25 @@ def digests(folder, columns, key=KEY, name="part-000000.parquet"):
     """The digests of a table with these columns, written as one part."""
     part = folder / name
     pq.write_table(pa.table({"id": key, **columns}), part)
-    return digest_rows([part], ["id"], list(columns))
+    return digested(part, ["id"], list(columns))
+
+
+def digested(part, key, features):
+    """(n, 2): the digests of a part, kept in a file and read again."""
+    file = part.with_suffix(".digests")
+    write_digests(digest_rows([part], key, features), file)
+    batches = list(RowDigests(file).batches())
+    assert [each.start for each in batches] == np.cumsum([0, *map(sized, batches)])[:-1].tolist()
+    return np.concatenate([each.digests for each in batches])
+
+
+def sized(batch):
+    return batch.n_rows
 
 
 def same_rows(one, other):
-    """(n,): whether the digests of two tables are equal, row by row."""
-    return (one.digests == other.digests).all(axis=1)
+    """(n,): whether two arrays of digests are equal, row by row."""
+    return (one == other).all(axis=1)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -72,17 +85,17 @@ def test_times_of_the_years_1_to_9999(tmp_path):
         for unit in ("s", "ms", "us")
     ]
     assert all(same_rows(found[0], other).all() for other in found[1:])
-    assert len({tuple(row) for row in found[0].digests.tolist()}) == 4
+    assert len({tuple(row) for row in found[0].tolist()}) == 4
     ordinary = pa.array(days[1:3].repeat(2)).cast(pa.timestamp("ns"))
     stored = digests(tmp_path, {"t": ordinary})
-    assert (stored.digests[[0, 2]] == found[0].digests[1:3]).all()
+    assert (stored[[0, 2]] == found[0][1:3]).all()
     as_numbers = digests(tmp_path, {"t": ordinary.cast(pa.int64())})
     assert same_rows(stored, as_numbers).all()
 
 
 def test_null_is_no_value(tmp_path):
     null = digests(tmp_path, {"x": pa.array([None, 0.0, None, float("nan")])})
-    assert len({tuple(row) for row in null.digests.tolist()}) == 3
+    assert len({tuple(row) for row in null.tolist()}) == 3
 
 
 def test_neighbouring_texts_are_kept_apart(tmp_path):
@@ -91,49 +104,34 @@ def test_neighbouring_texts_are_kept_apart(tmp_path):
     assert not same_rows(one, other).any()
 
 
-@pytest.mark.parametrize("keys", [("id",), ("name",), ("day", "name")])
-def test_rows_are_found_by_key(tmp_path, keys):
-    """New, changed, unchanged and deleted rows in another order, against a plain dictionary."""
-    rng = np.random.default_rng(0)
-    listed = {
-        "id": np.arange(500),
-        "name": np.array([f"n{i}" for i in range(500)], dtype=object),
-        "day": np.array(np.arange(500) // 100, dtype="datetime64[D]"),
-        "x": rng.normal(size=500),
-    }
-    chosen = rng.permutation(500)
-    early = pa.table({name: values[chosen[:400]] for name, values in listed.items()})
-    late = {name: values[chosen[100:][::-1]] for name, values in listed.items()}
-    changed = np.arange(400) % 7 == 0
-    late["x"] = np.where(changed, late["x"] + 1, late["x"])
-    for name, table in (("early", early), ("late", pa.table(late))):
-        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=37)
-    before = digest_rows([tmp_path / "early.parquet"], keys, ["x"])
-    tonight = digest_rows([tmp_path / "late.parquet"], keys, ["x"])
-    before = RowDigests.from_parquet(before.to_parquet())
-    positions = tonight.positions_in(before)
-    where = {row: i for i, row in enumerate(chosen[:400].tolist())}
-    expected = [where.get(row, -1) for row in chosen[100:][::-1].tolist()]
-    assert positions.tolist() == expected
-    assert tonight.is_unchanged(before, positions).tolist() == [
-        position >= 0 and not is_changed
-        for position, is_changed in zip(expected, changed, strict=True)
-    ]
-    gone = before.without(tonight)
-    assert gone.num_rows == 100 and gone.column_names == list(keys)
-    assert set(gone["name"].to_pylist() if "name" in keys else gone["id"].to_pylist()) == {
-        f"n{row}" if "name" in keys else row for row in chosen[:100].tolist()
-    }
-
-
 def test_missing_keys_are_refused(tmp_path):
     with pytest.raises(InputError, match="id"):
         digests(tmp_path, {"x": COLUMNS["number"]}, key=pa.array([7, None, 5, 3]))
 
 
 def test_a_table_without_rows(tmp_path):
-    empty = digests(tmp_path, {"x": pa.array([], pa.float64())}, key=pa.array([], pa.int64()))
-    full = digests(tmp_path, {"x": COLUMNS["number"]})
-    assert len(empty) == 0
-    assert full.positions_in(empty).tolist() == [-1] * 4 and not len(empty.positions_in(full))
-    assert not full.is_unchanged(empty, full.positions_in(empty)).any()
+    file = tmp_path / "none.digests"
+    write_digests(digest_rows([], ["id"], ["x"]), file)
+    none = RowDigests(file)
+    assert len(none) == 0 and none.key_kinds == []
+    pq.write_table(pa.table({"id": pa.array([], pa.int64()), "x": []}), tmp_path / "a.parquet")
+    write_digests(digest_rows([tmp_path / "a.parquet"], ["id"], ["x"]), file)
+    assert len(RowDigests(file)) == 0
+
+
+def test_kinds_of_keys(tmp_path):
+    keys = {"n": pa.array([1]), "t": pa.array(["ä"]), "day": pa.array([0], pa.date32())}
+    pq.write_table(pa.table(keys), tmp_path / "a.parquet")
+    file = tmp_path / "a.digests"
+    write_digests(digest_rows([tmp_path / "a.parquet"], ["t", "day", "n"], ["n"]), file)
+    assert RowDigests(file).key_kinds == [("t", "T"), ("day", "M"), ("n", "i")]
+
+
+def test_the_keys_of_some_rows(tmp_path):
+    file = tmp_path / "a.digests"
+    table = {"id": KEY, "name": pa.array(["a", "ä b", "c", ""]), "flag": COLUMNS["flag"]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    write_digests(digest_rows([tmp_path / "a.parquet"], ["id", "name"], ["flag"]), file)
+    (batch,) = RowDigests(file).batches()
+    wanted = batch.keys_where(np.array([True, False, False, True]))
+    assert wanted.to_pydict() == {"id": [7, 1], "name": ["a", ""]}

@@ -7,6 +7,7 @@ from typing import Any
 
 from distributed import Client
 
+from dshap.core.addresses import masked
 from dshap.core.errors import InputError
 from dshap.engine.clusters.installed import package_of
 
@@ -41,7 +42,7 @@ def gateway_client(
         client: Client = started.get_client()
         return client
     except Exception as error:
-        place = address or "of the configuration of dask-gateway"
+        place = masked(address or "of the configuration of dask-gateway")
         raise InputError(
             f"no cluster of the gateway {place}: {type(error).__name__}: {error}"
         ) from error

@@ -6,6 +6,7 @@ from typing import Literal
 
 from distributed import Client
 
+from dshap.core.addresses import masked
 from dshap.core.errors import InputError
 from dshap.engine.certificates import Certificates
 from dshap.engine.clients import connect, is_encrypted
@@ -21,7 +22,7 @@ def at_scheduler(
     """
     if security == "none" and is_encrypted(address):
         raise InputError(
-            f'[cluster] security = "none", and {address!r} is encrypted: leave one of both out'
+            f'[cluster] security = "none", and {masked(address)!r} is encrypted: leave one of both out'
         )
     if certificates is None:
         return connect(address, is_open=security == "none")

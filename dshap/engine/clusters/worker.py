@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dshap.core.errors import InputError
 from dshap.core.options import parse_bytes
@@ -55,8 +55,8 @@ class WorkerOptions:
     before, and another takes its place."""
     scratch: str | None = None
     """A folder on the worker's own disk for what does not fit its memory."""
-    environment: Mapping[str, str] | None = None
-    """Variables of the environment of a worker."""
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    """Variables of the environment of a worker; `repr` leaves them out, as they may be secrets."""
     python: str | None = None
     """The Python of a worker; that of the client where left out."""
     ephemeral_storage: str | int | None = None

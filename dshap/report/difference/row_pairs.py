@@ -37,7 +37,7 @@ from dshap.cube.layout import reading
 from dshap.engine.plan import format_bytes
 from dshap.tables import WideHashes, number_keys, wide_hashes
 
-PART_BYTES = 48 << 20
+PART_BYTES = 12 << 20
 """About the most bytes of a part of both sides that are joined at once."""
 NUMBERING_BYTES = 48
 """The bytes of a row while the keys of a part are numbered."""
