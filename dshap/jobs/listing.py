@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from dshap.core.addresses import ENVIRONMENT, masked, safe_value, without_quoted_secrets
 from dshap.jobs.kinds import Table
-from dshap.jobs.reading import name_of_one
-from dshap.jobs.schema import SEVERAL, Job
+from dshap.jobs.schema import SEVERAL, Job, name_of_one
 
 _PLACE = re.compile(r"\s*\w[\w -]*(\.[\w -]+)+")
 """Pattern of the place of a key, like model.landmarks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 import tomllib
@@ -13,7 +12,6 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from dshap.core.addresses import masked, safe_value
-from dshap.core.environment import with_environment
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.rules import as_path
 from dshap.core.user_code import make_importable
@@ -23,7 +21,7 @@ from dshap.jobs.kinds import Table
 from dshap.jobs.listing import shown_setting
 from dshap.jobs.profiles import read_cluster_profile, with_profile
 from dshap.jobs.rooting import refuse_left_behind, with_paths_from
-from dshap.jobs.schema import SEVERAL, TABLES, Job
+from dshap.jobs.schema import SEVERAL, TABLES, Job, name_of_one
 
 SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
@@ -369,14 +367,6 @@ def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: s
             "name of its own, as in name = …"
         )
     return named[name][0]
-
-
-def name_of_one(entry: Mapping[str, Any]) -> str:
-    """The name of one of several tables: its own, or of a sink the table or path that it loads."""
-    name = str(entry.get("name") or entry.get("table") or entry.get("path") or "")
-    with contextlib.suppress(ValueError):  # a variable that is not set is refused later
-        return with_environment(name)
-    return name
 
 
 def _hint(kind: str) -> str:

@@ -567,7 +567,7 @@ class JobRun:
             stored = {**stored, "version": _version_of(cubes)}
         rows = RowsOfStore(self.store, self.reader, self._comparing)
         is_over = all(map(is_finished, cubes))
-        return as_stored(self.store, stored, fingerprint, rows, is_over=is_over)
+        return dict(as_stored(self.store, stored, fingerprint, rows, is_over=is_over))
 
     def _description(self, fingerprint: dict[str, Any]) -> dict[str, Any]:
         """The description of the store, with the version of the table that it explains."""

@@ -6,6 +6,7 @@ The keys of a table follow from the object that it describes: `MODELS`, `VALUES`
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -14,6 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dshap import designs
 from dshap.core.addresses import safe_value
+from dshap.core.environment import with_environment
 from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
@@ -541,3 +543,11 @@ def _check_texts(job: Job) -> None:
             '[source] kind = "texts" is explained by a predict function: give [model] kind = '
             '"import"'
         )
+
+
+def name_of_one(entry: Mapping[str, Any]) -> str:
+    """The name of one of several tables: its own, or of a sink the table or path that it loads."""
+    name = str(entry.get("name") or entry.get("table") or entry.get("path") or "")
+    with contextlib.suppress(ValueError):  # a variable that is not set is refused later
+        return with_environment(name)
+    return name
