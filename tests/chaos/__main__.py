@@ -1,6 +1,6 @@
 """Faults at random moments of jobs, each of which is then finished by the same command.
 
-    python -m tests.chaos [--faults 20] [--table FILE.csv] [--seed 0] [--kind NAME] [--fault NAME]
+    python -m tests.chaos [--faults 20] [--table FILE.csv] [--seed 0] [--kind NAME ...] [--fault NAME]
                           [--game N]
 
 A game is the nights of one job in a folder of its own.  In each night a few faults in a row befall

@@ -149,6 +149,7 @@ def _carry_out(steps: Steps, folder: Path, setting: Setting, output: Path) -> No
     A single command that fails ends the steps; of several at once the status does not count.
     """
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let it be ignored behind them
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

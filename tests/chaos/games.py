@@ -18,7 +18,7 @@ from dshap.cube.folder import Folder
 from tests.buckets import Service
 from tests.chaos.commands import Running, Setting, Steps, Wrong
 from tests.chaos.damage import DAMAGES
-from tests.chaos.faults import FAULTS, Ended, Fault, last_line, small_disk
+from tests.chaos.faults import ANOTHER, FAULTS, Ended, Fault, last_line, small_disk
 from tests.chaos.jobs import Kind, Outcome
 from tests.chaos.promises import check
 
@@ -67,13 +67,20 @@ Plan = tuple[tuple[str, ...], ...]
 
 
 def drawn_plan(kind: Kind, fault: str, draws: np.random.Generator, names: list[str]) -> Plan:
-    """The nights of a game with this fault in one of them, and others that fit the kind anywhere."""
-    n_nights = kind.n_nights
-    planned: list[list[str]] = [[] for _ in range(n_nights)]
-    for each in [fault, *draws.choice(names, int(draws.integers(*MORE_FAULTS)))]:
-        planned[int(draws.integers(n_nights))].append(str(each))
-    for each in planned:
-        draws.shuffle(each)
+    """The nights of a game with this fault in one of them, and others that fit the kind anywhere.
+
+    Damage comes after the first command.  The later nights of a job whose table stays the same have
+    nothing to do: its commands meet their faults in the first.
+    """
+    planned: list[list[str]] = [[] for _ in range(kind.n_nights)]
+    for each in [fault, *map(str, draws.choice(names, int(draws.integers(*MORE_FAULTS))))]:
+        is_idle = kind.rows_of(0) is None and not ALL_FAULTS[each].alters
+        night = 0 if is_idle else int(draws.integers(kind.n_nights))
+        planned[night].append(each)
+    for each_night in planned:
+        draws.shuffle(each_night)
+    while planned[0] and ALL_FAULTS[planned[0][0]].alters:
+        planned[1].insert(0, planned[0].pop(0))
     return tuple(map(tuple, planned))
 
 
@@ -139,7 +146,7 @@ class Game:
                 began = time.monotonic()
                 n_commands = 0
                 try:
-                    self._begin(night)
+                    self.begin(night)
                     for fault in faults:
                         lines.append(Line(number, name, night, fault, "", ""))
                         ended = ALL_FAULTS[fault].strike(self)
@@ -162,7 +169,12 @@ class Game:
         if is_bucket(self.store):
             Folder(self.store.parent).delete(self.store.name)
 
-    def _begin(self, night: int) -> None:
+    @property
+    def has_next_night(self) -> bool:
+        return self.night < self.kind.n_nights - 1
+
+    def begin(self, night: int) -> None:
+        """Let the source be that of a night."""
         self.night = night
         self.kind.begin_night(self.folder, night)
 
@@ -205,7 +217,7 @@ class Game:
     def _machine(self, number: int) -> str:
         """Where the command after a fault is given: of a store in a bucket on another machine, often."""
         if self.kind.is_in_bucket and not number and self.draws.random() < 0.3:
-            return "another machine"
+            return ANOTHER
         return ""
 
     def _damaged_to_end(self) -> int:

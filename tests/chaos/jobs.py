@@ -120,7 +120,8 @@ class Kind:
     """Whether that sink keeps every version of a row."""
     rounding: float = 0.0
     """Largest difference of values that are computed anew in blocks of other rows; 0 for bit for bit."""
-    n_nights: int = 1
+    n_nights: int = 2
+    """Of a table that stays the same the second night is the same command again."""
 
     def make(self, folder: Path) -> None:
         """Make the job's files in a folder that is there, with an empty one in it, `place`."""

@@ -8,6 +8,7 @@ import csv
 import itertools
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -67,10 +68,11 @@ def main(description: str) -> None:
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--table", type=Path)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind")
+    parser.add_argument("--kind", action="append", help="a kind of job, or several")
     parser.add_argument("--fault", choices=ALL_FAULTS)
     parser.add_argument("--game", type=int)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     with (
         _server() as server,
@@ -79,8 +81,9 @@ def main(description: str) -> None:
     ):
         service.rate, service.delay_s = BUCKET_FAULTS, LATE_S
         kinds = {**KINDS, **nights(server)}
-        if options.kind is not None and options.kind not in kinds:
-            parser.error(f"--kind {options.kind}: give one of {', '.join(kinds)}")
+        for name in options.kind or ():
+            if name not in kinds:
+                parser.error(f"--kind {name}: give one of {', '.join(kinds)}")
         n_faults, n_wrong = disturb(Chaos(folder, options.seed, service, kinds), options)
         print(f"{service.n_requests} requests to the bucket, {service.n_faults} late or failed")
     print(f"{n_faults} faults, {n_wrong} promises not kept")
@@ -106,11 +109,11 @@ def disturb(chaos: Chaos, options: argparse.Namespace) -> tuple[int, int]:
         (name, fault)
         for name, fault in itertools.product(chaos.kinds, ALL_FAULTS)
         if fits(fault, chaos.kinds[name])
-        and options.kind in (None, name)
+        and (not options.kind or name in options.kind)
         and options.fault in (None, fault)
     ]
     if not pairs:
-        sys.exit(f"{options.fault} cannot befall {options.kind}")
+        sys.exit(f"{options.fault} befalls no such kind of job")
     for name in sorted({f"{fault}: {kind}" for fault, kind in _never(chaos)}):
         print(f"skipped: {name}")
     n_before, first = _done(options.table)
