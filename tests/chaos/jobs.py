@@ -25,7 +25,7 @@ from tests.chaos import on_a_scheduler
 from tests.chaos.commands import Steps
 from tests.chaos.tables import Tables
 
-N_ROWS = 600
+N_ROWS = 300
 D = 7
 NAMES = [f"x{i}" for i in range(D)]
 SLOW = """

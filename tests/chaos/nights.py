@@ -22,7 +22,7 @@ from tests.chaos.tables import Tables
 from tests.databases import Server
 from tests.jobs.job_files import to_toml
 
-N_FIRST = 320
+N_FIRST = 300
 """Rows of the first night."""
 N_GONE = 15
 N_CHANGED = 9
@@ -114,7 +114,7 @@ class Nights(Kind):
         tables: dict[str, Any] = {
             "source": SOURCE,
             "incremental": {"strategy": "digest"},
-            "run": {"instance_tile": 100, "scratch": str(scratch)},
+            "run": {"instance_tile": 120, "scratch": str(scratch)},
             "sink": [{"uri": self.uri(folder), "table": SINK, **self.sink}],
             "check": [{"kind": "failed_rows", "error": 0}],
             **self.explained,
