@@ -999,6 +999,26 @@ def test_verify_of_a_store_without_its_state(folder):
     )
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_library_turns_into_an_error_of_its_own_is_one(number, monkeypatch):
+    """It was called a bug: pydantic makes a SchemaError of it, which has no context."""
+
+    def interrupt(*given):
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            pass
+        raise ValueError("Error building a validator: KeyboardInterrupt:")
+
+    monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
+    for _ in range(2):
+        done = CliRunner().invoke(cli, ["status", "any"])
+        assert done.exit_code == 130, done.output
+        assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")
+    monkeypatch.setattr("dshap.cube.named_cubes", lambda *_: [][0])
+    assert "this is a bug: IndexError" in CliRunner().invoke(cli, ["status", "any"]).stderr
+
+
 @pytest.mark.parametrize("name", ["show", "status"])
 def test_a_command_other_than_run_begins_anew_after_an_interrupt(name, monkeypatch):
     def interrupt(*given):
