@@ -168,7 +168,9 @@ def _set_up(quiet: bool, verbose: bool, log: _Log) -> Sequence[int]:
         warnings.simplefilter("ignore")
     signals: list[int] = []
     signal.signal(signal.SIGTERM, partial(_interrupt, signals))
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # as of a command that a shell goes on beside
+    if (
+        signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    ):  # as of a command that a shell goes on beside
         signal.signal(signal.SIGINT, partial(_interrupt, signals))
     return signals
 

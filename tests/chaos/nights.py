@@ -107,7 +107,7 @@ class Nights(Kind):
     def make(self, folder: Path) -> None:
         (folder / "model.json").write_bytes(model_file(self.n_classes))
         (folder / "slow.py").write_text(SLOW.format(pause=self.pause))
-        server = self.server.with_new_database().uri() if self.server is not None else ""
+        server = self.server.with_new_database().uri(None) if self.server is not None else ""
         (folder / "server").write_text(server)
         scratch = folder / "scratch"
         scratch.mkdir()

@@ -22,7 +22,7 @@ from tests.buckets import Service, running_s3
 from tests.chaos.games import ALL_FAULTS, Calm, Game, Line, drawn_plan, undisturbed
 from tests.chaos.jobs import KINDS, Kind
 from tests.chaos.nights import nights
-from tests.databases import Server, programs, running_postgresql
+from tests.databases import PASSWORD, Server, programs, running_postgresql
 
 HEADS = tuple(each.name for each in fields(Line))
 BUCKET_FAULTS = 0.03
@@ -99,7 +99,7 @@ def _server() -> Iterator[Server | None]:
         print("kinds on PostgreSQL are skipped: needs its initdb")
         yield None
         return
-    with running_postgresql() as server:
+    with running_postgresql() as server, mock.patch.dict(os.environ, {"PGPASSWORD": PASSWORD}):
         yield server
 
 
