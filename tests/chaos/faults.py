@@ -11,6 +11,7 @@ import errno
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -30,6 +31,7 @@ MOST_FREE_PAGES = 24
 """The most pages that a full disk has left: a few writes go well before one fails."""
 PATIENCE_S = 45.0
 """Seconds that a game waits for a run that another one holds up, such as by a lock of a database."""
+POLL_S = 0.05
 ANOTHER = "another machine"
 KILLED = frozenset({-signal.SIGKILL, 128 + signal.SIGKILL})
 FINISHED = frozenset({0})
@@ -198,32 +200,51 @@ def of_full_disk(game: Game) -> Ended:
 
 def kill_at_a_change(game: Game) -> Ended:
     """SIGKILL of the process that was started, as it changes a file, or as a bucket is asked to."""
-    number = int(game.draws.integers(1, max(game.calm.n_changes, 1) + 1))
-    moment = f"change {number} of {game.calm.n_changes}"
+    number = game.number_of_a_change()
     if game.kind.is_in_bucket:
-        job, status = _killed_by_bucket(game, number)
+        job, _ = at_a_request(game, number, lambda job: os.kill(job.pid, signal.SIGKILL))
     else:
         job = game.start(kills_at=number)
-        status = job.end()
-    return Ended(status, KILLED | FINISHED, moment=moment, said=job.said)
+    status = job.end()
+    return Ended(status, KILLED | FINISHED, moment=_of_changes(game, number), said=job.said)
 
 
-def _killed_by_bucket(game: Game, number: int) -> tuple[Running, int]:
-    """SIGKILL by the service at the n-th request that changes an object, done or not."""
+def replaced_at_a_change(game: Game) -> Ended:
+    """The holder of the store is stopped as it changes an object, and another machine goes on."""
+    number = game.number_of_a_change()
+    moment = _of_changes(game, number)
+    job, is_stopped = at_a_request(game, number, lambda job: job.signal_all(signal.SIGSTOP))
+    allowed = replaced_holder(game, job) if is_stopped else FINISHED
+    return Ended(job.end(), allowed, moment=moment, said=job.said)
+
+
+def _of_changes(game: Game, number: int) -> str:
+    return f"change {number} of {game.calm.n_changes}"
+
+
+def at_a_request(game: Game, number: int, act: Callable[[Running], None]) -> tuple[Running, bool]:
+    """Start the command, and act as its bucket is asked for the n-th change, which is done or not.
+
+    Gives the command, and whether it came so far.
+    """
     running: list[Running] = []
+    is_undone = bool(game.draws.integers(2))
     first = game.service.n_changes
+    has_acted = threading.Event()
 
-    def kill() -> bool:
+    def strike() -> bool:
         if game.service.n_changes - first != number or not running:
             return False
         with contextlib.suppress(ProcessLookupError):
-            os.kill(running[0].pid, signal.SIGKILL)
-        return bool(game.draws.integers(2))
+            act(running[0])
+        has_acted.set()
+        return is_undone
 
-    with game.service.striking(kill):
+    with game.service.striking(strike):
         running.append(game.start())
-        status = running[0].end()
-    return running[0], status
+        while not has_acted.wait(POLL_S) and not running[0].is_over():
+            pass
+    return running[0], has_acted.is_set()
 
 
 def replaced_holder(game: Game, job: Running) -> frozenset[int]:
@@ -289,6 +310,7 @@ FAULTS: dict[str, Fault] = {
     "full disk": Fault(of_full_disk, unfit_for_small_disk, needs_small_disk=True),
     "kill at a change": Fault(kill_at_a_change, unless_one_process),
     "replaced holder": Fault(partial(at_a_moment, replaced_holder), unless_in_bucket),
+    "replaced at a change": Fault(replaced_at_a_change, unless_in_bucket),
 }
 """Faults of a running command."""
 

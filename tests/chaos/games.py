@@ -127,6 +127,10 @@ class Game:
     def _output(self) -> Path:
         return self.folder / f"output-{next(self._numbers):02d}.txt"
 
+    def number_of_a_change(self) -> int:
+        """The number of one of the changes of files, or of objects, of the night."""
+        return int(self.draws.integers(1, max(self.calm.n_changes, 1) + 1))
+
     def sleep(self, least_s: float, most_s: float) -> None:
         time.sleep(float(self.draws.uniform(least_s, most_s)))
 

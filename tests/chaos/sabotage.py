@@ -46,14 +46,8 @@ def trust_all_tables() -> None:
     _replace("dshap.sinks.loading.is_empty", lambda load: not load.found)
 
 
-def leave_everything() -> None:
-    """What killed runs have left is not removed."""
-    _replace("dshap.jobs.pipeline.clear_leftovers", lambda store: [])
-
-
 SABOTAGES: dict[str, Callable[[], None]] = {
     "trust all blocks": trust_all_blocks,
     "keep every lease": keep_every_lease,
     "trust all tables": trust_all_tables,
-    "leave everything": leave_everything,
 }
