@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 UNFINISHED = re.compile(r"\..*\.[0-9a-f]{12}(\.new)?|.*\.(tmp|partial)|\.creating")
 """Names of what a run had not finished."""
+HALF_LEASE = re.compile(r"\.[\w-]+\.json\.[0-9a-f]{12}")
+"""Names of signs of life that a killed run had not finished: a run removes them once they are a minute
+old, and the folder with the last of them."""
 SCRATCH = re.compile(r"dshap-.*")
 """Names of folders of runs on buckets."""
 Promise = Callable[["Game"], Iterator[str]]
@@ -101,7 +105,11 @@ def nothing_is_left(game: Game) -> Iterator[str]:
     folder = game.folder
     place = folder / "place"
     for path in place.rglob("*"):
-        if UNFINISHED.fullmatch(path.name) or path.name.endswith(".running"):
+        if path.name.endswith(".running"):
+            is_left = not _has_half_leases_alone(path)
+        else:
+            is_left = UNFINISHED.fullmatch(path.name) and not path.parent.name.endswith(".running")
+        if is_left:
             yield f"{path.relative_to(folder)}"
     if is_bucket(game.store):
         for name in _beside(game):
@@ -115,6 +123,11 @@ def nothing_is_left(game: Game) -> Iterator[str]:
     if tables is not None:
         for name in tables.own_tables():
             yield f"the table {name}"
+
+
+def _has_half_leases_alone(room: Path) -> bool:
+    names = [path.name for path in room.iterdir()]
+    return bool(names) and all(map(HALF_LEASE.fullmatch, names))
 
 
 def _beside(game: Game) -> list[str]:
