@@ -34,7 +34,7 @@ def chunk_lost(game):
 
 CASES = (
     ("trust all tables", "nights of trees, DuckDB", "lines deleted", "lines of the sink"),
-    ("trust all blocks", "nights of trees, DuckDB", "chunk lost", "other values"),
+    ("trust all blocks", "nights of trees, DuckDB", "chunk lost", "without advice"),
     ("keep every lease", "nights in a bucket, SQLite", "replaced at a change", ""),
 )
 """What is broken, the kind of job, the fault of its second night, and words of the broken promise."""
