@@ -56,7 +56,7 @@ daily-azure: $(VENV)/installed-dev build/azure/installed  # stores on az://, whi
 daily-python3.12:
 	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
 
-chaos: $(VENV)/installed-dev  # twenty faults at random moments of jobs; python -m tests.chaos --help
+chaos: $(VENV)/installed-dev  # twenty faults in nights of jobs; python -m tests.chaos --help
 	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
 	TMPDIR=$$files $(BIN)/python -m tests.chaos --faults 20 && rm -rf $$files
 

@@ -18,7 +18,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -143,23 +143,23 @@ def command(
     @functools.wraps(function)
     def guarded(*args: Any, quiet: bool, verbose: bool, **options: Any) -> None:
         log = LOGS[options.get("log", "text")]
-        _set_up(quiet, verbose, log)
+        signals = _set_up(quiet, verbose, log)
         try:
             function(*args, quiet=quiet, **options)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except (Exception, KeyboardInterrupt) as error:
-            _give_up(error, verbose, log)
+            _give_up(error, verbose, log, bool(signals))
 
     for option in (AS_JSON, QUIET, VERBOSE):
         guarded = option(guarded)
     return group.command(name)(guarded)
 
 
-def _set_up(quiet: bool, verbose: bool, log: _Log) -> None:
+def _set_up(quiet: bool, verbose: bool, log: _Log) -> Sequence[int]:
     """Send logs to standard error, and let SIGTERM act like Ctrl-C.
 
-    Locks and clusters are then released.
+    Locks and clusters are then released.  Returns the list of these signals, empty until one comes.
     """
     if verbose:
         level = logging.INFO
@@ -173,7 +173,13 @@ def _set_up(quiet: bool, verbose: bool, log: _Log) -> None:
     warnings.showwarning = partial(_warn, log)
     if quiet:
         warnings.simplefilter("ignore")
-    signal.signal(signal.SIGTERM, _interrupt)
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, partial(_interrupt, signals))
+    if (
+        signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    ):  # as of a command that a shell goes on beside
+        signal.signal(signal.SIGINT, partial(_interrupt, signals))
+    return signals
 
 
 class _PrintableLogs(logging.Formatter):
@@ -273,15 +279,17 @@ def _warn(
     log.tell(str(message), "warning")
 
 
-def _interrupt(*_: Any) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def _interrupt(signals: list[int], number: int, *_: Any) -> NoReturn:
+    if number == signal.SIGTERM:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signals.append(number)
     raise KeyboardInterrupt
 
 
-def _give_up(error: BaseException, verbose: bool, log: _Log) -> NoReturn:
+def _give_up(error: BaseException, verbose: bool, log: _Log, is_interrupted: bool) -> NoReturn:
     if verbose:
         log.trace(error)
-    message, status = _ending(error)
+    message, status = _ending(error, is_interrupted)
     log.tell(message, exit_status=status)
     raise click.exceptions.Exit(status)
 
@@ -294,9 +302,13 @@ def _after_interrupt() -> str:
     return "the same command begins anew"
 
 
-def _ending(error: BaseException) -> tuple[str, int]:
-    """The message for an error, and the exit status."""
-    if _is_interrupt(error):
+def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:
+    """The message for an error, and the exit status.
+
+    `is_interrupted`: a signal has asked for the end.  Libraries turn what it raises into errors of
+    their own, which tell nothing of it.
+    """
+    if is_interrupted or _is_interrupt(error):
         return f"interrupted; {_after_interrupt()}", INTERRUPTED
     match error:
         case DshapError():

@@ -31,6 +31,8 @@ AZURE_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 """The account of every azurite, and its key, as its makers publish them."""
+CHANGES = ("PUT", "POST", "DELETE")
+"""Methods of requests that change an object."""
 SECRET = "s3cretOfTheTests"
 """The secret key of the tests, which stands in no message."""
 
@@ -51,6 +53,10 @@ class Service:
     delay_s: float = 0.2
     n_requests: int = 0
     n_faults: int = 0
+    n_changes: int = 0
+    """The number of requests that change an object."""
+    strike: Callable[[], bool] = lambda: False
+    """Called at each of them; where it gives True, the request is answered by an error, undone."""
     asked: Counter[str] = field(default_factory=Counter)
     """Request, such as "GET team/cube/zarr.json" or "LIST team/cube/", -> how often it came."""
     _random: random.Random = field(default_factory=lambda: random.Random(0))
@@ -78,6 +84,24 @@ class Service:
             key = query.get("prefix", [""])[0]
         with self._lock:
             self.asked[f"{method} {key}"] += 1
+
+    @contextlib.contextmanager
+    def striking(self, strike: Callable[[], bool]) -> Iterator[None]:
+        """Call a function at each request that changes an object, while the block goes on."""
+        before = self.strike
+        self.strike = strike
+        try:
+            yield
+        finally:
+            self.strike = before
+
+    def refuses_change(self, method: str) -> bool:
+        """Count a request that changes an object, and say whether it is to fail."""
+        if method not in CHANGES:
+            return False
+        with self._lock:
+            self.n_changes += 1
+            return self.strike()
 
     def fault(self) -> str:
         """What goes wrong with the next request: "", "late", "before" or "after" it is done."""
@@ -183,6 +207,8 @@ def _faulty(app: Any, service: Service) -> Callable[..., Iterable[bytes]]:
             start("403 Forbidden", [("Content-Type", "application/xml")])
             return [f"<Error><Code>InvalidAccessKeyId</Code><Key>{SECRET}</Key></Error>".encode()]
         service.note(environ)
+        if service.refuses_change(environ["REQUEST_METHOD"]):
+            return _broken(start)
         fault = service.fault()
         if fault == "late":
             time.sleep(service.delay_s)

@@ -3,6 +3,7 @@ lost."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -997,6 +998,24 @@ def test_verify_of_a_store_without_its_state(folder):
         mended.exit_code == 0
         and "interventional: verified: 3 of 3 blocks finished" in mended.stdout
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_library_turns_into_an_error_of_its_own_is_one(number, monkeypatch):
+    """It was called a bug: pydantic makes a SchemaError of it, which has no context."""
+
+    def interrupt(*given):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        raise ValueError("Error building a validator: KeyboardInterrupt:")
+
+    monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
+    for _ in range(2):
+        done = CliRunner().invoke(cli, ["status", "any"])
+        assert done.exit_code == 130, done.output
+        assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")
+    monkeypatch.setattr("dshap.cube.named_cubes", lambda *_: [][0])
+    assert "this is a bug: IndexError" in CliRunner().invoke(cli, ["status", "any"]).stderr
 
 
 @pytest.mark.parametrize("name", ["show", "status"])

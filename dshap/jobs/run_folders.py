@@ -212,12 +212,21 @@ def runs_in_store(store: Place) -> list[RunFolders]:
 
 
 def unfinished_runs(store: Place) -> list[RunFolders]:
-    """The runs of a store without results, in the order of time, from one listing of all runs."""
+    """The runs of a store that are to be finished, in the order of time, from one listing of all runs.
+
+    A run without results before one that is over has lost them: it was finished before the later one
+    began, and is history.
+    """
     runs = runs_in_store(store)
     if not runs:
         return []
     there = set(Folder(store / RUNS).tree())
-    return [run for run in runs if f"{run.run_id}/{RECORD}" not in there]
+    found: list[RunFolders] = []
+    for run in reversed(runs):
+        if f"{run.run_id}/{RECORD}" in there:
+            break
+        found.append(run)
+    return found[::-1]
 
 
 def runs_with_rows(store: Place) -> list[RunFolders]:

@@ -74,11 +74,13 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
     if not is_job_store(store):
         return
     explanations = _explanations(store)
-    for known in runs_in_store(store):
+    is_before_another = False
+    for known in reversed(runs_in_store(store)):
         run = RunFolders(store, known.run_id)
         with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
             joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
-            yield from _damage_of_run(run, explanations, joins)
+            yield from _damage_of_run(run, explanations, joins, is_before_another)
+        is_before_another = is_before_another or run.is_over
     for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"
         if Folder(store / explain).has(CURRENT):
@@ -145,11 +147,14 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
 
 
 def _damage_of_run(
-    run: RunFolders, explanations: Iterable[str], joins: KeyJoins
+    run: RunFolders, explanations: Iterable[str], joins: KeyJoins, is_before_another: bool
 ) -> Iterator[Damage]:
-    """Hold the files of one run against each other."""
+    """Hold the files of one run against each other.
+
+    `is_before_another`: a later run is over, so that no run finishes this one.
+    """
     cubes = _cubes_of(run, explanations)
-    yield from _damage_of_record(run, cubes)
+    yield from _damage_of_record(run, cubes, is_before_another)
     yield from _damage_of_about(run)
     if run.has_rows and (run.is_over or has_snapshot(run.parts)):
         yield from _damage_of_rows(run.parts, f"parts/{run.run_id}")
@@ -169,25 +174,31 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
         yield Damage(name, f"is about the run {run.about.run_id}", (name,))
 
 
-def _damage_of_record(run: RunFolders, cubes: Cubes) -> Iterator[Damage]:
+def _damage_of_record(run: RunFolders, cubes: Cubes, is_before_another: bool) -> Iterator[Damage]:
+    """Check the record of a run; a run that none finishes again goes with its record."""
     name = f"{RUNS}/{run.run_id}/{RECORD}"
+    remove = (name,)
+    if is_before_another:
+        remove = (f"{RUNS}/{run.run_id}",)
     content = Folder(run.store).get(name)
     if content is None:
+        if is_before_another:
+            yield Damage(name, "is missing, and a later run is over", remove)
         return
     document = document_in(content)
     if document is None:
-        yield Damage(name, "is no record of a run, or was altered", (name,))
+        yield Damage(name, "is no record of a run, or was altered", remove)
         return
     record = RunRecord(run.run_id, document)
     if record.about.get("run_id") != run.run_id:
-        yield Damage(name, f"is the record of the run {record.about.get('run_id')}", (name,))
+        yield Damage(name, f"is the record of the run {record.about.get('run_id')}", remove)
     for result in record.named("explanation"):
         explain = result["unique_id"].removeprefix(f"explanation.{record.about['job']}.")
         response = result["adapter_response"]
         method = response.get("prepared", {}).get("method")
         if explain in cubes:
             for fault in _unlike(cubes[explain], response["rows_affected"], method):
-                yield Damage(name, f"{explain} {fault}", (name,))
+                yield Damage(name, f"{explain} {fault}", remove)
 
 
 def _damage_of_keys(run: RunFolders, cubes: Cubes, joins: KeyJoins) -> Iterator[Damage]:

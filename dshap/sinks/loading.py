@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import pyarrow as pa
 
-from dshap.core.errors import DatabaseError
+from dshap.core.errors import DatabaseError, LockedError
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_shape
@@ -103,6 +103,8 @@ class TableLoad:
     day: RunDay = WITHOUT_DAY
     found: dict[str, str] = field(default_factory=dict)
     """Column -> type of the target, empty until it is there."""
+    before: LoadLine | None = None
+    """The line of the load that was made last when this one began; None before the first."""
 
     @cached_property
     def nul(self) -> NulTexts:
@@ -193,7 +195,8 @@ def load_table(
             refuse_later_run(sink, last, history.run_id)
         refuse_view(sink, session)
         refuse_shape(load, is_known=last is not None)
-        alteration = alteration_of(load, ledger.newest(sink, job))
+        load.before = ledger.newest(sink, job)
+        alteration = alteration_of(load, load.before)
         is_whole = not (is_empty(load) or alteration)
         if is_loaded(line, day.form(sink), history) and is_whole:
             return SinkResult(reason="this run was loaded before", already=True)
@@ -257,10 +260,24 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
 
 
 def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
-    """Wait for other loads to end, and look again whether one of another job came between."""
+    """Wait for other loads to end, and refuse to go on where one of them came between.
+
+    Raises
+    ------
+    InputError
+        Another job has loaded this table since.
+    LockedError
+        Another process has loaded it for this job, such as while this one was stopped: the rows
+        that were chosen may be older than those in the table.
+    """
     ledger.make()
     load.dialect.lock(load.session, ledger.place)
-    ledger.last(load.sink, job)
+    now = ledger.newest(load.sink, job)
+    if now is not None and now != load.before:
+        raise LockedError(
+            f"{load.sink}: run {now.run_id} was loaded by another process while run "
+            f"{load.history.run_id} was being loaded: run the same again"
+        )
 
 
 def refuse_shape(load: TableLoad, *, is_known: bool) -> None:

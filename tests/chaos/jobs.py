@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import socket
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dshap.blocks import finished_blocks
 from dshap.core.places import Place, place_of
@@ -21,8 +22,11 @@ from dshap.cube import store_parts
 from dshap.cube.folder import Folder
 from tests.buckets import BUCKET
 from tests.chaos import on_a_scheduler
+from tests.chaos.commands import Steps
+from tests.chaos.tables import Tables
 
-N_ROWS, D = 1_500, 7
+N_ROWS = 300
+D = 7
 NAMES = [f"x{i}" for i in range(D)]
 SLOW = """
 import time
@@ -79,9 +83,6 @@ kind = "local"
 workers = 2
 memory_limit = "1GiB"
 """
-ARRAY = """
-{run} --only learn && {{ for i in 1 2 3; do {run} --shard $i/3 & done; wait; {run} --only finish; }}
-"""
 HERE = """
 [cluster]
 kind = "none"
@@ -93,9 +94,13 @@ address = "tcp://127.0.0.1:{port}"
 """
 
 
+Outcome = Mapping[str, "NDArray[Any] | list[tuple[Any, ...]]"]
+"""Name -> what a finished job promises of it: values of a cube, or the lines of a sink."""
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job."""
+    """A kind of job, each a folder of files and the command that finishes it."""
 
     text: str
     """The job file, without [job]."""
@@ -109,10 +114,17 @@ class Kind:
     """Whether the store is in a bucket, whose service answers late or with errors now and then."""
     prepare: Callable[[Path], None] = lambda folder: None
     """Makes files of this kind alone."""
+    has_table: bool = False
+    """Whether it has a sink in a database."""
+    is_history: bool = False
+    """Whether that sink keeps every version of a row."""
+    rounding: float = 0.0
+    """Largest difference of values that are computed anew in blocks of other rows; 0 for bit for bit."""
+    n_nights: int = 2
+    """Of a table that stays the same the second night is the same command again."""
 
     def make(self, folder: Path) -> None:
-        """Make the job's files in a folder."""
-        folder.mkdir(parents=True)
+        """Make the job's files in a folder that is there, with an empty one in it, `place`."""
         x = np.random.default_rng(5).normal(size=(N_ROWS, D))
         frame = pd.DataFrame(x, columns=NAMES)
         frame["y"] = np.sin(x[:, 0]) * x[:, 1] + x[:, 2]
@@ -120,9 +132,19 @@ class Kind:
         frame.to_parquet(folder / "table.parquet")
         (folder / "slow.py").write_text(SLOW.format(pause=self.pause))
         self.prepare(folder)
+        self.write_job(folder)
+
+    def write_job(self, folder: Path) -> None:
         head = f'[job]\nname = "chaos"\nstore = "{self.store(folder)}"\n'
-        (folder / "job.toml").write_text(head + self.text.replace("{port}", _free_port()))
-        (folder / "place").mkdir()
+        text = self.text.replace("{port}", _free_port())
+        (folder / "job.toml").write_text(head + text, encoding="utf-8")
+
+    def begin_night(self, folder: Path, night: int) -> None:
+        """Let the source be that of a night, the first of which is 0."""
+
+    def rows_of(self, night: int) -> pd.DataFrame | None:
+        """The table of a night, with its key as index; None where nights are not compared."""
+        return None
 
     def store(self, folder: Path) -> str:
         """The store of a job in this folder, as the job file writes it."""
@@ -135,35 +157,43 @@ class Kind:
         """Whether it is more processes than one that starts the others, so that some go on."""
         return self.is_array or self.has_scheduler
 
-    def command(self, folder: Path) -> list[str]:
-        """The command that finishes the job in this folder."""
-        run = [sys.executable, "-m", "dshap", "run", "job.toml"]
+    def options(self, night: int) -> list[str]:
+        """The options of the command of a night."""
+        return []
+
+    def steps(self, folder: Path, night: int) -> Steps:
+        """The commands that finish the job of a night in this folder."""
+        run = ["dshap", "run", "job.toml", "-q"]
+        options = self.options(night)
         if self.is_array:
-            return ["bash", "-c", ARRAY.format(run=" ".join(run))]
+            shards = [[*run, "--shard", f"{i}/3"] for i in (1, 2, 3)]
+            return [[[*run, "--only", "learn", *options]], shards, [[*run, "--only", "finish"]]]
         if self.has_scheduler:
             address = tomllib.loads((folder / "job.toml").read_text())["cluster"]["address"]
             port = address.rpartition(":")[2]
-            return [sys.executable, on_a_scheduler.__file__, port, *run]
-        return run
+            program = [sys.executable, "-m", *run, *options]
+            return [[[sys.executable, on_a_scheduler.__file__, port, *program]]]
+        return [[[*run, *options]]]
 
     def place(self, folder: Path) -> Place:
         """Where its store is."""
         return place_of(self.store(folder) if self.is_in_bucket else folder / "place" / "store")
 
-    def digests(self, folder: Path) -> dict[str, set[str]]:
-        """What a finished job holds: digests of its cubes' values, and of its sink's lines."""
-        found: dict[str, set[str]] = {}
+    def tables(self, folder: Path) -> Tables | None:
+        """The tables of its sink, if it has one in a database."""
+        if not self.has_table:
+            return None
+        return Tables(f"duckdb:///{folder / 'shop.duckdb'}", "reasons", "id")
+
+    def outcome(self, folder: Path) -> Outcome:
+        """What the finished job holds: the values of its cubes, and the lines of its sink."""
+        found: dict[str, Any] = {}
         for name, path in store_parts(self.place(folder)).items():
-            if not Folder(path / "state").has("receipts"):
-                continue
-            digest = hashlib.blake2b(digest_size=10)
-            for block in finished_blocks(path):
-                for variable in ("attribution", "prediction", "status"):
-                    digest.update(np.ascontiguousarray(block.read(variable)).tobytes())
-            explain = name.partition("/")[0]  # of nights all, which are alike here
-            found.setdefault(explain, set()).add(digest.hexdigest())
-        if (folder / "shop.duckdb").exists():
-            found["lines of the sink"] = {_digest_of_sink(folder)}
+            if Folder(path / "state").has("receipts"):
+                explain = name.partition("/")[0]  # of nights all, which are alike here
+                found |= {f"{explain} {key}": each for key, each in values_of(path).items()}
+        if (tables := self.tables(folder)) is not None:
+            found["lines of the sink"] = tables.lines(self.is_history)
         return found
 
     def pieces(self, folder: Path) -> dict[str, tuple[object, ...]]:
@@ -176,6 +206,13 @@ class Kind:
             if is_piece(name := path.relative_to(store).as_posix()):
                 found[name] = (path.stat().st_ino, path.stat().st_mtime_ns)
         return found
+
+
+def values_of(cube: Place) -> dict[str, NDArray[Any]]:
+    """The values of the finished blocks of a cube, in the order of its rows."""
+    blocks = list(finished_blocks(cube))
+    names = ("attribution", "prediction", "status")
+    return {name: np.concatenate([block.read(name) for block in blocks]) for name in names}
 
 
 def is_piece(name: str) -> bool:
@@ -196,17 +233,6 @@ def _objects(address: str) -> dict[str, tuple[object, ...]]:
             if is_piece(name := each["Key"].removeprefix(prefix)):
                 found[name] = (each["ETag"], each["LastModified"])
     return found
-
-
-def _digest_of_sink(folder: Path) -> str:
-    """A digest of the lines of the sink, without the numbers of the runs."""
-    import duckdb
-
-    with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as shop:
-        lines = shop.execute(
-            "select * exclude (_dshap_run_id) from reasons order by id, feature"
-        ).fetchall()
-    return hashlib.blake2b(repr(lines).encode()).hexdigest()
 
 
 def _free_port() -> str:
@@ -335,6 +361,7 @@ shape = "long"
         + HERE
         + "[run]\ninstance_tile = 64\n",
         prepare=_shop,
+        has_table=True,
     ),
     "texts": Kind(
         """

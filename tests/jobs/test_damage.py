@@ -13,7 +13,7 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.run_record import exit_status
 from dshap.jobs.runs import closing_lines
-from dshap.jobs.verification import repair_job_store
+from dshap.jobs.verification import repair_job_store, verify_job_store
 from tests.jobs.test_nights import Shop, counts, flip, rows_of
 from tests.jobs.test_nights import model as model  # the fixture
 
@@ -179,3 +179,33 @@ def test_rows_to_learn_from_that_are_gone_are_named(shop):
     ended, said = night_told(shop)
     assert any("warning" in x and "prepared/rows" in x and "learned anew" in x for x in said), said
     assert "prepared/rows" in ended.facts.explanations[0].prepared["reason"]
+
+
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["lost", "altered"])
+def test_a_lost_record_of_an_earlier_night_is_history(shop, number, how):
+    """The run was taken for unfinished, and each night ended with 6: the pointer never goes back."""
+    for key in (1, 2):
+        change_row(shop, key)
+        shop.night()
+    store = shop.folder / "store"
+    records = sorted(store.glob("runs/*/run_results.json"))
+    record = records[number]
+    if how == "lost":
+        record.unlink()
+    else:
+        record.write_text("{}")
+    change_row(shop, 3)
+    ended, said = night_told(shop)
+    assert exit_status(ended.facts) == 0 and counts(ended) == (0, 1, 79, 0)
+    assert not any("was not over" in line for line in said)
+    shop.check()
+    (damage,) = verify_job_store(store)["runs"]
+    assert damage.place == f"runs/{record.parent.name}/run_results.json"
+    repair_job_store(store)
+    assert not any(verify_job_store(store).values())
+    assert len(list(store.glob("runs/*/run_results.json"))) == 3
+    change_row(shop, 4)
+    assert counts(shop.night()) == (0, 1, 79, 0)
+    shop.check()
+    assert not any(verify_job_store(store).values())

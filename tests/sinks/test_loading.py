@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dshap.core.errors import DatabaseError, InputError
+from dshap.core.errors import DatabaseError, InputError, LockedError
 from dshap.sinks import CubeFacts, SingleRun, Sink, check_sink, load_sink
 from dshap.sinks import loading as steps
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of, family_of
@@ -738,6 +738,36 @@ def test_the_line_of_a_run_states_the_scale(database, tmp_path, nights):
         (None,),
         ("unit of the target",),
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", ["delete_insert", "append"])
+@pytest.mark.parametrize("between", ["the same run", "the next run"])
+def test_a_load_that_another_process_overtakes_changes_nothing(
+    request, tmp_path, nights, monkeypatch, write, between
+):
+    """Its process slept while it staged its rows: older lines replaced newer ones, or came twice."""
+    sink = Sink("reasons", empty_database("postgresql", request, tmp_path), table="t", write=write)
+    first, second, third, *_ = nights[1]
+    load_sink(sink, first.path, first, JOB)
+    stage = steps.stage
+    overtaking = second if between == "the same run" else third
+
+    def overtaken(*given):
+        staged = stage(*given)
+        monkeypatch.setattr(steps, "stage", stage)
+        load_sink(sink, overtaking.path, overtaking, JOB)
+        return staged
+
+    monkeypatch.setattr(steps, "stage", overtaken)
+    said = f"run {overtaking.run_id} was loaded by another process .* run the same again"
+    with pytest.raises(LockedError, match=said):
+        load_sink(sink, second.path, second, JOB)
+    told = [line[0] for line in run(sink.database, "SELECT run_id FROM _dshap_runs")]
+    assert sorted(told) == [first.run_id, overtaking.run_id]
+    assert ordered(latest(sink)) == ordered(lines_of(sink, overtaking))
+    load_sink(sink, third.path, third, JOB)
+    assert ordered(latest(sink)) == ordered(lines_of(sink, third))
 
 
 def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
