@@ -11,15 +11,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a sixtieth when dense statements were unfolded.
 # Nodes and classes were raised by a twentieth for scales and classes of models, lakehouses, checksums, errors of draws
 # and rows unlike those of a pilot.
-# Nodes were raised by a fiftieth for nights that cannot be fooled: baselines, backfills, damage, lost workers.
+# Nodes were raised by a twentieth for nights that cannot be fooled: baselines, backfills, damage, lost workers, checks
+# of a job, contracts of used columns, upgrades, walltimes, masked values, keys joined on disk.
 BOUNDS = {
-    "syntax nodes": 356_000,
+    "syntax nodes": 370_000,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
-    "ternaries": 366,
+    "ternaries": 371,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 670,
+    "classes": 697,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
@@ -29,7 +30,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 38,
-    "isinstance, hasattr, getattr": 310,
+    "isinstance, hasattr, getattr": 314,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,

@@ -62,7 +62,6 @@ class RoundsAttributor:
         used = np.zeros(len(rows), np.int32)
         left = np.arange(len(rows))
         failed = dict[int, str]()
-        ends = started.ends
         ranges = self.game.ranges(started)
         values = self._ends(started)  # (n, m, k), or more outputs that belong to the values
         for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
@@ -79,16 +78,17 @@ class RoundsAttributor:
             if not len(left):
                 break
             phi[left], moved = of_all_values(grown, values[:, :, : shape[-1]])
-            moved = with_floor(phi[left], moved, ends[left], ranges[left], grown.info.unmet)
+            moved = with_floor(phi[left], moved, started.ends[left], ranges[left], grown.info.unmet)
             replicates[:, left] = moved + self._changes_from_draws(grown, values)
             if pairs is not None:
                 pairs[left] = np.matmul(
                     interactions_of(grown, 0, grown.info.n_coalitions).T, values[:, :, : shape[-1]]
                 )
             used[left] = grown.info.n_coalitions
-            errors = jackknife_errors(phi[left], moved)
-            of_coalitions[left] = errors
-            reached = relative_errors(phi[left], errors, ends[left, EMPTY], ends[left, FULL])
+            of_coalitions[left] = jackknife_errors(phi[left], moved)
+            reached = relative_errors(
+                phi[left], of_coalitions[left], started.ends[left, EMPTY], started.ends[left, FULL]
+            )
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left = left[is_left]
             values = values[is_left]

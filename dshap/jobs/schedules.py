@@ -25,7 +25,7 @@ class CronField:
     names: tuple[str, ...] = ()
 
     def fault(self, text: str) -> str:
-        """What is wrong with the text of this field; empty where nothing is."""
+        """The fault of the text of this field, in words; empty where it has none."""
         for part in text.split(","):
             found = re.fullmatch(r"(\*|\?|\w+(?:-\w+)?)(?:/(\d+))?", part)
             if found is None:
