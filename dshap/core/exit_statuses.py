@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Action = Literal["nothing", "page", "skip", "retry"]
-"""What a scheduler does: "page" calls a person, as the same command would end like this again."""
+"""The reactions of a scheduler: "page" calls a person, as the same command would end like this again."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ExitStatus:
     meaning: str
     action: Action
     advice: str = ""
-    """What follows the action, in the words of the documentation."""
+    """The words that follow the action in the documentation."""
 
     @property
     def line(self) -> str:

@@ -25,7 +25,7 @@ class CronField:
     names: tuple[str, ...] = ()
 
     def fault(self, text: str) -> str:
-        """What is wrong with the text of this field; empty where nothing is."""
+        """Say in words why the text of this field is refused; empty where it is not."""
         for part in text.split(","):
             found = re.fullmatch(r"(\*|\?|\w+(?:-\w+)?)(?:/(\d+))?", part)
             if found is None:
