@@ -123,4 +123,6 @@ def _in_bounds(pair: tuple[float, float]) -> float:
     gap, bound = pair
     if gap == 0.0:
         return 0.0
-    return gap / bound if bound > 0.0 else np.inf
+    if bound == 0.0:
+        return np.inf
+    return gap / bound
