@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Action = Literal["nothing", "page", "skip", "retry"]
-<<<<<<< HEAD
 """The step that a scheduler takes: "page" calls a person, as the same command would end like this again."""
-=======
-"""The reactions of a scheduler: "page" calls a person, as the same command would end like this again."""
->>>>>>> clusters
 
 
 @dataclass(frozen=True)
@@ -25,11 +21,7 @@ class ExitStatus:
     meaning: str
     action: Action
     advice: str = ""
-<<<<<<< HEAD
     """The words of the documentation that follow the action."""
-=======
-    """The words that follow the action in the documentation."""
->>>>>>> clusters
 
     @property
     def line(self) -> str:
