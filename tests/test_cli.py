@@ -3,6 +3,7 @@ lost."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -1004,10 +1005,8 @@ def test_an_interrupt_that_a_library_turns_into_an_error_of_its_own_is_one(numbe
     """It was called a bug: pydantic makes a SchemaError of it, which has no context."""
 
     def interrupt(*given):
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(number)
-        except KeyboardInterrupt:
-            pass
         raise ValueError("Error building a validator: KeyboardInterrupt:")
 
     monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
