@@ -38,12 +38,12 @@ def of_file(alter: Alter, game: Game) -> Ended:
     for name in store.tree():
         rooms.setdefault(_room(name), []).append(name)
     if not rooms:
-        return Ended(moment="there is no file")
+        return Ended(moment="there is no file", has_struck=False)
     names = rooms[sorted(rooms)[int(game.draws.integers(len(rooms)))]]
     name = names[int(game.draws.integers(len(names)))]
     content = bytearray(store.get(name) or b"")
     if not content and alter is not lose:
-        return Ended(moment=f"{name} is empty")
+        return Ended(moment=f"{name} is empty", has_struck=False)
     at = int(game.draws.integers(max(len(content), 1)))
     _put(store, name, alter(content, at))
     game.damaged.append(name)
@@ -84,7 +84,7 @@ def _of_sink(game: Game, statement: str) -> Ended:
     """Alter the table of the sink, where it is there."""
     tables = game.kind.tables(game.folder)
     if tables is None or not tables.has_sink():
-        return Ended(moment="there is no table")
+        return Ended(moment="there is no table", has_struck=False)
     tables.alter(statement)
     game.damaged.append("the table of the sink")
     return Ended(moment="the table of the sink")

@@ -54,6 +54,8 @@ class Ended:
     """When or where it happened, for the table."""
     said: str = ""
     """The output of the command."""
+    has_struck: bool = True
+    """Whether there was anything to harm: else the command was over before, and no fault is counted."""
 
     def refuse(self) -> None:
         """Raise a `Wrong` unless the command ended as it may."""
@@ -92,12 +94,13 @@ def at_a_moment(harm: Harm, game: Game) -> Ended:
     after = float(game.draws.uniform(0.0, 1.0)) * game.calm.seconds
     job = game.start()
     allowed = FINISHED
-    if not job.wait(after):
+    has_struck = not job.wait(after)
+    if has_struck:
         allowed = harm(game, job)
     status = job.end()
     if game.kind.is_several:
         allowed = frozenset({status})
-    return Ended(status, allowed, moment=f"{after:.2f} s", said=job.said)
+    return Ended(status, allowed, moment=f"{after:.2f} s", said=job.said, has_struck=has_struck)
 
 
 def kill_client(game: Game, job: Running) -> frozenset[int]:
@@ -206,7 +209,13 @@ def kill_at_a_change(game: Game) -> Ended:
     else:
         job = game.start(kills_at=number)
     status = job.end()
-    return Ended(status, KILLED | FINISHED, moment=_of_changes(game, number), said=job.said)
+    return Ended(
+        status,
+        KILLED | FINISHED,
+        moment=_of_changes(game, number),
+        said=job.said,
+        has_struck=status != 0,
+    )
 
 
 def replaced_at_a_change(game: Game) -> Ended:
@@ -215,7 +224,7 @@ def replaced_at_a_change(game: Game) -> Ended:
     moment = _of_changes(game, number)
     job, is_stopped = at_a_request(game, number, lambda job: job.signal_all(signal.SIGSTOP))
     allowed = replaced_holder(game, job) if is_stopped else FINISHED
-    return Ended(job.end(), allowed, moment=moment, said=job.said)
+    return Ended(job.end(), allowed, moment=moment, said=job.said, has_struck=is_stopped)
 
 
 def _of_changes(game: Game, number: int) -> str:

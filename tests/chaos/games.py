@@ -160,6 +160,8 @@ class Game:
                             self._refuse_unhelpful(ended)
                         else:
                             ended.refuse()
+                        if not ended.has_struck:
+                            lines.pop()
                     if self._goes_on(night, plan):
                         n_commands = self.finish()
                 except Wrong as wrong:
