@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from dshap import __version__
-from dshap.core.errors import DshapError, InputError, unknown_name
+from dshap.core.errors import DshapError, InputError, WalltimeError, unknown_name
 from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
 
@@ -308,6 +308,8 @@ def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:
     `is_interrupted`: a signal has asked for the end.  Libraries turn what it raises into errors of
     their own, which tell nothing of it.
     """
+    if isinstance(error, WalltimeError):  # raised where the queue interrupts at the deadline
+        return str(error), error.exit_status
     if is_interrupted or _is_interrupt(error):
         return f"interrupted; {_after_interrupt()}", INTERRUPTED
     match error:
@@ -640,7 +642,7 @@ def _check_skip_code(given: int) -> None:
 
 def _problems(shown: JobSummary) -> list[str]:
     """The parts of a summary that failed, in words, and the picture that was written even so."""
-    problems = [_ending(error)[0] for error in shown.errors]
+    problems = [_ending(error, is_interrupted=False)[0] for error in shown.errors]
     for what in ("picture", "page"):
         if path := shown.content[what]:
             problems.append(f"the {what} {path} was still written")

@@ -24,6 +24,7 @@ from click.testing import CliRunner, Result
 
 import dshap
 from dshap.cli import cli
+from dshap.core.errors import WalltimeError
 from dshap.cube import Workspace
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
@@ -489,7 +490,7 @@ def test_json_has_no_nan_and_no_infinity(folder):
     job = (*imported("linear"), ("source.target", None), ("source.missing", "skip"))
     planned = run_job(folder, *job, command="plan", options=("--json",))
     assert planned.exit_code == 0 and "null" in planned.stdout and strict_json(planned.stdout)
-    done = strict_json(run_job(folder, *job, options=("--json", "-q")).stdout)
+    done = strict_json(run_job(folder, *job, options=("--json", "-v")).stdout)
     (part,) = done["breakdown"]["parts"]
     assert part["status"] == "skipped" and set(part["attribution"].values()) == {None} == {
         part["prediction"]
@@ -1027,3 +1028,18 @@ def test_a_command_other_than_run_begins_anew_after_an_interrupt(name, monkeypat
     done = CliRunner().invoke(cli, [name, "a"])
     assert done.exit_code == 130
     assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_block_that_the_queue_interrupts_at_the_walltime_is_no_interrupt(number, monkeypatch):
+    """Exit status 3, which no scheduler tries again."""
+
+    def interrupt(*given):
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise WalltimeError("nothing of block 0 has ended") from None
+
+    monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
+    done = CliRunner().invoke(cli, ["status", "any"])
+    assert done.exit_code == 3 and "nothing of block 0 has ended" in done.stderr

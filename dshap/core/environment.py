@@ -23,6 +23,8 @@ The name of any other variable does not tell whether its value is a secret (`DAT
 `SENTRY_DSN` hold one), so that the value is masked.  Names are always shown.
 """
 _BRACES = re.compile(r"\{\{(.*?)\}\}")
+_EXCERPT = re.compile(r"\s*LINE \d+:.*", re.DOTALL)
+"""Pattern of the excerpt of a statement at the end of a message of DuckDB or PostgreSQL."""
 _CALL = re.compile(
     r"""\s*env_var\(\s*
     (?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*
@@ -70,7 +72,8 @@ def has_braces(text: str) -> bool:
 def with_names(said: str, text: str) -> str:
     """Put ``{{ env_var(NAME) }}`` in the place of each value in a message about a filled text.
 
-    A value of one or two letters is left: it would be found in the middle of other words.
+    A value of one or two letters is left: it would be found in the middle of other words.  An excerpt
+    of the statement is left out ("LINE 1: …" of DuckDB): it may hold a piece of a value.
 
     Parameters
     ----------
@@ -83,6 +86,8 @@ def with_names(said: str, text: str) -> str:
     for value in sorted(names, key=len, reverse=True):
         if len(value) >= SHORTEST:
             said = said.replace(value, names[value])
+    if names:
+        said = _EXCERPT.sub("", said)
     return said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -215,34 +216,42 @@ def coalition_share(cube: xr.Dataset) -> FloatArray:
     """(feature, output): the share of the sampled coalitions in the variance of `std_error`.
 
     The rest is that of random draws.  It comes from the store of a Dataset, or from what `loaded`
-    noted; 1 where neither tells it.
+    noted: by name, and by position where features or outputs have other names.  It is 1 where
+    neither tells it.
     """
-    names = [list(map(str, cube[dim].values)) for dim in ("feature", "output")]
-    noted = cube["std_error"].attrs.get(SHARE, {}) if "std_error" in cube else {}
+    found = _noted_share(cube)
+    if found is None:
+        return np.ones((cube.sizes["feature"], cube.sizes["output"]))
+    named = [[str(name) for name in cube[dim].values] for dim in ("feature", "output")]
+    is_renamed = not all(
+        set(own) <= set(found[dim].values) for own, dim in zip(named, found.dims, strict=True)
+    )
+    if is_renamed and found.shape == tuple(map(len, named)):
+        return np.asarray(found.values)
+    return np.asarray(found.reindex(feature=named[0], output=named[1], fill_value=1.0).values)
+
+
+def _noted_share(cube: xr.Dataset) -> xr.DataArray | None:
+    """The share (feature, output) that the store of a Dataset, or `loaded`, tells."""
     path = origin_of(cube)
     if path is not None:
-        noted = _share_by_name(open_cube(path), path)
-    return np.array(
-        [[noted.get(output, {}).get(each, 1.0) for output in names[1]] for each in names[0]]
-    )
+        return _share_of(open_cube(path), path)
+    if "std_error" not in cube or SHARE not in cube["std_error"].attrs:
+        return None
+    return xr.DataArray.from_dict(json.loads(cube["std_error"].attrs[SHARE]))
 
 
-def _share_by_name(cube: xr.Dataset, path: Place) -> dict[str, dict[str, float]]:
-    """Output -> feature -> `stored_share` of a stored cube."""
-    share = stored_share(path).T.tolist()
-    features = list(map(str, cube["feature"].values))
-    outputs = map(str, cube["output"].values)
-    return {
-        output: dict(zip(features, each, strict=True))
-        for output, each in zip(outputs, share, strict=True)
-    }
+def _share_of(cube: xr.Dataset, path: Place) -> xr.DataArray:
+    """`stored_share` of a stored cube, with the names of features and outputs."""
+    names = {dim: [str(name) for name in cube[dim].values] for dim in ("feature", "output")}
+    return xr.DataArray(stored_share(path), names, tuple(names))
 
 
 def loaded(path: Place) -> xr.Dataset:
     """A cube in memory, without its store; where its errors have a part of draws, it notes how much."""
     cube = open_cube(path).load()
     if "std_error" in cube and (stored_share(path) < 1).any():
-        cube["std_error"].attrs[SHARE] = _share_by_name(cube, path)
+        cube["std_error"].attrs[SHARE] = json.dumps(_share_of(cube, path).to_dict())
     return cube
 
 

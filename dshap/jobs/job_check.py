@@ -16,12 +16,13 @@ from dshap.core.errors import DshapError, InputError
 from dshap.core.full_disk import free_bytes
 from dshap.core.places import Place, is_bucket, place_of
 from dshap.core.user_code import raised_by_import
+from dshap.cube import refuse_altered
 from dshap.jobs.backfills import check_day
 from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import feature_columns, in_words_of, place_of_table
 from dshap.jobs.models import GivenModel, given_model
 from dshap.jobs.run_record import source_types_before
-from dshap.jobs.runner import refuse_other_layout, refuse_place
+from dshap.jobs.runner import refuse_other_layout, refuse_store
 from dshap.jobs.schema import Job
 from dshap.jobs.seen_places import probed_places
 from dshap.jobs.sink_targets import sink_in
@@ -29,6 +30,7 @@ from dshap.jobs.sinking import SinkTable, look_at_sink
 from dshap.jobs.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
+from dshap.tables.column_types import is_number_type
 from dshap.tables.columns import as_names
 from dshap.tables.looks import SourceLook
 
@@ -176,7 +178,8 @@ class _Checking:
         store = place_of(self.job.job.store)
         refuse_unknown_runs(self.job.check, store)
         refuse_other_layout(store, is_incremental=self.job.is_incremental)
-        refuse_place(store)
+        refuse_altered(store)
+        refuse_store(self.job, store)
         check_day(self.job, store, self.as_of, is_backfill=False)
         with probed_places(self.job):
             return f"it can be written{_free_in_words(store)}"
@@ -202,10 +205,13 @@ class _Checking:
         explain = next(each for each in self.job.explain if each.name == target.sink.explain)
         if self.look is None or explain.players:
             return None
-        others = {*self.look.key_kinds, *as_names(dict(self.job.source).get("target"))}
         features = self.features
-        if features is None:
-            features = [name for name in self.look.schema.names if name not in others]
+        if features is None:  # every column of numbers, as in a run
+            freshness = dict(self.job.source).get("freshness")
+            others = {*self.look.key_kinds, *as_names(dict(self.job.source).get("target"))}
+            others |= {freshness.column} if freshness else set()
+            types = self.look.types.items()
+            features = [name for name, kind in types if is_number_type(kind) and name not in others]
         has_errors = any(name.startswith("std_error_") for name in target.columns)
         outputs = ("",) * (1 + ("output" in target.columns))
         return CubeFacts(self.look.key_kinds, tuple(features), outputs, has_errors)

@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dshap.core.addresses import ENVIRONMENT, masked, safe_value, without_quoted_secrets
+from dshap.core.addresses import (
+    ENVIRONMENT,
+    MASK,
+    is_secret,
+    masked,
+    safe_value,
+    without_quoted_secrets,
+)
 from dshap.jobs.kinds import Table
 from dshap.jobs.schema import SEVERAL, Job, name_of_one
 
@@ -123,6 +130,8 @@ def shown_setting(setting: str) -> str:
         return f"{place}={safe_value(ENVIRONMENT, {name: text})[name]}"
     if name == ENVIRONMENT:
         return f"{place}={_toml(safe_value(name, _table_in(text)))}"
+    if is_secret(name):
+        return f"{place}={MASK}"
     return f"{place}={masked(without_quoted_secrets(text))}"
 
 

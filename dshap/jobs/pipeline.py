@@ -500,7 +500,7 @@ class Pipeline:
             raise
         except Exception:
             if self.part.learns and not any(
-                is_there(self.store / each.name / run.run_id) for each in self.job.explain
+                self._has_cube(run, each.name) for each in self.job.explain
             ):
                 self._throw_away(run)
             raise
@@ -520,6 +520,12 @@ class Pipeline:
             self._tidy(facts)
         result = replace(done.result, stages=tuple(self.progress.stages))
         return self._over(facts, result)
+
+    def _has_cube(self, run: RunFolders, explain: str) -> bool:
+        """Whether an unfinished cube of an explanation needs the rows of a run."""
+        if self.job.is_incremental:
+            return is_there(self.store / explain / run.run_id)
+        return is_there(self.store / explain) and not is_finished(self.store / explain)
 
     def _part_over(self, run: RunFolders, facts: RunFacts, done: NightResult) -> RecordedRun:
         """The outcome of a part of a run, which leaves no record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -514,6 +514,8 @@ class JobRun:
     is_spooled: bool = False
     """Whether the rows are parts of the store, whose keys were found to be unique when they were
     read."""
+    _has_explained: bool = field(default=False, init=False)
+    """Whether this process has explained blocks of an earlier explanation."""
 
     @property
     def executor(self) -> JobExecutor:
@@ -695,7 +697,11 @@ class JobRun:
     def _carried_out(self, explanation: Explanation, shard: BlocksOfShard | None) -> Explanation:
         """Do the part of one explanation; gives it with the blocks that failed."""
         if shard is not None:
-            deadline = deadline_of(os.environ, self.job.worker_options)
+            # a block for which an earlier explanation has left too little time fits the next attempt
+            deadline = None
+            if not self._has_explained:
+                deadline = deadline_of(os.environ, self.job.worker_options)
+            self._has_explained = True
             return explanation.explain(self.session, shard.blocks, deadline)
         match self.part.name:
             case "learn":

@@ -175,9 +175,13 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
 
 
 def _damage_of_record(run: RunFolders, cubes: Cubes, is_before_another: bool) -> Iterator[Damage]:
-    """Check the record of a run; a run that none finishes again goes with its record."""
+    """Check the record of a run; a run that none finishes again goes with its record.
+
+    What a backfill began with stays: its cube would count as that of a night without it.
+    """
     name = f"{RUNS}/{run.run_id}/{RECORD}"
     remove = (name,)
+    is_before_another = is_before_another and not is_backfill(run.store, run.run_id)
     if is_before_another:
         remove = (f"{RUNS}/{run.run_id}",)
     content = Folder(run.store).get(name)

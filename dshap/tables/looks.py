@@ -31,7 +31,8 @@ def look_at_database(
     database: Database, query: Query, as_of: date, rules: SpoolRules
 ) -> SourceLook:
     """Look at a query or a table of a database; its age is judged."""
-    schema = columns_of_query(database, query, as_of, rules.keys, rules.age)
+    with query.hiding_values():
+        schema = columns_of_query(database, query, as_of, rules.keys, rules.age)
     return _look(schema, database.kind, rules)
 
 

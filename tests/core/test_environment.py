@@ -55,6 +55,13 @@ def test_a_message_has_the_names_in_the_place_of_the_values(monkeypatch):
     assert with_names("as it is", "select 1") == "as it is"
 
 
+def test_an_excerpt_of_a_statement_may_hold_a_piece_of_a_value(monkeypatch):
+    monkeypatch.setenv("TOKEN", "0123456789 " * 20)
+    said = "no column b\n\nLINE 1: ...789 0123456789 0123'\n      ^"
+    assert with_names(said, "where b = '{{ env_var(TOKEN) }}'") == "no column b"
+    assert with_names(said, "where b = 1") == said
+
+
 def test_braces():
     assert has_braces("a {{ ds }}") and not has_braces("a {ds}")
 

@@ -146,6 +146,9 @@ def test_nothing_is_subtracted_from_magnitudes_for_few_background_rows(design, t
     np.testing.assert_allclose(coalition_share(in_memory), share)
     np.testing.assert_array_equal(coalition_share(of_rows), 1.0)
     assert (share < 1).all() and (share == 0).all() == (design.info.n_replicates == 0)
+    renamed = of_sample.assign_coords(feature=[f"column {j}" for j in range(9)])
+    np.testing.assert_array_equal(coalition_share(renamed), share)
+    in_memory.to_netcdf(tmp_path / "in_memory.nc")
     few = slice(10, 30)
     part = [
         global_means(each.isel(instance=few, feature=[3, 0])) for each in (of_sample, in_memory)

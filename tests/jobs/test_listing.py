@@ -13,7 +13,7 @@ import dshap
 from dshap.cli import cli
 from dshap.core.options import RunOptions
 from dshap.jobs import parse_job
-from dshap.jobs.listing import as_toml, keys_of
+from dshap.jobs.listing import as_toml, keys_of, shown_setting
 from dshap.jobs.pipeline import Command
 from dshap.jobs.schema import DESIGNS, MODELS, TABLES, VALUES, Run
 from tests.jobs.job_files import JOB, changed, write_job
@@ -128,3 +128,8 @@ def test_every_value_function_and_option_of_explain_has_a_place():
     not_in_files = {"compute", "progress", "options"}
     assert set(inspect.signature(dshap.explain).parameters) == places.keys() | not_in_files
     assert set(places.values()) <= TABLES.keys()
+
+
+@pytest.mark.parametrize("setting", ["source.options.password=hush", "sink.WRONG.auth_token=hush"])
+def test_a_setting_of_a_secret_is_masked_by_its_name(setting):
+    assert shown_setting(setting) == f"{setting.partition('=')[0]}=***"

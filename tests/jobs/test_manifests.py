@@ -272,7 +272,8 @@ def test_what_a_run_on_a_schedule_says(folder):
     pod = job["template"]["spec"]
     (container,) = pod["containers"]
     assert final["onExitCodes"]["containerName"] == container["name"]
-    assert container["command"] == ["dshap", "run", "/etc/dshap/jobs/job.toml", "--log", "json"]
+    run = ["dshap", "run", "/etc/dshap/jobs/job.toml", "--cluster", "none"]  # not the job's own
+    assert container["command"] == [*run, "--log", "json"]
     size = {"cpu": "2", "memory": "8192Mi"}
     assert container["resources"] == {"requests": size, "limits": size}
     # no service of a run that has the same name finds its pod

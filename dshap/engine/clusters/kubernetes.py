@@ -160,7 +160,8 @@ class Pods:
 
     def _alone(self, part: str, job: Path, words: list[str]) -> Manifest:
         """A pod with one process, which explains rows itself: no scheduler, no certificates."""
-        command = ["dshap", "run", f"{JOBS}/{job.name}", "--log", "json", *words]
+        run = ["dshap", "run", f"{JOBS}/{job.name}", "--cluster", "none"]
+        command = [*run, "--log", "json", *words]
         container = self._container(part, command, self._files([(JOBS, job.name)]))
         container["resources"] = self._size("worker", self._worker_size(beside=0))
         volumes = [self._files_volume(), *self._scratch_volumes(self._storage())]
