@@ -329,7 +329,7 @@ class Pipeline:
                 f"run {last.run_id} is over, and a sink is not loaded: `{self.part.learn_command}` "
                 "loads it where no row has changed, or begins the run that does"
             )
-        refuse_ending(last)
+        refuse_ending(last, CheckFailedError, FailedBlocksError)
 
     def _learned_run(self) -> RunFolders | None:
         """The run that shards explain: it has begun, is not over, and is of this job."""
@@ -581,7 +581,7 @@ class Pipeline:
 
     def _still_over(self, over: RunRecord, facts: RunFacts, result: JobResult) -> RecordedRun:
         """The outcome of a finish that came after the end of a run, whose failed check stays failed."""
-        refuse_ending(over)
+        refuse_ending(over, CheckFailedError)
         facts = replace(facts, run_id=over.run_id, checks=())
         return RecordedRun(replace(result, part=self.part, over=over.run_id), facts, None)
 
@@ -739,12 +739,11 @@ class Pipeline:
         return [run_id for run_id in cubes_of(place) if not is_backfill(self.store, run_id)]
 
 
-def refuse_ending(over: RunRecord) -> None:
-    """Raise the error that a run ended with, where it is one that only another run mends."""
-    raised = {each.exit_status: each for each in (CheckFailedError, FailedBlocksError)}
-    error = raised.get(over.about.get("exit_status", 0))
-    if error is not None:
-        raise error(f"run {over.run_id} is over: {over.about.get('message')}")
+def refuse_ending(over: RunRecord, *errors: type[DshapError]) -> None:
+    """Raise the error that a run ended with, where it is one of these, which only another run mends."""
+    for error in errors:
+        if over.about.get("exit_status") == error.exit_status:
+            raise error(f"run {over.run_id} is over: {over.about.get('message')}")
 
 
 def _plain_table(table: Any) -> Any:
