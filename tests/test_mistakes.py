@@ -114,6 +114,7 @@ WRONG: dict[str, list[Any]] = {
     "design": ["nosuch", 3, None, OBJECT, designs.exact, ["exact"], designs.exact(7), designs.KernelShapDesign,
                designs.local(order=1)],
     "link": ["nosuch", 3, OBJECT, X, values.Logit],
+    "stated scale": ["nosuch", OBJECT, X],
     "of": ["nosuch", OBJECT, X],
     "weights": ["a", 3, OBJECT, X, [1.0], -np.ones(40), np.full(40, np.nan), np.zeros(40)],
     "store": [3, OBJECT, ["a"], X, "ftp://host/cube", "s3://me:x@bucket/cube"],
@@ -165,7 +166,7 @@ KIND = {
     "phases": "numbers", "mean": "numbers", "covariance": "numbers", "coef": "numbers", "parameters": "numbers",
     "gram": "numbers", "cross": "numbers",
     "model": "model", "estimator": "model", "predict": "predict", "kernel": "kernel", "kernels": "kernels",
-    "embedding": "embedding", "value": "value", "design": "design", "link": "link", "of": "of", "store": "store",
+    "embedding": "embedding", "value": "value", "design": "design", "link": "link", "scale": "stated scale", "of": "of", "store": "store",
     "client": "client", "key": "key", "target": "target", "progress": "progress", "memory_limit": "bytes",
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
     "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",
@@ -557,7 +558,7 @@ SINKS = [{"uri": "duckdb:///shop.duckdb", "table": "reasons", "explain": "observ
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
-        "unknown command 'rnu'; did you mean 'run'? Allowed: cluster, copy, diff, drift, export, "
+        "unknown command 'rnu'; did you mean 'run'? Allowed: check, cluster, copy, diff, drift, export, "
         "job, plan, report, run, runs, schema, show, status, verify.",
     ),
     "an option before the command": Typed(

@@ -40,10 +40,10 @@ def rounding_of(predictions: FloatArray, noise: FloatArray | float = 0.0) -> Flo
     >>> import numpy as np
     >>> from dshap.run.probes import rounding_of
     >>> predictions = np.array([[-1.0], [0.3], [1.0]])
-    >>> rounding_of(predictions).round(12)
-    array([4.27e-10])
-    >>> rounding_of(predictions.astype(np.float32).astype(float)).round(8)
-    array([9.93e-06])
+    >>> rounding_of(predictions).round(10)
+    array([4.e-10])
+    >>> rounding_of(predictions.astype(np.float32).astype(float)).round(6)
+    array([1.e-05])
     """
     if not len(predictions):
         return np.broadcast_to(np.asarray(noise, np.float64), predictions.shape[1:]).copy()

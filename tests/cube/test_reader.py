@@ -115,7 +115,8 @@ def test_summaries_are_the_sums_of_the_attributions(tmp_path, skipped, dtype):
         own = phi[tile * TILE : (tile + 1) * TILE]
         own = own[~np.isnan(own[:, 0, 0])]
         magnitude = abs(own).sum(axis=0)
-        expected = [own.sum(axis=0), magnitude, (own**2).sum(axis=0), magnitude, 0 * magnitude]
+        nothing = np.zeros_like(magnitude)
+        expected = [own.sum(axis=0), magnitude, (own**2).sum(axis=0), magnitude, nothing, nothing]
         np.testing.assert_allclose(blocks["attribution"][tile, 0], expected, rtol=1e-14, atol=1e-14)
         assert blocks["count"][tile] == len(own)
 

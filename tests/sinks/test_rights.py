@@ -86,7 +86,7 @@ def mart(postgresql: Server) -> Iterator[Mart]:
 def sql_of_the_page() -> list[list[str]]:
     """The blocks of SQL in docs/sinks.md, as statements."""
     page = (ROOT / "docs" / "sinks.md").read_text()
-    blocks = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    blocks = re.findall(r"```sql [^\n]*\n(.*?)```", page, re.DOTALL)
     return [[each.strip() for each in block.split(";") if each.strip()] for block in blocks]
 
 

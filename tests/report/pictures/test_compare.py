@@ -87,7 +87,10 @@ def test_what_cannot_be_compared_is_told():
     for changed, message in (
         (other.isel(feature=[0, 1]), "'a' and 'b' are no .*: only 'a' has the features x0$"),
         (other.isel(instance=slice(9)), "rows: 20 and 9$"),
-        (other.assign_coords(output=["z"]), "output: 'y0' and 'z'$"),
+        (
+            other.assign_coords(output=["z"]),
+            "output: 'y0' and 'z'; value functions of the same outputs take the same output_names",
+        ),
         (other.assign_coords(id=("instance", np.arange(20))), "key columns: none and id$"),
     ):
         with pytest.raises(InputError, match=message):
