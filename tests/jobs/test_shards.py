@@ -825,7 +825,7 @@ def test_nights(folder):
     assert [each.about["exit_status"] for each in records] == [0, 0]
     response = records[1].explanation("reasons")["adapter_response"]
     assert response["keys"] == {
-        "new": 1, "changed": 3, "unchanged": 236, "deleted": 1, "failed": 0,
+        "new": 1, "changed": 3, "unchanged": 236, "deleted": 1, "failed": 0, "damaged": 0,
     }  # fmt: skip
     assert not list(Path("build/shop/parts").glob("*/facts"))
     assert CliRunner().invoke(cli, ["verify", "build/shop"]).exit_code == 0
