@@ -308,11 +308,11 @@ def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:
     `is_interrupted`: a signal has asked for the end.  Libraries turn what it raises into errors of
     their own, which tell nothing of it.
     """
-    if isinstance(error, WalltimeError):  # raised where the queue interrupts at the deadline
-        return str(error), error.exit_status
-    if is_interrupted or _is_interrupt(error):
-        return f"interrupted; {_after_interrupt()}", INTERRUPTED
     match error:
+        case WalltimeError():  # raised where the queue interrupts at the deadline
+            return str(error), error.exit_status
+        case _ if is_interrupted or _is_interrupt(error):
+            return f"interrupted; {_after_interrupt()}", INTERRUPTED
         case DshapError():
             return str(error), error.exit_status
         case OSError():
