@@ -13,6 +13,8 @@ from dshap.core.places import BUCKETS, is_in_bucket
 MASK = "***"
 """The sign that stands in place of a secret."""
 _BUCKET = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "r2", "hdfs")
+_SHOWS_USER = ("abfs", "abfss")
+"""Schemes of buckets whose addresses have the name of a container in the place of a user."""
 _DATABASE = (
     "postgresql",
     "postgres",
@@ -137,8 +139,9 @@ _NO_ADDRESS = re.compile(rf"(?:{_KNOWN})(?:\+[a-z0-9]+)?:(?!/)|jdbc:", re.IGNORE
 address of JDBC, whose form each driver makes up."""
 _USER_AT = re.compile(r"(?![a-zA-Z]:[/\\])[^/\\\s]*:.*@", re.DOTALL)
 """Pattern of a text that begins with a user and a password, like user:password@host."""
-_LIST = re.compile(rf"\s*\w+\s*=.*?(?<!\w)(?:{_NAMES})\s*=", re.IGNORECASE | re.DOTALL)
-"""Pattern of a list of options with a secret, like host=… password=… of libpq."""
+_LIST = re.compile(rf"\s*\w+\s*=.*?(?<![\w/])(?:{_NAMES})\s*=", re.IGNORECASE | re.DOTALL)
+"""Pattern of a list of options with a secret, like host=… password=… of libpq; the folders of a path,
+like country=DE/token=3, are no list."""
 SHOWN_OPTIONS = frozenset(
     (
         *("access_mode", "application_name", "connect_timeout", "dbname", "endpoint", "gssencmode"),
@@ -205,9 +208,12 @@ def masked(given: str) -> str:
 
 
 def _with_shown_user(address: str) -> str:
-    """Mask the user of an address without a password, which may be a token; that of a database stays."""
+    """Mask the user of an address without a password, which may be a token.
+
+    The user of a database and the container of an Azure address are shown.
+    """
     found = _USER.match(address)
-    if found is None or found[1].partition("+")[0].lower() in _DATABASE:
+    if found is None or found[1].partition("+")[0].lower() in (*_DATABASE, *_SHOWS_USER):
         return address
     return f"{address[: found.start(2)]}{MASK}{address[found.end(2) :]}"
 
@@ -279,6 +285,8 @@ def bucket_shown(text: str) -> str:
     before, at, place = rest.rpartition("@")
     shown = re.split(r"[?#]", place)[0]
     hidden = f"{MASK}@" if at else ""
+    if scheme.lower() in _SHOWS_USER and ":" not in before:
+        hidden = before + at
     if not before and ":" in shown.partition("/")[0]:
         shown = MASK
     return f"{scheme}://{hidden}{shown}"

@@ -31,7 +31,7 @@ from dshap.jobs.sink_targets import without_targets
 from dshap.jobs.spooling import job_of_parts
 from dshap.jobs.stages import StageRecorder
 from dshap.jobs.table import JobRows
-from dshap.run.fixed import fixed_method
+from dshap.run.fixed import fixed_method, refuse_other_numerics
 from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
@@ -106,6 +106,7 @@ class Learner:
             reason = self._reason_to_learn(explain, about)
         if about is not None and not reason:
             try:
+                refuse_other_numerics(self.room / about.method)  # before its old rows are opened
                 value = self._value(explain, about.run_id)
                 prepared = self._fixed(explain, value, n_rows, about.method)
                 return NightMethod(value, prepared, about, True, "")

@@ -297,10 +297,10 @@ def _with_choices(fixed: Prepared) -> Prepared:
 
 def _opened(wanted: Wanted, path: Place) -> Prepared:
     """Open the method that an earlier night has fixed."""
+    refuse_other_numerics(path)
     content = read_prepared(path)
     if content is None or "identity" not in content:
         raise InputError(f"{path} holds no method that is fixed: leave method out to fix one")
-    _refuse_other_numerics(path, content)
     summary = content["data"]
     data = DataSummary(**{**summary, "feature_names": tuple(summary["feature_names"])})
     method, options = wanted.method(content["n_rows"])
@@ -331,8 +331,14 @@ def _opened(wanted: Wanted, path: Place) -> Prepared:
     return _with_choices(fixed)
 
 
-def _refuse_other_numerics(path: Place, content: Mapping[str, Any]) -> None:
-    """Raise where a version of dshap with other numerics has fixed a method."""
+def refuse_other_numerics(path: Place) -> None:
+    """Raise a StoreMismatchError where a version with other numerics has fixed the method at `path`.
+
+    No row is read.  Nothing is raised where no method is there.
+    """
+    content = read_prepared(path)
+    if content is None or "identity" not in content:
+        return
     writer = Writer.of(content, content["identity"])
     if writer.is_other:
         raise StoreMismatchError(

@@ -66,7 +66,8 @@ class Query:
         """The statement of a kind of database, and the values that are bound to it."""
         if self.table:
             return f"SELECT * FROM {quoted(self.table, kind)}", ()
-        statement = only_statement(self.query)
+        # the line ends here, as others put a bracket behind a query, which may end with a comment
+        statement = f"{only_statement(self.query)}\n"
         sign, n_values = _signs(kind, statement.count(AS_OF))
         return statement.replace(AS_OF, sign), (as_of,) * n_values
 
@@ -84,8 +85,7 @@ class Query:
     ) -> tuple[str, tuple[Any, ...]]:
         """The statement that selects something else from the rows, and its bound values."""
         statement, values = self.bound(kind, as_of)
-        # the line ends before the bracket, as the query may end with a comment
-        rows = f"({statement}\n) dshap_rows"
+        rows = f"({statement}) dshap_rows"
         return f"SELECT {what} FROM {rows}{where}", values
 
     def describe(self) -> str:

@@ -28,8 +28,10 @@ DUCKDB_ABOUT_ROWS = (
 )
 """Kinds of errors of DuckDB whose messages may quote values."""
 _DUCKDB = re.compile(rf"(?:{'|'.join(DUCKDB_ABOUT_ROWS)}) Error: ")
-_SEVERITY = re.compile(r"\b(?:ERROR|FATAL|PANIC):\s+")
-_SECTION = re.compile(r"\n(DETAIL|HINT|CONTEXT|QUERY|STATEMENT|LINE \d+):\s*|\n\nQuery was: ")
+_SEVERITY = re.compile(r"(?:(?<=[\s:])|^)[^\W\d_]+:  ")
+"""Pattern of the severity of PostgreSQL, two spaces behind it: ERROR, or FEHLER in German."""
+_SECTION = re.compile(r"\n([^\W\d_]+(?: \d+)?):\s+|\n\nQuery was: ")
+"""Pattern of what begins a part behind the first words, like DETAIL and LINE 1, in any language."""
 _KEY_DETAIL = re.compile(r"(Key \([^()]*\)=\().*(\))(?= )", re.DOTALL)
 _COPY_CONTEXT = re.compile(r"COPY [\w.\"]+, line \d+(?:, column [\w\"]+)?(?=$|:)")
 _STATE = re.compile(r"SQLSTATE: (\w{5})")

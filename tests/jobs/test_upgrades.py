@@ -254,6 +254,8 @@ def test_the_night_after_an_upgrade_explains_all_rows_in_the_same_store(nights, 
         assert not last_record(store).explanation("reasons")["adapter_response"]["prepared"][
             "reused"
         ]
+    learned_from = next(store.glob("prepared/rows/*/part-*"))
+    learned_from.write_bytes(b"damaged")  # no row that an earlier version learned from is read
     upgraded = nights()
     assert upgraded.exit_code == 0, upgraded.output
     said = f"was learned by {EARLIER}, and this is {HERE}; changed since: "

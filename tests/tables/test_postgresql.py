@@ -147,7 +147,7 @@ def test_a_query_never_reads_a_table_as_empty_that_is_truncated_meanwhile(
     waiter = threading.Thread(target=lambda: (wait_for_a_lock(database), go.set()))
     waiter.start()
     limit = AgeLimit(Freshness("at", None, "48h", None, 172_800.0), NOW)
-    query = Query(query="SELECT id, {as_of} AS at FROM mart.seen")
+    query = Query(query="SELECT id, {as_of} AS at FROM mart.seen -- all of them")
     with open_query(database, query, DAY, age=limit) as stream:
         assert len(ids_of(stream)) == 500
     other.join(60)

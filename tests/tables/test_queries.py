@@ -34,8 +34,8 @@ DAY = datetime.date(2026, 11, 27)
 )
 def test_the_day_is_bound_as_each_database_has_it(kind, statement, values):
     query = Query(query="a <= {as_of} AND b <= {as_of}")
-    assert query.bound(kind, DAY) == (statement, values)
-    assert Query(query="SELECT '{}' {other}").bound(kind, DAY) == ("SELECT '{}' {other}", ())
+    assert query.bound(kind, DAY) == (f"{statement}\n", values)
+    assert Query(query="SELECT '{}' {other}").bound(kind, DAY) == ("SELECT '{}' {other}\n", ())
 
 
 def test_names_of_tables_are_quoted_where_the_rules_are_known():

@@ -99,6 +99,22 @@ def test_fields_of_postgresql(given, expected):
             'constraint "t_pkey"\nDETAIL:  Key (id)=(4711) already exists.\n. SQLSTATE: 23505',
             'duplicate key value violates unique constraint "t_pkey" (Key (id)=(***); SQLSTATE 23505)',
         ),
+        (
+            "[libpq] Execution error [PGRES_FATAL_ERROR]: FEHLER:  ungültige Eingabesyntax für Typ "
+            "integer: »Müller«\nKONTEXT:  COPY t, Zeile 3, Spalte b: »4711«\n",
+            "ungültige Eingabesyntax für Typ integer: »***«",
+        ),
+        (
+            "[libpq] Execution error [PGRES_FATAL_ERROR]: ОШИБКА:  неверный синтаксис для типа integer: "
+            '"Müller"\nСТРОКА 1: select 4711',
+            'неверный синтаксис для типа integer: "***"',
+        ),
+        (
+            'connection to server at "localhost" (127.0.0.1), port 5432 failed: Connection refused\n'
+            "\tIs the server running on that host and accepting TCP/IP connections?\n",
+            'connection to server at "localhost" (127.0.0.1), port 5432 failed: Connection refused\n'
+            "\tIs the server running on that host and accepting TCP/IP connections?\n",
+        ),
     ],
 )
 def test_texts_of_postgresql(words, expected):
