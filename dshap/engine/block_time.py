@@ -17,6 +17,10 @@ GROWN = 4
 """The times of the first sample that the last one takes at least, where it has not `sample_rows`
 rows: an error of the first then changes the time of a row by a quarter at most."""
 
+STARTED_LATE = 0.1
+"""The share of the limit that other commands of the same job have taken before this process began,
+from which its next attempt may have more time: these commands are then quick, as they are done."""
+
 REMEDY = (
     "this shard would never end. Give it more time or more cores, or lower [run] instance_tile and "
     "begin a new store"
@@ -32,10 +36,16 @@ class Deadline:
     """Seconds since 1970."""
     limit: str
     """The limit in words, such as "the walltime of its SLURM job"."""
+    earlier_s: float = 0.0
+    """Seconds of the limit that had passed when this process began."""
 
     @property
     def left_s(self) -> float:
         return self.ends_at - time.time()
+
+    def another_has_more(self, left_s: float) -> bool:
+        """Whether the next attempt may have more than these seconds of this one."""
+        return self.earlier_s > STARTED_LATE * (self.earlier_s + left_s)
 
     @contextmanager
     def kept(
@@ -60,7 +70,8 @@ class Deadline:
             self._refuse_long(evaluation, tile, sample_rows)
             yield
         except KeyboardInterrupt:
-            if self.left_s > 0.0 or _kept_parts(evaluation, tile) > n_kept:
+            has_kept = _kept_parts(evaluation, tile) > n_kept
+            if self.left_s > 0.0 or has_kept or self.another_has_more(begun_s):
                 raise
             raise WalltimeError(
                 f"nothing of {_named(evaluation, tile)} has ended in the {begun_s:,.0f} s that "
@@ -68,7 +79,8 @@ class Deadline:
             ) from None
 
     def _refuse_long(self, evaluation: Evaluation, tile: int, sample_rows: int) -> None:
-        """Raise a `WalltimeError` if a block would not end in the time that is left.
+        """Raise a `WalltimeError` if a block would end neither in the time that is left nor in a later
+        attempt.
 
         A block is the unit that a shard keeps; where several tasks share the coalitions of a block,
         it is one such part.
@@ -77,14 +89,17 @@ class Deadline:
         work = _attribute(evaluation, n_parts)
         seconds = _seconds_of(work, evaluation.read(tile).good, sample_rows)
         left_s = self.left_s
-        if seconds <= left_s:
+        most_s = left_s
+        if self.another_has_more(left_s):
+            most_s = left_s + self.earlier_s
+        if seconds <= most_s:
             return
         unit = _named(evaluation, tile)
         if n_parts > 1:
             unit = f"one of the {n_parts} parts of {unit}"
         raise WalltimeError(
             f"{unit} takes about {seconds:,.0f} s here, as measured on its first rows, and "
-            f"{self.limit} leaves {max(left_s, 0.0):,.0f} s: {REMEDY}"
+            f"{self.limit} leaves {max(most_s, 0.0):,.0f} s: {REMEDY}"
         )
 
 

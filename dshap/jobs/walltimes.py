@@ -22,13 +22,15 @@ def deadline_of(
 ) -> Deadline | None:
     """The time at which the queue ends this process; None where no limit is known.
 
-    SLURM says it, by a variable or by its command `squeue`; for other queues it is [worker] walltime
+    SLURM gives it, by variables or by its command `squeue`; for other queues it is [worker] walltime
     from the start of this process (`started`, in seconds since 1970).
     """
     if job := _slurm_job(environment):
-        ends_at = _end_of_slurm_job(environment, job)
-        if ends_at is not None:
-            return Deadline(ends_at, f"the walltime of SLURM job {job}")
+        times = _times_of_slurm_job(environment, job)
+        if times is not None:
+            began_at, ends_at = times
+            earlier_s = max(0.0, started - began_at)
+            return Deadline(ends_at, f"the walltime of SLURM job {job}", earlier_s)
     if worker.walltime is not None:
         return Deadline(started + worker.walltime_s, f'[worker] walltime = "{worker.walltime}"')
     return None
@@ -46,18 +48,20 @@ def _slurm_job(environment: Mapping[str, str]) -> str:
     return environment.get("SLURM_JOB_ID", "")
 
 
-def _end_of_slurm_job(environment: Mapping[str, str], job: str) -> float | None:
-    """The end of a job of SLURM in seconds since 1970; None where it has none."""
-    told = environment.get("SLURM_JOB_END_TIME", "")
-    if told.isdigit():
-        return float(told)
-    left_s = seconds_left(_asked_of_slurm(job))
-    if left_s is None:
+def _times_of_slurm_job(environment: Mapping[str, str], job: str) -> tuple[float, float] | None:
+    """The start and the end of a job of SLURM in seconds since 1970; None where it has no end."""
+    began, ends = (environment.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END"))
+    if began.isdigit() and ends.isdigit():
+        return float(began), float(ends)
+    used, _, left = _asked_of_slurm(job).partition(" ")
+    used_s, left_s = seconds_of(used), seconds_of(left.strip())
+    if used_s is None or left_s is None:
         return None
-    return time.time() + left_s
+    now = time.time()
+    return now - used_s, now + left_s
 
 
-def seconds_left(told: str) -> float | None:
+def seconds_of(told: str) -> float | None:
     """The seconds of a time as `squeue` writes it: "1-02:03:04", "2:03:04" or "3:04".
 
     None for words such as UNLIMITED.
@@ -70,8 +74,8 @@ def seconds_left(told: str) -> float | None:
 
 
 def _asked_of_slurm(job: str) -> str:
-    """The time that a job has left, as SLURM writes it; empty where it does not answer."""
-    command = ["squeue", "--noheader", "--jobs", job, "--format=%L"]
+    """The times that a job has had and has left, as SLURM writes them; empty where it does not answer."""
+    command = ["squeue", "--noheader", "--jobs", job, "--format=%M %L"]
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=ASKED_S)
     except (OSError, subprocess.TimeoutExpired):

@@ -171,7 +171,10 @@ def test_no_password_of_an_address_is_shown(password):
         ("host=h password='a b' user=me", "***"),
         ("data/country=DE/auth=1/a.parquet", "data/country=DE/auth=***"),
         ("country=DE/token=3/a.parquet", "country=DE/token=***"),
-        ("abfss://box@account.dfs.core.windows.net/a", "abfss://box@account.dfs.core.windows.net/a"),
+        (
+            "abfss://box@account.dfs.core.windows.net/a",
+            "abfss://box@account.dfs.core.windows.net/a",
+        ),
         ("abfss://box:SECRET@account/a", "abfss://***@account/a"),
         ("/data/10:15@v2.parquet", "/data/10:15@v2.parquet"),
         ("./me:a@host", "./me:a@host"),

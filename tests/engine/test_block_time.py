@@ -220,6 +220,26 @@ def test_a_part_that_has_ended_is_kept(clock, kept, error):
         raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize(
+    ("earlier_s", "is_refused"),
+    [(10.0, True), (900.0, True), (1000.0, False), (4000.0, False)],
+)
+def test_another_command_of_the_same_job_came_first(clock, earlier_s, is_refused):
+    """Its rows are explained when the job is started again, and this command then has more time."""
+    work = Work(clock, lambda n: 1.0 + 5 * n)  # the block: 5,000 s
+    deadline = Deadline(NOW + 4100.0, "the walltime of SLURM job 7", earlier_s)
+    if is_refused:
+        with pytest.raises(WalltimeError), deadline.kept(evaluation(work), range(2), 64):
+            pass
+        return
+    with deadline.kept(evaluation(work), range(2), 64):
+        pass
+    clock.seconds = 0.0
+    with pytest.raises(KeyboardInterrupt), deadline.kept(evaluation(work), range(2), 64):
+        clock.seconds = 4101.0
+        raise KeyboardInterrupt
+
+
 def test_a_row_that_takes_longer_than_the_walltime(clock):
     """The first sample is interrupted: nothing is known but that."""
 
