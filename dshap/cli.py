@@ -663,8 +663,10 @@ RUN_OF_STORE = click.option(
 @RUN_OF_STORE
 def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
-    from dshap.cube import holders_on, is_running, named_cubes, true_place
+    from dshap.cube import named_cubes
     from dshap.report import progress_summary
+    from dshap.storage.links import true_place
+    from dshap.storage.running import holders_on, is_running
 
     path = _store(store)
     cubes = named_cubes(path, run_id)

@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 import dshap
 from dshap.cli import cli
 from dshap.core.errors import WalltimeError
-from dshap.cube import Workspace
+from dshap.storage.workspace import Workspace
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 MARGINAL = [{"name": "marginal", "value": "marginal", "background": 5}]

@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from dshap import errors
 from dshap.cli import cli
-from dshap.cube import Workspace
 from dshap.jobs.run_record import read_records
+from dshap.storage.workspace import Workspace
 from tests.jobs.job_files import nightly_job
 
 N_ROWS = 60

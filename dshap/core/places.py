@@ -1,7 +1,7 @@
 """Places of stores and rows: a path of a file system, or a path in a bucket of an object store.
 
 A place in a bucket is a name and nothing more: it holds no connection and no credentials, travels to
-workers as text, and is opened where it is used (`dshap.core.buckets`).
+workers as text, and is opened where it is used (`dshap.storage.buckets`).
 """
 
 from __future__ import annotations

@@ -16,31 +16,16 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.core.blocks import Status
-from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import StoreMismatchError
 from dshap.core.places import Place, is_bucket
 from dshap.core.scales import MEANINGS
-from dshap.cube.disk import true_path, true_place
-from dshap.cube.folder import (
-    CREATING,
-    Folder,
-    clear_empty_container,
-    clear_private_folders,
-    is_free,
-    is_there,
-    private_folder,
-)
+from dshap.cube.creation import CONTAINER, CREATING, clear_empty_container, is_free
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
-from dshap.cube.reference_copy import (
-    CONTAINER,
-    PLAN,
-    has_copy,
-    keep_copy,
-    renew_copy,
-    states_of,
-    whole_copy,
-)
+from dshap.cube.reference_copy import PLAN, has_copy, keep_copy, renew_copy, states_of, whole_copy
 from dshap.cube.summary import STATISTICS
+from dshap.storage.disk import make_folder, sync, sync_tree
+from dshap.storage.folder import Folder, clear_private_folders, is_there, private_folder
+from dshap.storage.links import true_path, true_place
 
 RUN = "dshap_run"
 JOB = "dshap_job"

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from dshap.core.errors import InputError, StoreMismatchError, UnreachableError
 from dshap.core.places import Place, places_above
-from dshap.cube.disk import true_place
-from dshap.cube.folder import CREATING, Folder, is_free
+from dshap.cube.creation import CREATING, is_free
 from dshap.cube.reference_copy import PREPARED
-from dshap.cube.running import alone, refuse_running
+from dshap.storage.folder import Folder
+from dshap.storage.links import true_place
+from dshap.storage.running import alone, refuse_running
 
 AT_ONCE = 8
 """The files that are copied at once."""

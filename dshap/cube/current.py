@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 
-from dshap.core.disk import sync
 from dshap.core.errors import DamagedError, InputError, LockedError
 from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.core.rules import OF_STORES
 from dshap.cube.arrays import is_cube_or_job, is_job_store, read_run
-from dshap.cube.folder import CREATING, PRIVATE_FOLDER, Folder, private_folder
+from dshap.cube.creation import CREATING
+from dshap.storage.disk import sync
+from dshap.storage.folder import PRIVATE_FOLDER, Folder, private_folder
 
 CURRENT = "current"
 RUN_ID = re.compile(r"[\w-][\w.-]*")

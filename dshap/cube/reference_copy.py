@@ -17,9 +17,9 @@ import numpy as np
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
-from dshap.cube.files import NO_FILE, ReceiptFolder, StateFolder
-from dshap.cube.folder import CONTAINER as CONTAINER
-from dshap.cube.folder import CREATING, Folder, is_half_made, is_there
+from dshap.cube.creation import CONTAINER, CREATING, is_half_made
+from dshap.storage.folder import Folder, is_there
+from dshap.storage.sealed_files import NO_FILE, ReceiptFolder, StateFolder
 
 ROOT = "zarr.json"
 """The root document of a store."""

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.core.buckets import several_at_once
 from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
+from dshap.cube.creation import CONTAINER, clear_orphans
 from dshap.cube.current import (
     CURRENT,
     fault_of_current,
@@ -24,12 +24,8 @@ from dshap.cube.current import (
     runs_of,
     set_current,
 )
-from dshap.cube.disk import true_place
-from dshap.cube.files import CreateOnlyFolder
-from dshap.cube.folder import Folder, clear_orphans
 from dshap.cube.layout import dims_of
 from dshap.cube.reference_copy import (
-    CONTAINER,
     COPY,
     DESCRIPTION,
     FINISHED,
@@ -53,9 +49,13 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
-from dshap.cube.running import alone, refuse_running
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 from dshap.cube.zarr_stores import stored_array, stored_group
+from dshap.storage.buckets import several_at_once
+from dshap.storage.folder import Folder
+from dshap.storage.links import true_place
+from dshap.storage.running import alone, refuse_running
+from dshap.storage.sealed_files import CreateOnlyFolder
 
 ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
 """The rooms of a job's store in which no cube and no prepared state lies."""

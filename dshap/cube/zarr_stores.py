@@ -9,9 +9,9 @@ import xarray as xr
 import zarr
 from zarr.storage import LocalStore, ObjectStore
 
-from dshap.core.buckets import connection, told
 from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.cube.objects import put_in_one
+from dshap.storage.buckets import connection, told
+from dshap.storage.objects import put_in_one
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from dshap.core.errors import DshapError, InputError
-from dshap.core.full_disk import free_bytes
 from dshap.core.places import Place, is_bucket, place_of
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
@@ -30,6 +29,7 @@ from dshap.jobs.sinking import SinkTable, look_at_sink
 from dshap.jobs.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
+from dshap.storage.full_disk import free_bytes
 from dshap.tables.column_types import is_number_type
 from dshap.tables.columns import as_names
 from dshap.tables.looks import SourceLook

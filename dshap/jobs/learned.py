@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import DamagedError, InputError, NotLearnedError, StoreMismatchError
 from dshap.core.places import BucketPath, Place
 from dshap.cube import states_of
-from dshap.cube.folder import Folder
 from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
 from dshap.jobs.models import sha256_of_given
@@ -35,6 +33,8 @@ from dshap.run.fixed import fixed_method, refuse_other_numerics
 from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
+from dshap.storage.disk import make_folder, sync, sync_tree
+from dshap.storage.folder import Folder
 from dshap.tables.snapshot import (
     copy_rows,
     faults_of_rows,

@@ -1,6 +1,6 @@
 """Removal of files and folders that killed runs left in the store of a job, before the next run.
 
-Unfinished files have names of their own (`dshap.cube.folder`); unfinished folders are hidden until
+Unfinished files have names of their own (`dshap.storage.folder`); unfinished folders are hidden until
 they are renamed.  Rows and keys whose run has no folder under `runs` belong to no run.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dshap.core.places import Place, is_bucket
-from dshap.cube import clear_orphans
-from dshap.cube.folder import PRIVATE_FOLDER, Folder, clear_private_folders
+from dshap.cube.creation import clear_orphans
 from dshap.jobs.outlook import ROOM
 from dshap.jobs.run_folders import remove_room
 from dshap.jobs.run_record import ID, RUNS
+from dshap.storage.folder import PRIVATE_FOLDER, Folder, clear_private_folders
 
 HIDDEN_ROWS = re.compile(rf"\.{ID.pattern}")
 """The names of folders that rows to learn from are copied to, before they get the name of the run."""

@@ -21,7 +21,6 @@ from dshap.core.errors import DamagedError, EmptyTableError, NotLearnedError, Un
 from dshap.core.places import Place, is_bucket
 from dshap.core.types import RowReader
 from dshap.cube import (
-    StateFolder,
     create_store,
     current_of,
     is_finished,
@@ -54,6 +53,7 @@ from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
+from dshap.storage.sealed_files import StateFolder
 from dshap.tables.digests import UNREADABLE, digest_rows
 from dshap.tables.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 from dshap.tables.stored_parts import parts_in

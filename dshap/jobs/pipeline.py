@@ -28,16 +28,13 @@ from dshap.core.errors import (
     StaleSourceError,
     StoreMismatchError,
 )
-from dshap.core.full_disk import naming_full_disk
 from dshap.core.places import Place, place_of
 from dshap.core.records import digest_of
 from dshap.cube import (
     cube_status,
     current_of,
-    finishing,
     has_every_receipt,
     is_finished,
-    is_there,
     mark_finished,
     read_job,
     read_run,
@@ -47,7 +44,6 @@ from dshap.cube import (
 )
 from dshap.cube import runs_of as cubes_of
 from dshap.cube.current import has_nights
-from dshap.cube.folder import Folder
 from dshap.engine import Progress
 from dshap.jobs.backfills import (
     SKIPPED,
@@ -96,6 +92,9 @@ from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
+from dshap.storage.folder import Folder, is_there
+from dshap.storage.full_disk import naming_full_disk
+from dshap.storage.running import finishing
 from dshap.tables.snapshot import Snapshot
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from dshap.core.places import is_bucket, place_of
-from dshap.cube.scratch import scratch_folder
 from dshap.jobs.backfills import check_day
 from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
@@ -22,6 +21,7 @@ from dshap.jobs.spooling import (
     look_at_source,
     spool_job,
 )
+from dshap.storage.scratch import scratch_folder
 
 
 def plan_from_source(

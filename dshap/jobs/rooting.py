@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError
 from dshap.cube import read_job
-from dshap.cube.folder import Folder
 from dshap.jobs.given_tables import keys_of_tables
 from dshap.jobs.paths import PathKey, path_key, path_of
 from dshap.jobs.run_record import RUNS
+from dshap.storage.folder import Folder
 
 
 class _Path(NamedTuple):

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from dshap.core.disk import sync
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
-from dshap.core.seals import ALTERED, digest_of_file, sealed_record, whole_record
-from dshap.cube.folder import Folder
 from dshap.jobs.run_record import ID, RECORD, RUNS
+from dshap.storage.disk import sync
+from dshap.storage.folder import Folder
+from dshap.storage.seals import ALTERED, digest_of_file, sealed_record, whole_record
 from dshap.tables.digests import DigestBatches, RowDigests, write_digests
 from dshap.tables.snapshot import Snapshot
 

@@ -30,10 +30,10 @@ from dshap.core.errors import (
     SinkError,
 )
 from dshap.core.places import Place
-from dshap.core.seals import SEAL, seal_of
 from dshap.cube.arrays import RUN_TIME
-from dshap.cube.folder import Folder
 from dshap.jobs.stages import StageUse
+from dshap.storage.folder import Folder
+from dshap.storage.seals import SEAL, seal_of
 
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 """The schema that a record follows."""

@@ -26,23 +26,17 @@ from dshap.core.records import Record, digest_of
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import RowReader
 from dshap.cube import (
-    Rooms,
-    alone,
-    beside_others,
-    check_place,
-    clear_orphans,
     create_store,
     holds_runs_alone,
     is_finished,
-    is_free,
     lost_its_metadata,
     mark_finished,
     read_job,
     read_run,
     refuse_altered,
-    refuse_finishing,
     states_of,
 )
+from dshap.cube.creation import clear_orphans, is_free
 from dshap.engine import (
     Failure,
     LoopExecutor,
@@ -86,6 +80,8 @@ from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.run.versions import numerics
 from dshap.sinks import CubeFacts, check_sink
+from dshap.storage.running import alone, beside_others, refuse_finishing
+from dshap.storage.workspace import Rooms, check_place
 from dshap.tables import (
     Census,
     MissingValues,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place, is_bucket, place_of
-from dshap.cube import refuse_unusable
 from dshap.jobs.schema import Job
 from dshap.jobs.spooling import reads_once
+from dshap.storage.objects import refuse_unusable
 
 
 def places_of_workers(job: Job, store: Place, here: Path) -> dict[str, Place]:

@@ -32,7 +32,6 @@ from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
-    clear_orphans,
     create_cube,
     drop_lost_blocks,
     has_copy,
@@ -44,11 +43,11 @@ from dshap.cube import (
     mark_learned,
     read_notes,
     read_run,
-    remove_store,
     renew_cube,
     states_of,
     unmark_learned,
 )
+from dshap.cube.creation import clear_orphans, remove_store
 from dshap.engine import Failure, Plan
 from dshap.engine.block_time import Deadline
 from dshap.engine.explain import evaluate, failures_in, remove_parts

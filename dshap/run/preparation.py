@@ -13,7 +13,8 @@ from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.types import Design, Explained, RecordStore, RowReader
-from dshap.cube import is_left, is_there, may_prepare, read_prepared, remove_prepared, repair
+from dshap.cube import is_left, may_prepare, read_prepared, repair
+from dshap.cube.creation import remove_prepared
 from dshap.engine import Plan, make_plan
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import states_follow_from
@@ -28,6 +29,7 @@ from dshap.run.prepared import (
 )
 from dshap.run.session import Session
 from dshap.run.versions import numerics
+from dshap.storage.folder import is_there
 from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_census, times_of_data
 
 

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.core.buckets import copy_object, upload, whole_object
-from dshap.core.disk import whole_file
 from dshap.core.errors import DamagedError, UnreachableError
 from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.core.seals import SEAL, seal_of, whole_record
+from dshap.storage.buckets import copy_object, upload, whole_object
+from dshap.storage.disk import whole_file
+from dshap.storage.seals import SEAL, seal_of, whole_record
 from dshap.tables.stored_parts import TRANSFERS, count_rows_in, digests_of, parts_in
 
 SNAPSHOT = "snapshot.json"

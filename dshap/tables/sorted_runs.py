@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from dshap.core.disk import whole_file
+from dshap.storage.disk import whole_file
 
 Columns = NDArray[np.uint64]
 """(columns, n): the first column sorts the rows."""

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dshap.core.errors import InputError, unknown_column
-from dshap.core.full_disk import full_disk, is_full_disk
+from dshap.storage.full_disk import full_disk, is_full_disk
 from dshap.tables.contract import Contract, UsedColumns, check_keys
 from dshap.tables.csv_files import CsvFiles
 from dshap.tables.databases import Database

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from dshap.core.buckets import listed
 from dshap.core.places import Place, is_bucket
-from dshap.core.seals import digest_of_file
+from dshap.storage.buckets import listed
+from dshap.storage.seals import digest_of_file
 from dshap.tables.bucket_files import open_object
 from dshap.tables.checksums import open_parquet
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dshap.core.places import is_bucket
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 from tests.chaos.faults import Ended, Fault
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dshap.core.places import Place, is_bucket
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 from tests.buckets import Service
 from tests.chaos.commands import Running, Setting, Steps, Wrong
 from tests.chaos.damage import DAMAGES

@@ -16,8 +16,8 @@ import pandas as pd
 
 from dshap.core.errors import InputError
 from dshap.core.places import is_bucket
-from dshap.cube.folder import Folder
 from dshap.jobs.runs import runs_summary
+from dshap.storage.folder import Folder
 from tests.chaos.commands import Wrong
 from tests.chaos.jobs import Outcome
 

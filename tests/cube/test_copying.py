@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError, LockedError, StoreMismatchError
 from dshap.core.places import place_of
-from dshap.cube import Workspace, copy_store, read_run
-from dshap.cube.folder import Folder
+from dshap.cube import copy_store, read_run
+from dshap.storage.folder import Folder
+from dshap.storage.workspace import Workspace
 from tests.buckets import BUCKET
 from tests.cube.cubes import make_cube
 

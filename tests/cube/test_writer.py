@@ -18,7 +18,6 @@ from dshap.core.blocks import Status
 from dshap.core.errors import DshapError
 from dshap.cube import (
     CubeWriter,
-    ReceiptFolder,
     create_cube,
     cube_status,
     drop_lost_blocks,
@@ -27,6 +26,7 @@ from dshap.cube import (
 )
 from dshap.cube.reader import FailedRows
 from dshap.cube.writer import block_name
+from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
 

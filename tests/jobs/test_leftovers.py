@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from dshap.cube import Workspace
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.leftovers import clear_leftovers
+from dshap.storage.workspace import Workspace
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.jobs.test_nights import Shop, rows_of

@@ -8,12 +8,12 @@ import pytest
 
 import dshap
 from dshap.core.errors import DoesNotFitError, InputError
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
 from dshap.run.fitting import fit_models
 from dshap.run.session import Session
+from dshap.storage.workspace import Workspace
 from dshap.tables import ArraySource
 
 

@@ -11,9 +11,9 @@ from dshap.core.blocks import RowBlock
 from dshap.core.errors import LockedError
 from dshap.core.records import Moments
 from dshap.core.rows import SPAN_ROWS
-from dshap.cube import Workspace
 from dshap.engine import LineProgress, LoopExecutor, SilentProgress
 from dshap.run.session import HeldProgress, Session
+from dshap.storage.workspace import Workspace
 from dshap.tables import ArraySource
 from dshap.tables.site import Site
 

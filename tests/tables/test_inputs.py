@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
+from dshap.storage.workspace import Workspace
 from dshap.tables import ArraySource, Inputs, open_for, refuse_unknown_categories
 from dshap.values import Marginal
 

@@ -14,9 +14,9 @@ import pytest
 import xarray as xr
 
 from dshap.core.errors import InputError
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
+from dshap.storage.workspace import Workspace
 from dshap.tables import ArraySource, ParquetSource, open_rows, open_source
 from dshap.tables.reader import CodedReader
 from dshap.tables.sources import KINDS, READERS, kind_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dshap.core.errors import DamagedError
-from dshap.core.seals import SEAL
+from dshap.storage.seals import SEAL
 from dshap.tables.parts import PartWriter
 from dshap.tables.snapshot import (
     SNAPSHOT,

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from dshap.core.buckets import upload
 from dshap.core.places import place_of
-from dshap.cube.folder import Folder
+from dshap.storage.buckets import upload
+from dshap.storage.folder import Folder
 from dshap.tables.digests import RowDigests, digest_rows, write_digests
 from dshap.tables.parts import PartWriter
 from dshap.tables.snapshot import SNAPSHOT, Snapshot, copy_rows, faults_of_rows, put_rows

@@ -18,9 +18,9 @@ from numpy.testing import assert_array_equal
 import dshap
 from dshap.core.errors import DshapError, InputError
 from dshap.core.types import RowReader
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
+from dshap.storage.workspace import Workspace
 from dshap.tables import Inputs, TextFiles, open_for
 from dshap.values import Tokens
 from tests.attributors.texts import N_TOKENS, padded, texts_of, two_outputs

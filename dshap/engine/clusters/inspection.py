@@ -10,10 +10,10 @@ from typing import Any
 from distributed import Client
 from distributed.versions import get_package_info
 
-from dshap.core.buckets import fault_of
 from dshap.core.errors import InputError
 from dshap.core.places import Place, is_bucket, place_of
 from dshap.core.processors import processor
+from dshap.storage.buckets import fault_of
 
 COMPARED = ("dshap", "numpy", "distributed")
 """Packages whose versions are the same on both sides of a run: the same code, the same bits."""

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from dshap.core.errors import DshapError, InputError, LockedError
-from dshap.cube.folder import Folder
-from dshap.cube.lease import Lease, held_names, holder_of, living_holder
-from tests.cube.leases import hold, hold_and_write
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Lease, held_names, holder_of, living_holder
 from tests.processes import forked
+from tests.storage.leases import hold, hold_and_write
 
 SOON_S = 0.01
 DEAD_S = 0.3
@@ -285,7 +285,7 @@ def test_the_dead_of_a_fleet_are_watched_together(tmp_path):
     slept, said = [], []
     with pytest.MonkeyPatch.context() as patch:
         sleep = time.sleep
-        patch.setattr("dshap.cube.lease.time.sleep", lambda s: (slept.append(s), sleep(s)))
+        patch.setattr("dshap.storage.lease.time.sleep", lambda s: (slept.append(s), sleep(s)))
         assert living_holder(Folder(tmp_path), *names, dead_s=0.2, say=said.append) is None
     assert sum(slept) < 0.5 and len(said) == 1 and "and 15 more may be running" in said[0]
     assert list(tmp_path.iterdir()) == []

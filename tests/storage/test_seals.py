@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from dshap.core.seals import (
+from dshap.storage.seals import (
     PIECE_BYTES,
     digest_of_content,
     digest_of_file,

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-from dshap.core.buckets import range_of
 from dshap.core.places import BucketPath, Place, is_bucket
 from dshap.core.rows import spans
-from dshap.core.seals import begun_digest
-from dshap.cube.folder import Folder
+from dshap.storage.buckets import range_of
+from dshap.storage.folder import Folder
+from dshap.storage.seals import begun_digest
 
 HEAD_BYTES = 128
 """Bytes before the values of an array of one axis and of numbers, as numpy writes it."""

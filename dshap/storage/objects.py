@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from dshap.core.buckets import connection, head_of, is_late, listed, told, upload, whole_object
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
+from dshap.storage.buckets import connection, head_of, is_late, listed, told, upload, whole_object
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion

@@ -14,7 +14,9 @@ import pytest
 
 import dshap
 from dshap.core.errors import DshapError, InputError, LockedError
-from dshap.cube import Workspace, create_store, is_running
+from dshap.cube import create_store
+from dshap.storage.running import is_running
+from dshap.storage.workspace import Workspace
 from tests.cube.cubes import bytes_of
 
 HOLDER = """
@@ -127,7 +129,7 @@ def test_a_folder_where_nothing_can_be_made(tmp_path, monkeypatch):
     def make(path: object, mode: int = 0o777) -> None:
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr("dshap.cube.workspace.os.mkdir", make)
+    monkeypatch.setattr("dshap.storage.workspace.os.mkdir", make)
     with (
         pytest.raises(
             InputError, match=r"cannot write .*No such file or directory; choose another store"

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from dshap.core.disk import sync, whole_file
+from dshap.storage.disk import sync, whole_file
 
 
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):

@@ -20,9 +20,9 @@ from dshap.core.errors import DshapError, InputError, LockedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
-from dshap.cube.disk import true_path
-from dshap.cube.folder import Folder
-from dshap.cube.lease import Lease
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Lease
+from dshap.storage.links import true_path
 
 LOCK = "lock"
 ATTEMPTS = 100

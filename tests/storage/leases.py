@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dshap.cube.folder import Folder
-from dshap.cube.lease import Lease
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Lease
 
 
 def hold_and_write(path: str, go: str, written: str) -> None:

@@ -12,12 +12,12 @@ import sys
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.cube.scratch import scratch_folder
+from dshap.storage.scratch import scratch_folder
 
 HOLDER = """
 import sys, time
 sys.path.insert(0, sys.argv[2])
-from dshap.cube.scratch import scratch_folder
+from dshap.storage.scratch import scratch_folder
 with scratch_folder(sys.argv[1]) as folder:
     (folder / "rows").mkdir()
     print(folder, flush=True)

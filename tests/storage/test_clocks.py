@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dshap.cube.clocks import clock_of, seconds_with_sleep
+from dshap.storage.clocks import clock_of, seconds_with_sleep
 
 
 def test_it_goes_on_with_time():

@@ -34,8 +34,8 @@ from typing import Any, Self
 
 from dshap.core.errors import DshapError, LockedError
 from dshap.core.places import Place
-from dshap.cube.clocks import seconds_with_sleep
-from dshap.cube.folder import Folder
+from dshap.storage.clocks import seconds_with_sleep
+from dshap.storage.folder import Folder
 
 RENEW_S = 30.0
 """Seconds between two signs of life."""

@@ -21,11 +21,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dshap.core.buckets import several_at_once
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place, is_bucket
 from dshap.core.records import Record
-from dshap.core.seals import (
+from dshap.storage.buckets import several_at_once
+from dshap.storage.folder import Folder
+from dshap.storage.seals import (
     ALTERED,
     PIECE_BYTES,
     SEAL_BYTES,
@@ -33,7 +34,6 @@ from dshap.core.seals import (
     record_in,
     sealed_record,
 )
-from dshap.cube.folder import Folder
 
 HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,

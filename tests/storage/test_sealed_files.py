@@ -16,15 +16,16 @@ import pytest
 
 from dshap.core.errors import DamagedError
 from dshap.core.records import State
-from dshap.cube import ReceiptFolder, StateFolder, verify_cube
-from dshap.cube.folder import Folder
+from dshap.cube import verify_cube
+from dshap.storage.folder import Folder
+from dshap.storage.sealed_files import ReceiptFolder, StateFolder
 
 KILLERS = {
     "before anything is filled": """
         def dying_open(*args, **options):
             real_open(*args, **options)
             os.kill(os.getpid(), signal.SIGKILL)
-        import dshap.cube.disk_files as files
+        import dshap.storage.disk_files as files
         real_open, files.open = open, dying_open
     """,
     "filled, not yet on disk": "os.fsync = die",
@@ -67,7 +68,7 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
     code = f"""
         import os, signal
         from pathlib import Path
-        from dshap.cube.folder import Folder
+        from dshap.storage.folder import Folder
         link = os.link
         def link_and_die(*args):
             link(*args)

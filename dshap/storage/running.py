@@ -28,11 +28,11 @@ from pathlib import Path
 
 from dshap.core.errors import InputError, LockedError
 from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.cube.folder import Folder
-from dshap.cube.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
-from dshap.cube.objects import refuse_unusable
-from dshap.cube.scratch import scratch_folder
-from dshap.cube.workspace import (
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
+from dshap.storage.objects import refuse_unusable
+from dshap.storage.scratch import scratch_folder
+from dshap.storage.workspace import (
     Rooms,
     Workspace,
     check_place,

@@ -15,14 +15,10 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.core.places import Place, is_bucket, place_of
 from dshap.core.records import State
-from dshap.cube import Workspace, create_cube, repair_store, states_of
-from dshap.cube.folder import (
-    Folder,
-    clear_orphans,
-    clear_private_folders,
-    is_free,
-    private_folder,
-)
+from dshap.cube import create_cube, repair_store, states_of
+from dshap.cube.creation import clear_orphans, is_free
+from dshap.storage.folder import Folder, clear_private_folders, private_folder
+from dshap.storage.workspace import Workspace
 from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of, layout_of, make_cube
 

@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 from dshap.core.errors import LockedError
-from dshap.cube import Workspace, alone, beside_others, finishing, holders_on, is_running
-from dshap.cube.running import lease_folder, refuse_running
 from dshap.report import progress_summary
-from tests.cube.leases import hold
+from dshap.storage.running import (
+    alone,
+    beside_others,
+    finishing,
+    holders_on,
+    is_running,
+    lease_folder,
+    refuse_running,
+)
+from dshap.storage.workspace import Workspace
 from tests.processes import forked
+from tests.storage.leases import hold
 
 
 def refused(opened) -> str:

@@ -16,16 +16,17 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.core.buckets import AT_ONCE, connection, several_at_once
 from dshap.core.errors import InputError, LockedError, UnreachableError
 from dshap.core.places import BucketPath
 from dshap.core.records import Record
-from dshap.cube import CubeWriter, drop_lost_blocks, is_running, open_cube, read_notes
-from dshap.cube.files import NO_FILE, StateFolder
-from dshap.cube.folder import Folder
-from dshap.cube.lease import Lease
+from dshap.cube import CubeWriter, drop_lost_blocks, open_cube, read_notes
 from dshap.cube.reference_copy import mark_prepared, states_of
 from dshap.cube.verify import repair_store, verify_cube, verify_store
+from dshap.storage.buckets import AT_ONCE, connection, several_at_once
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Lease
+from dshap.storage.running import is_running
+from dshap.storage.sealed_files import NO_FILE, StateFolder
 from tests.buckets import BUCKET, SECRET
 from tests.cube.cubes import TILE, layout_of, make_cube
 
@@ -236,7 +237,7 @@ def test_runs_that_are_killed_lose_nothing(s3, tmp_path):
             f"""
             import sys, time
             sys.path.insert(0, {os.getcwd()!r})
-            from tests.cube.test_objects import ROWS, predict
+            from tests.storage.test_objects import ROWS, predict
             import dshap
 
             def slow(x):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dshap.core.disk import make_folder, sync, whole_file
 from dshap.core.errors import InputError
+from dshap.storage.disk import make_folder, sync, whole_file
 
 ORPHAN = re.compile(
     r"\.([\w.-]+\.(npz|npy|json|parquet|made)|\d+|current)\.[0-9a-f]{12}"
@@ -23,7 +23,7 @@ ORPHAN = re.compile(
     r"|[\w-]+\.[0-9a-f]{32}\.partial"
 )
 """The names of unfinished files: those of `DiskFiles.put_new` and `DiskFiles.replace`, those of
-`dshap.core.disk.whole_file`, and Zarr's of a chunk or document."""
+`dshap.storage.disk.whole_file`, and Zarr's of a chunk or document."""
 
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)

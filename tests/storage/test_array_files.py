@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from dshap.core.places import place_of
-from dshap.core.seals import digest_of_content
-from dshap.cube import array_files
-from dshap.cube.array_files import (
+from dshap.storage import array_files
+from dshap.storage.array_files import (
     entries_of_array,
     form_of_array,
     parts_of_array,
     rows_of_array,
     writing_array,
 )
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
+from dshap.storage.seals import digest_of_content
 from tests.buckets import BUCKET
 
 
