@@ -665,12 +665,12 @@ def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
     from dshap.cube import named_cubes
     from dshap.report import progress_summary
-    from dshap.storage.links import true_place
+    from dshap.storage.folder import Folder
     from dshap.storage.running import holders_on, is_running
 
     path = _store(store)
     cubes = named_cubes(path, run_id)
-    place = true_place(path)
+    place = Folder(path).true_place()
     places = (place, place.parent, place.parent.parent)
     holders = [holder for each in places for holder in holders_on(each)]
     _print(*progress_summary(cubes, any(map(is_running, places)), holders), as_json)

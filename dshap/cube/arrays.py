@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,15 +14,13 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.core.blocks import Status
 from dshap.core.errors import StoreMismatchError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.scales import MEANINGS
-from dshap.cube.creation import CONTAINER, CREATING, clear_empty_container, is_free
+from dshap.cube.creation import CONTAINER, creation_at, is_free
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import PLAN, has_copy, keep_copy, renew_copy, states_of, whole_copy
 from dshap.cube.summary import STATISTICS
-from dshap.storage.disk import make_folder, sync, sync_tree
-from dshap.storage.folder import Folder, clear_private_folders, is_there, private_folder
-from dshap.storage.links import true_path, true_place
+from dshap.storage.folder import Folder, is_there
 
 RUN = "dshap_run"
 JOB = "dshap_job"
@@ -46,7 +41,7 @@ def create_cube(path: Place, layout: CubeLayout, plan: str | None = None) -> Non
 
     It is built in a private folder and then renamed, so that it is never half there.
     """
-    path = true_place(path)
+    path = Folder(path).true_place()
     try:
         _created(path, lambda private: _create(private, layout, plan), _put_whole)
     except OSError as error:
@@ -74,57 +69,23 @@ def _created(
 ) -> None:
     """Create a store with its reference copy in a private folder, then `put` it at `path`.
 
-    Private folders of a killed creation are removed.  Of a store in a bucket the private folder is
-    a temporary one on this machine.
+    Private folders of a killed creation are removed.
     """
-    if is_bucket(path):
-        with tempfile.TemporaryDirectory(prefix="dshap-") as room:
-            private = Path(room, "store")
-            create(private)
-            keep_copy(private)
-            put(private, path)
-        return
-    path = true_path(path)
-    clear_private_folders(path)
-    private = private_folder(path)
-    make_folder(path.parent)
-    try:
+    with creation_at(path).making() as private:
         create(private)
         keep_copy(private)
-        sync_tree(private)
         put(private, path)
-        sync([path.parent])
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
 
 
 def _put_whole(private: Path, path: Place) -> None:
     """Put a store that was made in a private folder at its place, so that it is never half there.
-
-    In a bucket the root document comes last, and what a killed creation left goes first.
 
     Raises
     ------
     OSError
         A store is there already.
     """
-    if not is_bucket(path):
-        clear_empty_container(path)
-        os.rename(private, path)
-        return
-    made = Folder(private)
-    put = Folder(path)
-    if not is_free(path):
-        raise FileExistsError(str(path))
-    for name in put.list():
-        put.delete(name)
-    put.replace(CREATING, b"")
-    for name in made.tree():
-        if name != "zarr.json":
-            put.replace(name, made.get(name) or b"")
-    if not put.put_new("zarr.json", made.get("zarr.json") or b""):
-        raise FileExistsError(str(path))
-    put.delete(CREATING)
+    creation_at(path).put_whole(private)
 
 
 def _create(path: Path, layout: CubeLayout, plan: str | None) -> None:

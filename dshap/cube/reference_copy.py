@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DamagedError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.records import Record
-from dshap.cube.creation import CONTAINER, CREATING, is_half_made
+from dshap.cube.creation import CONTAINER, ROOT, creation_at, is_half_made
 from dshap.storage.folder import Folder, is_there
 from dshap.storage.sealed_files import NO_FILE, ReceiptFolder, StateFolder
 
-ROOT = "zarr.json"
-"""The root document of a store."""
 COPY = "files"
 FINISHED = "finished"
 LEARNED = "learned"
@@ -234,8 +232,8 @@ def renew_copy(path: Place, fresh: Place) -> None:
     for name in source.names():
         file = source.file(name)
         target.folder.put_new(file, source.folder.get(file) or b"")
-    if is_bucket(path):
-        store.delete(CREATING)
+    for mark in creation_at(path).needless_marks():
+        store.delete(mark)
 
 
 def refuse_altered(path: Place, *, with_plan: bool = True) -> None:

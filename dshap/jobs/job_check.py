@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from dshap.core.errors import DshapError, InputError
-from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.places import Place, place_of
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
 from dshap.jobs.backfills import check_day
@@ -29,7 +29,7 @@ from dshap.jobs.sinking import SinkTable, look_at_sink
 from dshap.jobs.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
-from dshap.storage.full_disk import free_bytes
+from dshap.storage.folder import Folder
 from dshap.tables.column_types import is_number_type
 from dshap.tables.columns import as_names
 from dshap.tables.looks import SourceLook
@@ -218,10 +218,11 @@ class _Checking:
 
 
 def _free_in_words(store: Place) -> str:
-    """The end of a sentence about the disk of a store; empty for a bucket."""
-    if is_bucket(store):
+    """The end of a sentence about the disk of a store; empty where there is no bound."""
+    free = Folder(store).free_bytes()
+    if free is None:
         return ""
-    return f", {free_bytes(store):,} bytes are free"
+    return f", {free:,} bytes are free"
 
 
 def check_job(

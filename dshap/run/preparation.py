@@ -14,7 +14,6 @@ from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.types import Design, Explained, RecordStore, RowReader
 from dshap.cube import is_left, may_prepare, read_prepared, repair
-from dshap.cube.creation import remove_prepared
 from dshap.engine import Plan, make_plan
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import states_follow_from
@@ -29,7 +28,7 @@ from dshap.run.prepared import (
 )
 from dshap.run.session import Session
 from dshap.run.versions import numerics
-from dshap.storage.folder import is_there
+from dshap.storage.folder import Folder, is_there
 from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_census, times_of_data
 
 
@@ -86,7 +85,7 @@ def prepare_value(
     # a bad option that only the run could detect: leave no store behind
     except InputError:
         if is_new:
-            remove_prepared(path)
+            Folder(path.parent).discard_room(path.name)
         raise
     save_prepared(prepared, work.tile_names, probe_of(value, data))
     return prepared

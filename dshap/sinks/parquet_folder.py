@@ -23,9 +23,8 @@ from dshap.sinks.ledger import WITHOUT_DAY, LoadLine, RunDay, is_loaded, refuse_
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
 from dshap.sinks.shapes import batches_of, key_columns, table_schema
-from dshap.storage.disk import make_folder, sync, sync_tree
-from dshap.storage.folder import PRIVATE_FOLDER, clear_private_folders, private_folder
-from dshap.storage.full_disk import free_bytes
+from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
+from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder
 from dshap.tables.checksums import parquet_writer
 from dshap.tables.stored_parts import count_rows_in
 

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.rows import spans
-from dshap.storage.buckets import range_of
 from dshap.storage.folder import Folder
 from dshap.storage.seals import begun_digest
 
@@ -75,22 +74,23 @@ def form_of_array(file: Place) -> tuple[tuple[int, ...], np.dtype[Any]]:
     ValueError
         It is no array.
     """
-    if not is_bucket(file):
-        found = np.load(file, mmap_mode="r")
-        return found.shape, found.dtype
-    shape, dtype, _ = _head_of_object(file)
+    shape, dtype, _ = _head_of(file)
     return shape, dtype
 
 
 def rows_of_array(file: Place, start: int, stop: int) -> NDArray[Any]:
-    """The entries start..stop of an array of one axis; of an object only these are fetched."""
-    if not is_bucket(file):
-        return np.array(np.load(file, mmap_mode="r")[start:stop])
-    _, dtype, first = _head_of_object(file)
-    if start == stop:
-        return np.zeros(0, dtype)
+    """The entries start..stop of an array of one axis; only these are read.
+
+    Raises
+    ------
+    ValueError
+        The file ends before.
+    """
+    _, dtype, first = _head_of(file)
     size = dtype.itemsize
-    content = range_of(file, first + start * size, first + stop * size)
+    content = Folder(file.parent).part(file.name, first + start * size, first + stop * size)
+    if len(content) != (stop - start) * size:
+        raise ValueError(f"{file} ends before entry {stop}")
     return np.frombuffer(content, dtype)
 
 
@@ -116,9 +116,9 @@ def entries_of_array(file: Place, positions: NDArray[np.int64]) -> NDArray[Any]:
     return found
 
 
-def _head_of_object(file: BucketPath) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape and dtype of an array in a bucket, and the bytes before its values."""
-    head = io.BytesIO(range_of(file, 0, HEAD_BYTES))
+def _head_of(file: Place) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape and dtype of an array, and the bytes before its values."""
+    head = io.BytesIO(Folder(file.parent).part(file.name, 0, HEAD_BYTES))
     npy.read_magic(head)
     shape, _, dtype = npy.read_array_header_1_0(head)
     return shape, dtype, head.tell()

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError, UnreachableError
-from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.core.places import BucketPath
 
 MAX_RETRIES = 8
 """Times that a request is repeated after an error of the service or of the connection."""
@@ -246,16 +246,13 @@ def _no_bucket(place: BucketPath) -> InputError:
 
 
 def several_at_once[Item, Answer](
-    place: Place, function: Callable[[Item], Answer], items: Iterable[Item]
+    function: Callable[[Item], Answer], items: Iterable[Item]
 ) -> Iterator[Answer]:
-    """The results of function(item), in the order of the items: in a bucket several at a time.
+    """The results of function(item), in the order of the items, computed several at a time.
 
     A request to a bucket is waited for longer than it takes.  No more than `AT_ONCE` results are
-    held; on a disk one is made after the other.
+    held.
     """
-    if not is_bucket(place):
-        yield from map(function, items)
-        return
     left = iter(items)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = deque(pool.submit(function, item) for item in islice(left, AT_ONCE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,12 @@ def whole_file(path: Path, *, synced: bool = False) -> Iterator[Path]:
         private.unlink(missing_ok=True)
     if synced:
         sync([path.parent])
+
+
+def free_bytes(path: Path) -> int:
+    """The bytes that are free on the disk that holds `path`, which need not be there."""
+    there = next((each for each in (path, *path.parents) if each.exists()), Path())
+    return shutil.disk_usage(there).free
 
 
 def make_folder(path: Path) -> None:

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dshap.core.errors import InputError
-from dshap.storage.disk import make_folder, sync, whole_file
+from dshap.core.places import Place, on_disk
+from dshap.storage.disk import free_bytes, make_folder, sync, whole_file
+from dshap.storage.links import true_path
+from dshap.storage.private_folders import clear_private_rooms
 
 ORPHAN = re.compile(
     r"\.([\w.-]+\.(npz|npy|json|parquet|made)|\d+|current)\.[0-9a-f]{12}"
@@ -112,11 +115,44 @@ class DiskFiles:
 
     def open(self, name: str) -> BinaryIO:
         """A file opened to be read in pieces."""
-        return open(self.path / name, "rb")
+        try:
+            return open(self.path / name, "rb")
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise FileNotFoundError(error.errno, error.strerror, error.filename) from None
+
+    def reader(self, name: str, size: int | None = None) -> BinaryIO:
+        """A file opened to read parts of it."""
+        return self.open(name)
+
+    def part(self, name: str, start: int, stop: int) -> bytes:
+        """The bytes start..stop of a file, or up to its end."""
+        with self.open(name) as opened:
+            opened.seek(start)
+            return opened.read(stop - start)
 
     def delete(self, name: str) -> None:
         """Remove what stands under a name: the file, a link, or a folder in its place."""
         _remove(self.path / name)
+
+    def discard_room(self, name: str) -> None:
+        """Remove a room with all in it, as far as that can be done."""
+        shutil.rmtree(self.path / name, ignore_errors=True)
+
+    def remove_empty(self) -> None:
+        """Remove this folder if it is there and empty."""
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+    def copy(self, name: str, to: Place) -> None:
+        """Give a file another name, as it is never changed; a copy where there are no hard links."""
+        target = on_disk(to)
+        make_folder(target.parent)
+        try:
+            os.link(self.path / name, target)
+        except OSError:
+            with whole_file(target, synced=True) as private:
+                shutil.copy2(self.path / name, private)
+        sync([target.parent])
 
     def has(self, name: str) -> bool:
         """Whether anything stands under this name, even a link that leads nowhere."""
@@ -180,6 +216,34 @@ class DiskFiles:
         rooms = [room for file in files for room in file.parents if self.path in room.parents]
         sync([*files, *rooms])
 
+    def sync_names(self) -> None:
+        """Return once the names in this folder are on disk, those that were removed too."""
+        sync([self.path])
+
+    def map[Item, Answer](
+        self, function: Callable[[Item], Answer], items: Iterable[Item]
+    ) -> Iterator[Answer]:
+        """The results of function(item), one after the other."""
+        return map(function, items)
+
+    def free_bytes(self) -> int | None:
+        """The bytes that are free on the disk."""
+        return free_bytes(self.path)
+
+    def full_disk_path(self, error: OSError) -> Path | None:
+        """The path that a full disk could not take: that of the error, or this folder."""
+        return Path(str(error.filename or self.path))
+
+    def fault(self) -> str | None:
+        """The reason why this process does not see the place; None where it does."""
+        if os.path.exists(self.path):
+            return None
+        return ""
+
+    def true_place(self) -> Path:
+        """The folder itself, or the target of a symbolic link."""
+        return true_path(self.path)
+
     def unfinished(self, older_s: float = 0.0) -> Iterator[str]:
         """The names of unfinished files of this user, in rooms too; links are not followed.
 
@@ -193,6 +257,10 @@ class DiskFiles:
                 is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
                 if is_own and (not older_s or found.st_mtime < newest):
                     yield str(file.relative_to(self.path))
+
+    def clear_private_rooms(self) -> list[str]:
+        """Remove the private folders beside this one, in it and in its rooms; give those inside."""
+        return clear_private_rooms(self.path)
 
 
 @contextlib.contextmanager

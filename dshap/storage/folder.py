@@ -9,10 +9,6 @@ cleared here.
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,32 +18,12 @@ from dshap.core.places import Place, is_bucket, place_of
 from dshap.storage.disk_files import DiskFiles
 from dshap.storage.objects import ObjectFiles
 
-PRIVATE_FOLDER = re.compile(r"\..+\.[0-9a-f]{12}\.new")
-"""The names of `private_folder`."""
-
 
 def is_there(path: Place) -> bool:
     """Whether a file or a folder stands at a place."""
     if is_bucket(path):
         return Folder(path).has_room() or Folder(path.parent).has_file(path.name)
     return path.exists()
-
-
-def private_folder(path: Path) -> Path:
-    """A random name beside `path` for a folder that is renamed to `path` once it is whole."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
-
-
-def clear_private_folders(path: Path) -> None:
-    """Remove the private folders of `path` that a killed run left behind, and no others."""
-    if not path.parent.is_dir():
-        return
-    own = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")
-    with os.scandir(path.parent) as entries:
-        for entry in entries:
-            is_own = own.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            if is_own and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 class Files(Protocol):
@@ -60,7 +36,12 @@ class Files(Protocol):
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool: ...
     def get(self, name: str) -> bytes | None: ...
     def open(self, name: str) -> BinaryIO: ...
+    def reader(self, name: str, size: int | None = None) -> BinaryIO: ...
+    def part(self, name: str, start: int, stop: int) -> bytes: ...
     def delete(self, name: str) -> None: ...
+    def discard_room(self, name: str) -> None: ...
+    def remove_empty(self) -> None: ...
+    def copy(self, name: str, to: Place) -> None: ...
     def has(self, name: str) -> bool: ...
     def has_file(self, name: str) -> bool: ...
     def has_room(self, name: str = "") -> bool: ...
@@ -71,7 +52,16 @@ class Files(Protocol):
     def list(self) -> list[str]: ...
     def tree(self) -> Iterator[str]: ...
     def sync(self, names: Iterable[str]) -> None: ...
+    def sync_names(self) -> None: ...
+    def map[Item, Answer](
+        self, function: Callable[[Item], Answer], items: Iterable[Item]
+    ) -> Iterator[Answer]: ...
+    def free_bytes(self) -> int | None: ...
+    def full_disk_path(self, error: OSError) -> Path | None: ...
+    def fault(self) -> str | None: ...
+    def true_place(self) -> Place: ...
     def unfinished(self, older_s: float = 0.0) -> Iterator[str]: ...
+    def clear_private_rooms(self) -> list[str]: ...
 
 
 class Folder:
@@ -130,12 +120,53 @@ class Folder:
         return self._files.get(name)
 
     def open(self, name: str) -> BinaryIO:
-        """A file opened to be read in pieces."""
+        """A file opened to be read from its beginning to its end; an object is fetched whole.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no file of this name.
+        """
         return self._files.open(name)
+
+    def reader(self, name: str, size: int | None = None) -> BinaryIO:
+        """A file opened to read parts of it; a known `size` in bytes saves a request to a bucket.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no file of this name.
+        """
+        return self._files.reader(name, size)
+
+    def part(self, name: str, start: int, stop: int) -> bytes:
+        """The bytes start..stop of a file, or up to its end.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no file of this name.
+        """
+        return self._files.part(name, start, stop)
 
     def delete(self, name: str) -> None:
         """Remove what stands under a name: the file, a link, or a folder in its place."""
         self._files.delete(name)
+
+    def discard_room(self, name: str) -> None:
+        """Remove a room of this name with all in it, as far as that can be done."""
+        self._files.discard_room(name)
+
+    def remove_empty(self) -> None:
+        """Remove this folder if it is there and empty."""
+        self._files.remove_empty()
+
+    def copy(self, name: str, to: Place) -> None:
+        """Give the content of a file a second place in the same bucket or file system.
+
+        The file is never changed: on a disk both names may stand for one file.
+        """
+        self._files.copy(name, to)
 
     def has(self, name: str) -> bool:
         """Whether anything stands under this name, even a link that leads nowhere."""
@@ -183,9 +214,48 @@ class Folder:
         """Return once these files, and the names of the rooms above them, are on disk."""
         self._files.sync(names)
 
+    def sync_names(self) -> None:
+        """Return once the names in this folder are on disk, those that were removed too."""
+        self._files.sync_names()
+
+    def map[Item, Answer](
+        self, function: Callable[[Item], Answer], items: Iterable[Item]
+    ) -> Iterator[Answer]:
+        """The results of function(item), in the order of the items.
+
+        In a bucket several are computed at once, as a request is waited for longer than it takes.
+        """
+        return self._files.map(function, items)
+
+    def free_bytes(self) -> int | None:
+        """The bytes that are free for files here; None where there is no bound."""
+        return self._files.free_bytes()
+
+    def full_disk_path(self, error: OSError) -> Path | None:
+        """The path on a disk that an error about a full disk is about; None if no disk is known."""
+        return self._files.full_disk_path(error)
+
+    def fault(self) -> str | None:
+        """The reason why this process does not see the place, or an empty text; None where it does."""
+        return self._files.fault()
+
+    def true_place(self) -> Place:
+        """The place itself, or the target of a symbolic link.
+
+        Raises
+        ------
+        InputError
+            The link leads nowhere.
+        """
+        return self._files.true_place()
+
     def unfinished(self, older_s: float = 0.0) -> Iterator[str]:
         """The names of unfinished files of this user, in rooms too; links are not followed.
 
         Files that were written less than `older_s` ago are left out.
         """
         return self._files.unfinished(older_s)
+
+    def clear_private_rooms(self) -> list[str]:
+        """Remove rooms that a killed process left before they had their name; give those inside."""
+        return self._files.clear_private_rooms()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
+from dshap.storage.disk import free_bytes
+from dshap.storage.folder import Folder
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """The error numbers of a disk without space, and of a user whose quota is used up."""
@@ -20,12 +21,6 @@ AGAIN = "make room there, or choose another place; the same command then goes on
 def is_full_disk(error: OSError) -> bool:
     """Whether an error says that a disk is full."""
     return error.errno in FULL
-
-
-def free_bytes(path: Path) -> int:
-    """The bytes that are free on the disk that holds `path`, which need not be there."""
-    there = next((each for each in (path, *path.parents) if each.exists()), Path())
-    return shutil.disk_usage(there).free
 
 
 def full_disk(path: Path, remedy: str) -> InputError:
@@ -43,7 +38,7 @@ def naming_full_disk(place: Place, remedy: str = AGAIN) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not is_full_disk(error) or (error.filename is None and is_bucket(place)):
+        path = Folder(place).full_disk_path(error)
+        if path is None or not is_full_disk(error):
             raise
-        path = Path(str(error.filename or place))
         raise full_disk(path, remedy) from error

@@ -6,14 +6,6 @@ import os
 from pathlib import Path
 
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket
-
-
-def true_place(store: Place) -> Place:
-    """The place of a store: in a bucket it is what it is, on a disk as `true_path` has it."""
-    if is_bucket(store):
-        return store
-    return true_path(store)
 
 
 def true_path(path: Path) -> Path:

@@ -14,11 +14,24 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from dshap.core.errors import InputError
-from dshap.core.places import BucketPath
-from dshap.storage.buckets import connection, head_of, is_late, listed, told, upload, whole_object
+from dshap.core.places import BucketPath, Place
+from dshap.storage.buckets import (
+    ObjectReader,
+    connection,
+    copy_object,
+    fault_of,
+    head_of,
+    is_late,
+    listed,
+    range_of,
+    several_at_once,
+    told,
+    upload,
+    whole_object,
+)
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
@@ -149,6 +162,22 @@ class ObjectFiles:
             raise FileNotFoundError(str(self.place / name))
         return io.BytesIO(content)
 
+    def reader(self, name: str, size: int | None = None) -> BinaryIO:
+        """An object opened to read parts of it, a request each."""
+        place = self.place / name
+        if size is None:
+            found = head_of(place)
+            if found is None:
+                raise FileNotFoundError(str(place))
+            size = int(found["size"])
+        return cast(BinaryIO, ObjectReader(place, size))
+
+    def part(self, name: str, start: int, stop: int) -> bytes:
+        """The bytes start..stop of an object, or up to its end; only these are fetched."""
+        if start >= stop:
+            return b""
+        return range_of(self.place / name, start, stop)
+
     def delete(self, name: str) -> None:
         """Remove the object of this name, and all in a room of that name."""
         import obstore
@@ -158,6 +187,18 @@ class ObjectFiles:
             for keys in (self._key(name), inside):
                 with contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._store, keys)
+
+    def discard_room(self, name: str) -> None:
+        """Remove the objects in a room."""
+        self.delete(name)
+
+    def remove_empty(self) -> None:
+        """Return at once: a folder without objects is not there."""
+
+    def copy(self, name: str, to: Place) -> None:
+        """Copy an object to another name of its bucket, where the service does it by itself."""
+        assert isinstance(to, BucketPath), "stores are copied between buckets by copy_store"
+        copy_object(self.place / name, to)
 
     def has(self, name: str) -> bool:
         return self.has_file(name) or self.has_room(name)
@@ -212,9 +253,40 @@ class ObjectFiles:
     def sync(self, names: Iterable[str]) -> None:
         """Return at once: an object is kept as soon as its put has been answered."""
 
+    def sync_names(self) -> None:
+        """Return at once: an object is gone as soon as its removal has been answered."""
+
+    def map[Item, Answer](
+        self, function: Callable[[Item], Answer], items: Iterable[Item]
+    ) -> Iterator[Answer]:
+        """The results of function(item) in the order of the items, several at a time."""
+        return several_at_once(function, items)
+
+    def free_bytes(self) -> int | None:
+        """None: a bucket has no end."""
+        return None
+
+    def full_disk_path(self, error: OSError) -> Path | None:
+        """The path of the error: an error without one is not about this place."""
+        if error.filename is None:
+            return None
+        return Path(str(error.filename))
+
+    def fault(self) -> str | None:
+        """The reason why this process cannot list what is here; None where it can."""
+        return fault_of(self.place) or None
+
+    def true_place(self) -> BucketPath:
+        """The place itself: a bucket has no links."""
+        return self.place
+
     def unfinished(self, older_s: float = 0.0) -> Iterator[str]:
         """No name: an object is whole or not there."""
         yield from ()
+
+    def clear_private_rooms(self) -> list[str]:
+        """Nothing: objects have no private names."""
+        return []
 
     def _head(self, name: str) -> Any:
         return head_of(self.place / name)

@@ -22,9 +22,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dshap.core.errors import DamagedError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.records import Record
-from dshap.storage.buckets import several_at_once
 from dshap.storage.folder import Folder
 from dshap.storage.seals import (
     ALTERED,
@@ -81,7 +80,7 @@ class CreateOnlyFolder(ABC):
 
     def faults(self, names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
         """(name, `damage`) of these files, in their order."""
-        return several_at_once(self.folder.path, lambda name: (name, self.damage(name)), names)
+        return self.folder.map(lambda name: (name, self.damage(name)), names)
 
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
         """Remove the damaged ones of these files, so that they are made again; return their names.
@@ -141,7 +140,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def whole_ones(self, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
         """(name, `whole_one`) of these records, in their order."""
-        return several_at_once(self.folder.path, lambda name: (name, self.whole_one(name)), names)
+        return self.folder.map(lambda name: (name, self.whole_one(name)), names)
 
     def whole_one(self, name: str) -> dict[str, Any] | None:
         """The record of this name, or None if it is missing or damaged."""
@@ -244,15 +243,10 @@ class StateFolder(CreateOnlyFolder):
             return _fault_of(content, name)
 
     def _opened(self, name: str) -> BinaryIO | None:
-        """The file of this name, opened to be read; None if there is none.
-
-        An object is asked for once: whether it is there is told by reading it.
-        """
-        file = self.file(name)
+        """The file of this name, opened to be read; None if there is none."""
         for home in filter(None, (self.prepared, self.folder)):
-            if is_bucket(home.path) or home.has_file(file):
-                with contextlib.suppress(FileNotFoundError):
-                    return home.open(file)
+            with contextlib.suppress(FileNotFoundError):
+                return home.open(self.file(name))
         return None
 
 

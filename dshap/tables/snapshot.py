@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import DamagedError, UnreachableError
-from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.storage.buckets import copy_object, upload, whole_object
+from dshap.core.places import BucketPath, Place
+from dshap.storage.buckets import upload
 from dshap.storage.disk import whole_file
+from dshap.storage.folder import Folder
 from dshap.storage.seals import SEAL, seal_of, whole_record
 from dshap.tables.stored_parts import TRANSFERS, count_rows_in, digests_of, parts_in
 
 SNAPSHOT = "snapshot.json"
 """The name of the file, written once all parts of the folder are whole, and removed before them."""
 OTHER_CONTENT = "is damaged (its content is not what was written)"
-NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Snapshot:
         """
         try:
             return cls.from_json(_text_of(room / SNAPSHOT))
-        except (*NOT_THERE, ValueError, TypeError):
+        except (FileNotFoundError, ValueError, TypeError):
             return None
 
 
@@ -82,7 +82,7 @@ def has_snapshot(room: Place) -> bool:
     """Whether a room has a record: its rows were read to the end, whatever happened to them since."""
     try:
         _text_of(room / SNAPSHOT)
-    except NOT_THERE:
+    except FileNotFoundError:
         return False
     except ValueError:  # it is no text any more
         return True
@@ -97,7 +97,7 @@ def faults_of_rows(room: Place) -> Iterator[tuple[str, str]]:
     """
     try:
         snapshot = Snapshot.from_json(_text_of(room / SNAPSHOT))
-    except NOT_THERE:
+    except FileNotFoundError:
         yield SNAPSHOT, "is missing"
         return
     except (ValueError, TypeError):
@@ -146,9 +146,7 @@ def _text_of(place: Place) -> str:
     FileNotFoundError
         There is none.
     """
-    if not is_bucket(place):
-        return place.read_text(encoding="utf-8")
-    content = whole_object(place)
+    content = Folder(place.parent).get(place.name)
     if content is None:
         raise FileNotFoundError(str(place))
     return content.decode()
@@ -159,9 +157,10 @@ def put_rows(folder: Path, room: BucketPath) -> None:
     _in_order(lambda name: upload(room / name, folder / name), folder)
 
 
-def copy_rows(room: BucketPath, to: BucketPath) -> None:
-    """Copy the parts in a room of a bucket to another room there, and the record of them last."""
-    _in_order(lambda name: copy_object(room / name, to / name), room)
+def copy_rows(room: Place, to: Place) -> None:
+    """Copy the parts in a room of a store to another room there, and the record of them last."""
+    rows = Folder(room)
+    _in_order(lambda name: rows.copy(name, to / name), room)
 
 
 def _in_order(transfer: Callable[[str], None], room: Place) -> None:

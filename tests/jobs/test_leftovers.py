@@ -30,7 +30,7 @@ LEFT = (
     f"prepared/.reasons.json.{HEX}",
     f"parts/{RUN}/.snapshot.json.{'0f' * 16}.tmp",
 )
-FOLDERS = (f"reasons/.{RUN}.{HEX}.new", f"prepared/rows/.{RUN}", f"keys/{OTHER}", f"parts/{OTHER}")
+FOLDERS = (f"reasons/.{RUN}.{HEX}.new", f"keys/{OTHER}", f"parts/{OTHER}")
 KEPT = (
     f"runs/{RUN}/run.json",
     f"keys/{RUN}/rows.parquet",

@@ -17,7 +17,8 @@ from dshap.core.places import Place, is_bucket, place_of
 from dshap.core.records import State
 from dshap.cube import create_cube, repair_store, states_of
 from dshap.cube.creation import clear_orphans, is_free
-from dshap.storage.folder import Folder, clear_private_folders, private_folder
+from dshap.storage.folder import Folder
+from dshap.storage.private_folders import clear_private_folders, private_folder
 from dshap.storage.workspace import Workspace
 from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of, layout_of, make_cube
