@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dshap.core.errors import InputError, StoreMismatchError, UnreachableError
-from dshap.core.places import Place, places_above
+from dshap.core.places import Place
 from dshap.cube.creation import CREATING, is_free
 from dshap.cube.reference_copy import PREPARED
 from dshap.storage.folder import Folder
@@ -99,5 +99,5 @@ def _copy_file(made: Folder, put: Folder, name: str) -> tuple[int, bool]:
 
 def _refuse_inside(source: Place, target: Place) -> None:
     for one, other in ((source, target), (target, source)):
-        if one == other or one in places_above(other):
+        if one == other or one in other.parents:
             raise InputError(f"{source} and {target} lie in each other: choose another place")

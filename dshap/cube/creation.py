@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.core.places import BucketPath, Place, of_place
 from dshap.storage.disk import make_folder, sync, sync_tree
 from dshap.storage.disk_files import DiskFiles
 from dshap.storage.folder import Folder
@@ -157,9 +157,7 @@ class CreationInBucket:
 
 def creation_at(place: Place) -> Creation:
     """The creation of a store at a place."""
-    if is_bucket(place):
-        return CreationInBucket(place)
-    return CreationOnDisk(place)
+    return of_place(place, CreationOnDisk, CreationInBucket)
 
 
 def is_free(path: Place) -> bool:

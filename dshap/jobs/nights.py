@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DamagedError, EmptyTableError, NotLearnedError, UnreachableError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.types import RowReader
 from dshap.cube import (
     create_store,
@@ -53,6 +53,7 @@ from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
+from dshap.storage.folder import Folder
 from dshap.storage.sealed_files import StateFolder
 from dshap.tables.digests import UNREADABLE, digest_rows
 from dshap.tables.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
@@ -160,12 +161,11 @@ class Night:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has not read its rows yet")
         with self.progress.stage("rows read") as counted:
             room = self.folders.parts
-            if is_bucket(room):
-                self.made = self.session.folder("rows") / "parts"
-                found = self._spooled(self.made)
-                put_rows(self.made, room)
-            else:
-                found = self._spooled(room)
+            made = Folder(room).folder_to_fill(lambda: self.session.folder("rows") / "parts")
+            found = self._spooled(made)
+            put_rows(made, room)
+            if made != room:
+                self.made = made
             counted.rows = found.n_rows
         return found
 

@@ -20,7 +20,7 @@ from dshap.core.errors import (
     StoreMismatchError,
 )
 from dshap.core.html import table_html
-from dshap.core.places import Place, is_bucket, place_of, places_above
+from dshap.core.places import Place, place_of
 from dshap.core.printing import counted
 from dshap.core.records import Record, digest_of
 from dshap.core.rows import runs_of_neighbours
@@ -580,7 +580,7 @@ class JobRun:
 
         Workers that read rows in a bucket may not see that folder.
         """
-        if self.is_spooled and is_bucket(self.store):
+        if self.is_spooled and not self.session.workspace.is_shared:
             return replace(self.session, executor=LoopExecutor())
         return self.session
 
@@ -839,7 +839,7 @@ def refuse_store(job: Job, store: Place) -> None:
 def refuse_place(store: Place) -> None:
     """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
     check_place(store)
-    for above in places_above(store):
+    for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:
             raise StoreMismatchError(
                 f"{above} is a store, and {store} would lie inside it: choose another [job] store"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dshap.core.errors import InputError
-from dshap.core.places import Place, on_disk
+from dshap.core.places import Place
 from dshap.storage.disk import free_bytes, make_folder, sync, whole_file
 from dshap.storage.links import true_path
 from dshap.storage.private_folders import clear_private_rooms
@@ -145,7 +145,7 @@ class DiskFiles:
 
     def copy(self, name: str, to: Place) -> None:
         """Give a file another name, as it is never changed; a copy where there are no hard links."""
-        target = on_disk(to)
+        target = Path(str(to))
         make_folder(target.parent)
         try:
             os.link(self.path / name, target)
@@ -153,6 +153,15 @@ class DiskFiles:
             with whole_file(target, synced=True) as private:
                 shutil.copy2(self.path / name, private)
         sync([target.parent])
+
+    def put_file(self, name: str, file: Path) -> None:
+        """Copy a file to a name."""
+        with self.writing(name) as private:
+            shutil.copyfile(file, private)
+
+    def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:
+        """This folder."""
+        return self.path
 
     def has(self, name: str) -> bool:
         """Whether anything stands under this name, even a link that leads nowhere."""
@@ -239,6 +248,10 @@ class DiskFiles:
         if os.path.exists(self.path):
             return None
         return ""
+
+    def is_there(self) -> bool:
+        """Whether a file or a folder stands here."""
+        return self.path.exists()
 
     def true_place(self) -> Path:
         """The folder itself, or the target of a symbolic link."""

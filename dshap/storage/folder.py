@@ -14,16 +14,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.places import Place, of_place, place_of
 from dshap.storage.disk_files import DiskFiles
 from dshap.storage.objects import ObjectFiles
 
 
 def is_there(path: Place) -> bool:
     """Whether a file or a folder stands at a place."""
-    if is_bucket(path):
-        return Folder(path).has_room() or Folder(path.parent).has_file(path.name)
-    return path.exists()
+    return Folder(path).is_there()
 
 
 class Files(Protocol):
@@ -42,6 +40,8 @@ class Files(Protocol):
     def discard_room(self, name: str) -> None: ...
     def remove_empty(self) -> None: ...
     def copy(self, name: str, to: Place) -> None: ...
+    def put_file(self, name: str, file: Path) -> None: ...
+    def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path: ...
     def has(self, name: str) -> bool: ...
     def has_file(self, name: str) -> bool: ...
     def has_room(self, name: str = "") -> bool: ...
@@ -59,6 +59,7 @@ class Files(Protocol):
     def free_bytes(self) -> int | None: ...
     def full_disk_path(self, error: OSError) -> Path | None: ...
     def fault(self) -> str | None: ...
+    def is_there(self) -> bool: ...
     def true_place(self) -> Place: ...
     def unfinished(self, older_s: float = 0.0) -> Iterator[str]: ...
     def clear_private_rooms(self) -> list[str]: ...
@@ -74,11 +75,7 @@ class Folder:
 
     def __init__(self, path: str | Place) -> None:
         self.path = place_of(path)
-        self._files: Files
-        if is_bucket(self.path):
-            self._files = ObjectFiles(self.path)
-        else:
-            self._files = DiskFiles(self.path)
+        self._files: Files = of_place(self.path, DiskFiles, ObjectFiles)
 
     def place(self, name: str) -> str:
         """The place of a file in messages."""
@@ -168,6 +165,14 @@ class Folder:
         """
         self._files.copy(name, to)
 
+    def put_file(self, name: str, file: Path) -> None:
+        """Put a file of this machine under a name, over what stands there."""
+        self._files.put_file(name, file)
+
+    def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:
+        """A path of this machine where files of this folder are made; in a bucket it is `elsewhere`."""
+        return self._files.folder_to_fill(elsewhere)
+
     def has(self, name: str) -> bool:
         """Whether anything stands under this name, even a link that leads nowhere."""
         return self._files.has(name)
@@ -238,6 +243,10 @@ class Folder:
     def fault(self) -> str | None:
         """The reason why this process does not see the place, or an empty text; None where it does."""
         return self._files.fault()
+
+    def is_there(self) -> bool:
+        """Whether a file or a folder stands at this place."""
+        return self._files.is_there()
 
     def true_place(self) -> Place:
         """The place itself, or the target of a symbolic link.

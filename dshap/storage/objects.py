@@ -119,7 +119,7 @@ class ObjectFiles:
         with tempfile.TemporaryDirectory(prefix="dshap-") as folder:
             private = Path(folder) / "file"
             yield private
-            upload(self.place / name, private)
+            self.put_file(name, private)
 
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
         """Put this content over an object with the content `before`; None: there is no object."""
@@ -197,8 +197,15 @@ class ObjectFiles:
 
     def copy(self, name: str, to: Place) -> None:
         """Copy an object to another name of its bucket, where the service does it by itself."""
-        assert isinstance(to, BucketPath), "stores are copied between buckets by copy_store"
-        copy_object(self.place / name, to)
+        copy_object(self.place / name, cast(BucketPath, to))
+
+    def put_file(self, name: str, file: Path) -> None:
+        """Send a file, in pieces where it is large."""
+        upload(self.place / name, file)
+
+    def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:
+        """Another folder: files are made on this machine, and sent then."""
+        return elsewhere()
 
     def has(self, name: str) -> bool:
         return self.has_file(name) or self.has_room(name)
@@ -275,6 +282,10 @@ class ObjectFiles:
     def fault(self) -> str | None:
         """The reason why this process cannot list what is here; None where it can."""
         return fault_of(self.place) or None
+
+    def is_there(self) -> bool:
+        """Whether an object, or a folder of objects, is here."""
+        return self.has_room() or head_of(self.place) is not None
 
     def true_place(self) -> BucketPath:
         """The place itself: a bucket has no links."""

@@ -7,67 +7,29 @@
 | the finish (`beside_others`) | refused | refused | refused |
 | the finish by a shard (`finishing`) | | runs, unless blocks may change | leaves it to the other |
 
-A run alone holds the lock of this file system (`Workspace`) and the lease "run", which other
-machines see too.  A shard takes no lock: it leaves a lease of a name of its own.  Each puts its own
+A run alone holds the lease "run".  A shard has a lease of a name of its own.  Each puts its own
 lease first and looks for the others' then, so that of a run and a shard that begin together at
 least one is refused.
-
-In a bucket there is no lock of a file system: the lease alone locks the store, and temporary files
-lie in a folder of this machine.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from dshap.core.errors import InputError, LockedError
-from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.core.places import Place
 from dshap.storage.folder import Folder
 from dshap.storage.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
-from dshap.storage.objects import refuse_unusable
-from dshap.storage.scratch import scratch_folder
-from dshap.storage.workspace import (
-    Rooms,
-    Workspace,
-    check_place,
-    is_locked,
-    opened_workspace,
-    workspace_of,
-)
+from dshap.storage.workspace import Rooms, workspace_of
 
 RUN = "run"
 """The name that a run alone holds."""
 FINISH = "finish"
 """The name that is held by the process that finishes what shards have explained."""
-ROOMS_OF_SHARD = re.compile(r"shard-[0-9a-f]{12}")
-"""The names of the folders that shards keep beside the store while they run."""
 
 Say = Callable[[str], None]
-
-
-class SharedWorkspace(Workspace):
-    """Room for temporary files of a process that shares the store with others; it locks nothing."""
-
-    def __init__(self, store: Path) -> None:
-        super().__init__(store)
-        self.path = self.path / f"shard-{uuid.uuid4().hex[:12]}"
-
-    def folder(self, name: str) -> Path:
-        """A new folder in the workspace, which is removed at the end."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
-        return super().folder(name)
-
-    def __enter__(self) -> SharedWorkspace:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -80,16 +42,14 @@ def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") ->
         Another run or a shard runs on this store.
     """
     folder = lease_folder(store)
+    workspace = workspace_of(store)
     with (
-        _own_rooms(store, scratch) as rooms,
+        workspace.opened(scratch) as rooms,
         Lease(folder, RUN, what, place=store, say=say) as lease,
     ):
         refuse_running(store, say, but=RUN)
         clear_gone(folder)
-        if not is_bucket(store):
-            path = workspace_of(store)
-            for name in filter(ROOMS_OF_SHARD.fullmatch, os.listdir(path)):
-                shutil.rmtree(path / name, ignore_errors=True)
+        workspace.clear(rooms)
         rooms.lease = lease
         yield rooms
 
@@ -116,7 +76,7 @@ def beside_others(
     else:
         name = f"shard-{uuid.uuid4().hex[:12]}"
     with (
-        _shared_rooms(store, scratch) as rooms,
+        workspace_of(store).opened(scratch) as rooms,
         Lease(folder, name, what, place=store, say=say) as lease,
     ):
         clear_gone(folder)
@@ -142,51 +102,6 @@ def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterat
         yield n_shards_on(store) <= 1 or not may_change()
 
 
-def _own_rooms(store: Place, scratch: str) -> contextlib.AbstractContextManager[Rooms]:
-    """Room for temporary files of a run alone, with the lock of the file system where there is one."""
-    if is_bucket(store):
-        return _temporary_rooms(store, scratch)
-    return Workspace(store)
-
-
-@contextlib.contextmanager
-def _shared_rooms(store: Place, scratch: str) -> Iterator[Rooms]:
-    """Room for temporary files of a process that shares the store."""
-    if is_bucket(store):
-        with _temporary_rooms(store, scratch) as rooms:
-            yield rooms
-        return
-    with _folder_kept(store), SharedWorkspace(store) as workspace:
-        yield workspace
-
-
-@contextlib.contextmanager
-def _temporary_rooms(store: BucketPath, scratch: str) -> Iterator[Rooms]:
-    """Room for temporary files of a run on a store in a bucket, which must be usable."""
-    check_place(store)
-    refuse_unusable(store)
-    with scratch_folder(scratch) as folder:
-        yield Rooms(folder)
-
-
-@contextlib.contextmanager
-def _folder_kept(store: Path) -> Iterator[None]:
-    """Make the folder of the leases, and remove it afterwards if nobody else has a file there.
-
-    Folders above it that were missing are removed too, unless they hold a store by then.
-    """
-    path = workspace_of(store)
-    made = [parent for parent in path.parents if not parent.exists()]
-    with opened_workspace(path):
-        pass
-    try:
-        yield
-    finally:
-        for each in (path, *made):
-            with contextlib.suppress(OSError):
-                each.rmdir()
-
-
 def refuse_finishing(store: Place, say: Say | None = None) -> None:
     """Raise a `LockedError` if a process finishes what the shards of this store have explained."""
     _refuse(store, [FINISH], say)
@@ -197,8 +112,6 @@ def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
 
     What runs on another machine is watched until it gives a sign of life, or is dead.
     """
-    if not but and not is_bucket(store) and is_locked(store):
-        raise LockedError(f"{store} is locked by a running job: wait for it")
     _refuse(store, [name for name in _names_on(store) if name != but], say)
 
 
@@ -230,25 +143,35 @@ def _shards_on(store: Place) -> list[str]:
 
 
 def _names_on(store: Place) -> list[str]:
-    """The names of the leases of a store; none where nothing can run, or where one cannot look."""
+    """The names of the leases of a store; none where nothing can run, or where one cannot look.
+
+    Raises
+    ------
+    LockedError
+        The leases are in a folder of another user, which cannot be looked into.
+    """
     try:
         return held_names(lease_folder(store))
+    except PermissionError as error:
+        raise LockedError(
+            f"{store} may be locked by a running job: {error.filename} belongs to another user"
+        ) from error
     except (OSError, InputError):
         return []
 
 
 def is_running(store: Place) -> bool:
-    """Whether a run holds the lock of this store now, or a shard runs on it.
+    """Whether a run or a shard has the store now.
 
-    One on another machine that was silent for ten minutes does not count.
+    One on another machine that was silent for ten minutes does not count; a folder of leases of
+    another user, which cannot be looked into, does.
     """
-    if not is_bucket(store) and is_locked(store):
+    try:
+        return any(not holder.is_silent for holder in holders_on(store))
+    except LockedError:
         return True
-    return any(not holder.is_silent for holder in holders_on(store))
 
 
 def lease_folder(store: Place) -> Folder:
     """The folder of the leases of a store."""
-    if is_bucket(store):
-        return Folder(store.with_name(f".{store.name}.running"))
-    return Folder(workspace_of(store))
+    return workspace_of(store).leases()

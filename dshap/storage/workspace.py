@@ -1,9 +1,13 @@
-"""The workspace of a running job: a lock, and room for temporary files."""
+"""The place beside a store where the runs on it keep their leases and temporary files.
+
+Beside a store on a disk it is a hidden folder, `.NAME.running`, which is there while something runs.
+Leases of a store in a bucket are objects beside it, and temporary files lie on the disk of this
+machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import re
@@ -11,29 +15,31 @@ import shutil
 import stat
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol
 
-from dshap.core.errors import DshapError, InputError, LockedError
-from dshap.core.places import Place, is_bucket
+from dshap.core.errors import DshapError, InputError
+from dshap.core.places import BucketPath, Place, of_place
 from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
 from dshap.storage.folder import Folder
 from dshap.storage.lease import Lease
 from dshap.storage.links import true_path
+from dshap.storage.objects import refuse_unusable
+from dshap.storage.scratch import scratch_folder
 
-LOCK = "lock"
 ATTEMPTS = 100
 """Number of tries to open a workspace that the previous run is just removing."""
 ROOMS = ("certificates", "keys", "quality", "rows")
-"""The folders that a workspace may hold; only folders of these names are ever cleared."""
+"""The folders that a process may make for its temporary files."""
 HALF_LEASE = re.compile(r"\.[\w-]+\.json\.[0-9a-f]{12}")
-"""The names of leases that a killed process did not finish, beside the rooms."""
+"""The names of leases that a killed process did not finish."""
 HALF_LEASE_S = 60.0
 """Seconds after which nobody finishes such a file any more; a shard may be writing a younger one."""
-CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
+LEFT = re.compile(rf"rooms-[0-9a-f]{{12}}|shard-[0-9a-f]{{12}}|lock|({'|'.join(ROOMS)})-\d+")
+"""The names of what killed processes leave: their rooms, and a lock and rooms of earlier versions."""
 
 
 class Rooms:
@@ -41,13 +47,15 @@ class Rooms:
 
     Parameters
     ----------
-    path : the folder
+    path : the folder, which is made when it is needed
+    is_shared : whether workers see the folder where they see the store
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_shared: bool = True) -> None:
         self.path = path
+        self.is_shared = is_shared
         self.lease: Lease | None = None
-        """The lease by which other machines see the run; None where no other can be."""
+        """The lease by which other processes see the run; None where no other can be."""
         self._number = itertools.count()
 
     def check(self) -> None:
@@ -72,144 +80,193 @@ class Rooms:
         """A new folder, for one of `ROOMS`."""
         if name not in ROOMS:
             raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
+        self.path.mkdir(mode=0o700, exist_ok=True)
         path = self.path / f"{name}-{next(self._number)}"
         path.mkdir(mode=0o700)
         return path
 
 
-class Workspace(Rooms):
-    """A hidden folder beside the store, locked while a run goes on and removed at its end.
+class Workspace(Protocol):
+    """What is beside a store while something runs on it."""
 
-    The lock is the operating system's, so it ends with its process, however that dies; the next run
-    clears what a killed run left.  Only the run reads the folder, and only what a run put there is
-    removed: the folder is held by its descriptor, a symbolic link is not followed, and a folder of
-    another user is refused.
+    def leases(self) -> Folder:
+        """The folder of the leases."""
+        ...
 
-    Parameters
-    ----------
-    store : path of the store that the run writes; where it is a symbolic link, the folder stands
-        beside its target
+    def check(self) -> None:
+        """Raise an `InputError` if no store can have this place."""
+        ...
+
+    def opened(self, scratch: str) -> contextlib.AbstractContextManager[Rooms]:
+        """Room for temporary files of one process, which is removed at the end."""
+        ...
+
+    def clear(self, rooms: Rooms) -> None:
+        """Remove what killed processes left beside these rooms; only a run alone may ask."""
+        ...
+
+    def probe_folder(self, scratch: str) -> Path:
+        """A folder that is there, in or above which a run makes its rooms."""
+        ...
+
+    def seen_places(self, here: Path, reads_rows: bool) -> dict[str, Place]:
+        """Noun -> place of what the workers of a run must see.
+
+        Parameters
+        ----------
+        here : a file or folder of this machine that stands for the rooms of the run
+        reads_rows : whether workers read files in these rooms
+        """
+        ...
+
+
+class WorkspaceOnDisk:
+    """The hidden folder beside a store on a disk, private to its user.
+
+    A symbolic link in its place is not followed, and the folder of another user is refused: only
+    what a run put there is removed.  Where the store itself is a symbolic link, the folder is beside
+    its target, so that a store has one lock by whatever name it is opened.
 
     Raises
     ------
-    LockedError
-        Another process runs on this store.
     InputError
         The folder of the store cannot be written, or something else has the name of the workspace.
     """
 
     def __init__(self, store: Path) -> None:
-        super().__init__(workspace_of(store))
-        self._descriptors: tuple[int, ...] = ()
-        """The descriptors of the folder and of its lock; empty while it is not locked."""
-        self._made = [parent for parent in self.path.parents if not parent.exists()]
+        self.store = store
 
-    def __enter__(self) -> Self:
+    @property
+    def path(self) -> Path:
+        self.check()
+        place = true_path(self.store)
+        return place.parent / f".{place.name}.running"
+
+    def leases(self) -> Folder:
+        return Folder(self.path)
+
+    def check(self) -> None:
+        _check_name(self.store)
+        above = (each for each in self.store.parents if os.path.lexists(each))
+        nearest = next(above, self.store)
+        if not nearest.is_dir():
+            raise InputError(f"cannot write {nearest}: it is no folder; choose another store")
+
+    @contextlib.contextmanager
+    def opened(self, scratch: str) -> Iterator[Rooms]:
+        """The folders above that were missing are removed too, unless they hold a store by then."""
+        path = self.path
+        made = [parent for parent in path.parents if not parent.exists()]
         try:
-            self._lock()
-            self._clear()
-        except BlockingIOError as error:
-            raise LockedError(
-                f"{self.path.parent / self.path.name[1:-8]} is locked by a running job: wait for it"
-            ) from error
+            _make(path)
         except OSError as error:
-            self._release()
             raise InputError(
-                f"cannot write {self.path.parent}: {error.strerror}; choose another store"
+                f"cannot write {path.parent}: {error.strerror}; choose another store"
             ) from error
-        return self
-
-    def _lock(self) -> None:
-        """Take the lock; try again if the previous run is just removing its workspace."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                with opened_workspace(self.path) as folder:
-                    self._take(folder)
-            except FileNotFoundError:
-                if attempt == ATTEMPTS:  # nothing can be created here, as under /proc
-                    raise
-            if self._descriptors:
-                return
-        raise BlockingIOError
-
-    def _take(self, folder: int) -> None:
-        """Lock an opened workspace, and keep it if both still stand under their names."""
-        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
-        lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
+        rooms = Rooms(path / f"rooms-{uuid.uuid4().hex[:12]}")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._is_there(folder, lock):
-                self._descriptors = (os.dup(folder), os.dup(lock))
+            yield rooms
         finally:
-            os.close(lock)
+            shutil.rmtree(rooms.path, ignore_errors=True)
+            for each in (path, *made):
+                with contextlib.suppress(OSError):
+                    each.rmdir()
 
-    def _is_there(self, folder: int, lock: int) -> bool:
-        """Whether the opened folder and lock still stand under their names."""
-        here = os.lstat(self.path)
-        inside = os.stat(LOCK, dir_fd=folder, follow_symlinks=False)
-        return os.path.samestat(here, os.fstat(folder)) and os.path.samestat(inside, os.fstat(lock))
+    def clear(self, rooms: Rooms) -> None:
+        """Links are removed and not followed; all else stays."""
+        with _opened_folder(self.path) as folder:
+            for name in os.listdir(folder):
+                # its writer may be removing it
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    is_left = LEFT.fullmatch(name) and name != rooms.path.name
+                    if is_left and stat.S_ISDIR(found.st_mode):
+                        shutil.rmtree(name, dir_fd=folder)
+                    elif is_left or _is_half_lease(name, found):
+                        os.unlink(name, dir_fd=folder)
 
-    def _clear(self) -> None:
-        """Remove the folders of runs; links are removed and not followed, all else stays."""
-        folder = self._descriptors[0]
-        for name in filter(CLEARED.fullmatch, os.listdir(folder)):
-            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                shutil.rmtree(name, dir_fd=folder)
-            else:
-                os.unlink(name, dir_fd=folder)
-        for name in filter(HALF_LEASE.fullmatch, os.listdir(folder)):
-            # its writer may be removing it
-            with contextlib.suppress(FileNotFoundError):
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode) and found.st_mtime < time.time() - HALF_LEASE_S:
-                    os.unlink(name, dir_fd=folder)
+    def probe_folder(self, scratch: str) -> Path:
+        parent = self.store.resolve().parent
+        return next(above for above in (parent, *parent.parents) if above.is_dir())
 
-    def _release(self) -> None:
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors = ()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with contextlib.suppress(OSError):
-            self._clear()
-        with contextlib.suppress(OSError):
-            os.unlink(LOCK, dir_fd=self._descriptors[0])
-            os.rmdir(self.path)
-        for parent in self._made:  # deepest first; a folder that now holds a store stays
-            with contextlib.suppress(OSError):
-                parent.rmdir()
-        self._release()
+    def seen_places(self, here: Path, reads_rows: bool) -> dict[str, Place]:
+        if here.parent in self.store.resolve().parents:
+            return {"folder of the store": here}
+        return {}
 
 
-def workspace_of(store: Path) -> Path:
-    """The hidden folder beside a store that is there while something runs on it."""
-    check_place(store)
-    place = true_path(store)
-    return place.parent / f".{place.name}.running"
+class WorkspaceInBucket:
+    """The leases beside a store in a bucket, and a folder of this machine for temporary files."""
+
+    def __init__(self, store: BucketPath) -> None:
+        self.store = store
+
+    def leases(self) -> Folder:
+        return Folder(self.store.with_name(f".{self.store.name}.running"))
+
+    def check(self) -> None:
+        _check_name(self.store)
+
+    @contextlib.contextmanager
+    def opened(self, scratch: str) -> Iterator[Rooms]:
+        """The bucket must be one in which a store can be written."""
+        self.check()
+        refuse_unusable(self.store)
+        with scratch_folder(scratch) as folder:
+            yield Rooms(folder, is_shared=False)
+
+    def clear(self, rooms: Rooms) -> None:
+        """Nothing: the folders of killed runs are removed where new ones are made."""
+
+    def probe_folder(self, scratch: str) -> Path:
+        refuse_unusable(self.store)
+        return Path(scratch or tempfile.gettempdir())
+
+    def seen_places(self, here: Path, reads_rows: bool) -> dict[str, Place]:
+        places: dict[str, Place] = {"store": self.store}
+        if reads_rows:
+            places["folder of [run] scratch"] = here
+        return places
+
+
+def workspace_of(store: Place) -> Workspace:
+    """The workspace beside a store."""
+    return of_place(store, WorkspaceOnDisk, WorkspaceInBucket)
 
 
 def check_place(store: Place) -> None:
     """Raise an `InputError` if no store can have this place, by its name or a file above it."""
+    workspace_of(store).check()
+
+
+def _check_name(store: Place) -> None:
     fault = name_fault(store.name)
-    if is_bucket(store):
-        is_inside = Folder(store.parent).has_file("zarr.json")
-        if fault and (store.name not in OF_STORES or is_inside):
-            raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
+    if not fault:
         return
-    if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
+    is_inside = Folder(store.parent).has_file("zarr.json")
+    if store.name not in OF_STORES or is_inside:
         raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
-    above = next((parent for parent in store.parents if os.path.lexists(parent)), store)
-    if not above.is_dir():
-        raise InputError(f"cannot write {above}: it is no folder; choose another store")
+
+
+def _is_half_lease(name: str, found: os.stat_result) -> bool:
+    """Whether a file is a lease that its writer did not finish, and so old that nobody does."""
+    is_old = found.st_mtime < time.time() - HALF_LEASE_S
+    return HALF_LEASE.fullmatch(name) is not None and stat.S_ISREG(found.st_mode) and is_old
+
+
+def _make(path: Path) -> None:
+    """Make the folder of a workspace; try again if the previous run is just removing it."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with _opened_folder(path):
+                return
+        except FileNotFoundError:
+            if attempt == ATTEMPTS:  # nothing can be created here, as under /proc
+                raise
 
 
 @contextlib.contextmanager
-def opened_workspace(path: Path) -> Iterator[int]:
+def _opened_folder(path: Path) -> Iterator[int]:
     """The descriptor of the folder of a workspace, made if it is missing, private to the user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -246,23 +303,3 @@ def _owner_of_new(folder: Path) -> int:
     """The owner of files that are made in this folder: some file systems give all the same one."""
     with tempfile.TemporaryDirectory(prefix=".dshap-", dir=folder) as fresh:
         return os.lstat(fresh).st_uid
-
-
-def is_locked(store: Path) -> bool:
-    """Whether a run holds the lock of this store now.
-
-    A workspace of another user, which cannot be looked into, counts as locked.
-    """
-    try:
-        lock = os.open(workspace_of(store) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except PermissionError:
-        return True
-    except (OSError, InputError):
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.places import is_bucket, is_in_bucket
+from dshap.core.places import is_in_bucket
 from dshap.core.printing import shortened
 from dshap.core.rules import as_place, checked
+from dshap.storage.folder import Folder
 from dshap.tables.bucket_files import open_object
 from dshap.tables.checksums import open_parquet
 from dshap.tables.columns import Names, Times
@@ -95,7 +96,7 @@ def _table_of_metadata(path: str | Path) -> Any:
             "Iceberg tables are read by the package pyiceberg, which is not installed: pip install "
             "'dshap[lake]'"
         ) from None
-    if not is_bucket(place) and not os.path.isfile(text):
+    if not Folder(place).is_there():
         raise InputError(f"there is no file {text}: {_advice(os.path.dirname(text))}")
     try:
         return StaticTable.from_metadata(text, _settings())

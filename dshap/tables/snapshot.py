@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import DamagedError, UnreachableError
-from dshap.core.places import BucketPath, Place
-from dshap.storage.buckets import upload
+from dshap.core.places import Place
 from dshap.storage.disk import whole_file
 from dshap.storage.folder import Folder
 from dshap.storage.seals import SEAL, seal_of, whole_record
@@ -152,9 +151,14 @@ def _text_of(place: Place) -> str:
     return content.decode()
 
 
-def put_rows(folder: Path, room: BucketPath) -> None:
-    """Put the parts of a folder into a room of a bucket, and the record of them last."""
-    _in_order(lambda name: upload(room / name, folder / name), folder)
+def put_rows(folder: Path, room: Place) -> None:
+    """Put the parts of a folder into a room of a store, and the record of them last.
+
+    Nothing is to be done where they were made in that room.
+    """
+    if folder != room:
+        rows = Folder(room)
+        _in_order(lambda name: rows.put_file(name, folder / name), folder)
 
 
 def copy_rows(room: Place, to: Place) -> None:

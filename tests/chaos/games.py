@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import BucketPath, Place
 from dshap.storage.folder import Folder
 from tests.buckets import Service
 from tests.chaos.commands import Running, Setting, Steps, Wrong
@@ -172,7 +172,7 @@ class Game:
                 if found != "ok":
                     return
         shutil.rmtree(self.folder)
-        if is_bucket(self.store):
+        if isinstance(self.store, BucketPath):
             Folder(self.store.parent).delete(self.store.name)
 
     @property

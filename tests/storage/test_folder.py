@@ -13,7 +13,7 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.places import BucketPath, Place, place_of
 from dshap.core.records import State
 from dshap.cube import create_cube, repair_store, states_of
 from dshap.cube.creation import clear_orphans, is_free
@@ -153,7 +153,7 @@ def test_a_file_where_a_room_should_be_gives_way(tmp_path):
 
 def test_writers_that_start_together_lose_no_file(place):
     n_writers = 16
-    for turn in range(5 if is_bucket(place) else 50):
+    for turn in range(5 if isinstance(place, BucketPath) else 50):
         folder = Folder(place / str(turn))
         start = threading.Barrier(n_writers)
 
