@@ -8,7 +8,6 @@ machine.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import shutil
@@ -38,7 +37,7 @@ HALF_LEASE = re.compile(r"\.[\w-]+\.json\.[0-9a-f]{12}")
 """The names of leases that a killed process did not finish."""
 HALF_LEASE_S = 60.0
 """Seconds after which nobody finishes such a file any more; a shard may be writing a younger one."""
-LEFT = re.compile(rf"rooms-[0-9a-f]{{12}}|shard-[0-9a-f]{{12}}|lock|({'|'.join(ROOMS)})-\d+")
+LEFT = re.compile(rf"({'|'.join(ROOMS)})-([0-9a-f]{{12}}-)?\d+|shard-[0-9a-f]{{12}}|lock")
 """The names of what killed processes leave: their rooms, and a lock and rooms of earlier versions."""
 
 
@@ -47,7 +46,7 @@ class Rooms:
 
     Parameters
     ----------
-    path : the folder, which is made when it is needed
+    path : the folder
     is_shared : whether workers see the folder where they see the store
     """
 
@@ -56,7 +55,9 @@ class Rooms:
         self.is_shared = is_shared
         self.lease: Lease | None = None
         """The lease by which other processes see the run; None where no other can be."""
-        self._number = itertools.count()
+        self.token = uuid.uuid4().hex[:12]
+        """A part of the names of the folders, by which they are known as those of this process."""
+        self._made: list[Path] = []
 
     def check(self) -> None:
         """Raise a `LockedError` if the lease was lost: others may run on the store by now."""
@@ -80,10 +81,15 @@ class Rooms:
         """A new folder, for one of `ROOMS`."""
         if name not in ROOMS:
             raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
-        self.path.mkdir(mode=0o700, exist_ok=True)
-        path = self.path / f"{name}-{next(self._number)}"
+        path = self.path / f"{name}-{self.token}-{len(self._made)}"
         path.mkdir(mode=0o700)
+        self._made.append(path)
         return path
+
+    def remove(self) -> None:
+        """Remove the folders that were made, as far as that can be done."""
+        for path in self._made:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class Workspace(Protocol):
@@ -163,11 +169,11 @@ class WorkspaceOnDisk:
             raise InputError(
                 f"cannot write {path.parent}: {error.strerror}; choose another store"
             ) from error
-        rooms = Rooms(path / f"rooms-{uuid.uuid4().hex[:12]}")
+        rooms = Rooms(path)
         try:
             yield rooms
         finally:
-            shutil.rmtree(rooms.path, ignore_errors=True)
+            rooms.remove()
             for each in (path, *made):
                 with contextlib.suppress(OSError):
                     each.rmdir()
@@ -179,7 +185,7 @@ class WorkspaceOnDisk:
                 # its writer may be removing it
                 with contextlib.suppress(FileNotFoundError):
                     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    is_left = LEFT.fullmatch(name) and name != rooms.path.name
+                    is_left = LEFT.fullmatch(name) and rooms.token not in name
                     if is_left and stat.S_ISDIR(found.st_mode):
                         shutil.rmtree(name, dir_fd=folder)
                     elif is_left or _is_half_lease(name, found):

@@ -297,13 +297,15 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
 
 def _refuse_missing_file(given: str | Path) -> None:
     """Raise InputError for a path without files, before its columns are asked for."""
-    of_place(as_place("data", given, "table"), _refuse_missing_path, lambda place: None)
+    of_place(
+        as_place("data", given, "table"), lambda path: _refuse_no_file(path, given), lambda _: None
+    )
 
 
-def _refuse_missing_path(path: Path) -> None:
+def _refuse_no_file(path: Path, given: str | Path) -> None:
     if not path.exists() and not glob.glob(str(path)):
         raise InputError(
-            f"there is no file {path}: give the path of Parquet files, or the rows themselves as "
+            f"there is no file {given}: give the path of Parquet files, or the rows themselves as "
             "an array or a data "
             "frame"
         )

@@ -12,7 +12,7 @@ import pytest
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.leftovers import clear_leftovers
-from dshap.storage.workspace import Workspace
+from dshap.storage.running import alone
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.jobs.test_nights import Shop, rows_of
@@ -62,10 +62,10 @@ def test_half_a_lease_goes_once_it_is_old(tmp_path):
     room.mkdir()
     half = room / f".run-000001.json.{HEX}"
     half.write_text("")
-    with Workspace(tmp_path / "store"):
+    with alone(tmp_path / "store", "a run"):
         assert half.exists()  # a shard may be writing it
     os.utime(half, times=(time.time() - 100, time.time() - 100))
-    with Workspace(tmp_path / "store"):
+    with alone(tmp_path / "store", "a run"):
         assert not half.exists()
     assert not room.exists()
 

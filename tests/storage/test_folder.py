@@ -19,7 +19,7 @@ from dshap.cube import create_cube, repair_store, states_of
 from dshap.cube.creation import clear_orphans, is_free
 from dshap.storage.folder import Folder
 from dshap.storage.private_folders import clear_private_folders, private_folder
-from dshap.storage.workspace import Workspace
+from dshap.storage.running import alone
 from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of, layout_of, make_cube
 
@@ -197,7 +197,7 @@ def test_a_state_is_put_after_its_orphan(tmp_path):
     states = states_of(tmp_path)
     Folder(tmp_path).put_new(f"state/.moments-1.npz.{HEX}", b"half")
     assert list(states.names()) == [] and not states.has("moments-1")
-    with Workspace(tmp_path / "store"):
+    with alone(tmp_path / "store", "a run"):
         states.put("moments-1", State({"a": np.arange(3.0)}))
     assert states.is_whole("moments-1")
 

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -381,3 +383,42 @@ def test_a_stopped_process_writes_nothing_once_another_has_its_lease(tmp_path):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGCONT)
         assert not process.is_alive() and not written.exists()
+
+
+CONTAINER = """
+import sys, time
+from pathlib import Path
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Lease
+with Lease(Folder(Path(sys.argv[1])), "run", "a container", renew_s=0.3, dead_s=2.0):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts folders")
+def test_a_holder_in_another_container_that_mounts_the_folder_elsewhere(tmp_path):
+    """Its process number means nothing here: it is watched while it lives, and dead once silent."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    command = f'mount --bind "{here}" "{there}" && exec "{sys.executable}" -c "$1" "{there}"'
+    contained = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", command]
+    try:
+        holder = subprocess.Popen([*contained, "-", CONTAINER], stdout=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    said: list[str] = []
+    taken = Lease(Folder(here), "run", "a run", say=said.append, renew_s=0.3, dead_s=2.0)
+    try:
+        if holder.stdout.readline() != "held\n":
+            pytest.skip("no namespaces can be made here")
+        with pytest.raises(LockedError, match="is locked by a container"), taken:
+            pass
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    with taken:
+        assert "may be running: waiting up to 2 s for a sign of life" in said[-1]

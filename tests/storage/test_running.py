@@ -18,7 +18,6 @@ from dshap.storage.running import (
     lease_folder,
     refuse_running,
 )
-from dshap.storage.workspace import Workspace
 from tests.processes import forked
 from tests.storage.leases import hold
 
@@ -40,11 +39,9 @@ def test_who_runs_beside_whom(tmp_path):
         assert "out.zarr is locked by shard 1 of 2 (process" in refused(alone(store, "a run"))
         with pytest.raises(LockedError, match="shard 1 of 2"):
             refuse_running(store)
-        with Workspace(store):
-            pass  # the lock of a cube in memory, of another explanation: not a run of a job
     with alone(store, "a run"):
         assert "is locked by a run (process" in refused(beside_others(store, "shard 1 of 2"))
-        assert "is locked by a running job" in refused(alone(store, "another"))
+        assert "is locked by a run (process" in refused(alone(store, "another"))
     assert not is_running(store) and list(tmp_path.iterdir()) == []
 
 
@@ -95,7 +92,7 @@ def test_what_killed_processes_left(tmp_path):
         assert "a test (process" in refused(alone(store, "a run"))
     assert not is_running(store)
     with alone(store, "a run"):
-        assert folder.list() == ["lock", "run-000001.json"]
+        assert folder.list() == ["run-000001.json"]
     assert list(tmp_path.iterdir()) == []
 
 

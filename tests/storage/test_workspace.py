@@ -15,15 +15,14 @@ import pytest
 import dshap
 from dshap.core.errors import DshapError, InputError, LockedError
 from dshap.cube import create_store
-from dshap.storage.running import is_running
-from dshap.storage.workspace import Workspace
+from dshap.storage.running import alone, is_running
 from tests.cube.cubes import bytes_of
 
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from dshap.cube import Workspace
-    with Workspace(Path(sys.argv[1])) as workspace:
+    from dshap.storage.running import alone
+    with alone(Path(sys.argv[1]), "a run") as workspace:
         (workspace.folder("rows") / "part").write_text("left")
         print("held", flush=True)
         time.sleep(60)
@@ -32,33 +31,33 @@ HOLDER = """
 
 def test_locked_twice(tmp_path):
     store = tmp_path / "cube.zarr"
-    with Workspace(store):
+    with alone(store, "a run"):
         assert is_running(store)
         with (
-            pytest.raises(LockedError, match=r"cube\.zarr is locked by a running job") as raised,
-            Workspace(store),
+            pytest.raises(LockedError, match=r"cube\.zarr is locked by a run ") as raised,
+            alone(store, "a run"),
         ):
             raise AssertionError("two runs on one store")
         assert raised.value.exit_status == 6 and is_running(store)
     assert not is_running(store) and list(tmp_path.iterdir()) == []
-    with Workspace(store):
+    with alone(store, "a run"):
         pass  # free again
 
 
 def test_two_stores_do_not_meet(tmp_path):
-    with Workspace(tmp_path / "a.zarr"), Workspace(tmp_path / "b.zarr"):
+    with alone(tmp_path / "a.zarr", "a run"), alone(tmp_path / "b.zarr", "a run"):
         assert is_running(tmp_path / "a.zarr") and is_running(tmp_path / "b.zarr")
 
 
 def test_an_error_inside_frees_it(tmp_path):
-    with pytest.raises(KeyError), Workspace(tmp_path / "a.zarr") as workspace:
+    with pytest.raises(KeyError), alone(tmp_path / "a.zarr", "a run") as workspace:
         workspace.folder("rows")
         raise KeyError
     assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_are_fresh(tmp_path):
-    with Workspace(tmp_path / "a.zarr") as workspace:
+    with alone(tmp_path / "a.zarr", "a run") as workspace:
         folders = [workspace.folder("rows") for _ in range(3)]
         assert len(set(folders)) == 3 and all(
             folder.is_dir() and not any(folder.iterdir()) for folder in folders
@@ -78,17 +77,17 @@ def test_a_killed_holder_frees_it_and_its_content_is_cleared(tmp_path):
     try:
         assert holder.stdout.readline() == "held\n"
         assert is_running(store)
-        with pytest.raises(LockedError), Workspace(store):
+        with pytest.raises(LockedError), alone(store, "a run"):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.wait()
         holder.stdout.close()
     assert not is_running(store)
-    workspace = Workspace(store)
-    assert (workspace.path / "rows-0" / "part").exists()
-    with workspace:
-        assert [entry.name for entry in workspace.path.iterdir()] == ["lock"]
+    folder = tmp_path / ".cube.zarr.running"
+    assert list(folder.glob("rows-*-0/part"))
+    with alone(store, "a run"):
+        assert os.listdir(folder) == ["run-000002.json"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,7 +95,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(InputError, match=r"cannot write .*file: .*; choose another store"),
-        Workspace(tmp_path / "file" / "c.zarr"),
+        alone(tmp_path / "file" / "c.zarr", "a run"),
     ):
         pass
 
@@ -105,7 +104,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_a_read_only_folder(tmp_path):
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o500)
-    with pytest.raises(InputError, match="cannot write"), Workspace(folder / "c.zarr"):
+    with pytest.raises(InputError, match="cannot write"), alone(folder / "c.zarr", "a run"):
         pass
 
 
@@ -134,7 +133,7 @@ def test_a_folder_where_nothing_can_be_made(tmp_path, monkeypatch):
         pytest.raises(
             InputError, match=r"cannot write .*No such file or directory; choose another store"
         ),
-        Workspace(tmp_path / "cube.zarr"),
+        alone(tmp_path / "cube.zarr", "a run"),
     ):
         pass
 
@@ -157,12 +156,8 @@ def test_links_inside_are_removed_and_not_followed(tmp_path):
     workspace = tmp_path / ".c.zarr.running"
     workspace.mkdir()
     (workspace / "rows-7").symlink_to(tmp_path / "precious")
-    with Workspace(tmp_path / "c.zarr"):
-        assert os.listdir(workspace) == ["lock"]
-    workspace.mkdir()
-    (workspace / "lock").symlink_to(tmp_path / "precious" / "thesis.tex")
-    with pytest.raises(InputError, match="cannot write"), Workspace(tmp_path / "c.zarr"):
-        pass
+    with alone(tmp_path / "c.zarr", "a run"):
+        assert os.listdir(workspace) == ["run-000001.json"]
     assert bytes_of(tmp_path / "precious") == before
 
 
@@ -173,8 +168,8 @@ def test_only_what_runs_make_is_cleared(tmp_path):
     before = precious(workspace / "photos-2020")
     (workspace / "notes.txt").write_text("mine")
     (workspace / "keys-3").mkdir()
-    with Workspace(tmp_path / "c.zarr") as running:
-        assert sorted(os.listdir(workspace)) == ["lock", "notes.txt", "photos-2020"]
+    with alone(tmp_path / "c.zarr", "a run") as running:
+        assert sorted(os.listdir(workspace)) == ["notes.txt", "photos-2020", "run-000001.json"]
         # of an earlier version, or of somebody else
         assert os.stat(workspace).st_mode & 0o777 == 0o700
         assert os.stat(running.folder("rows")).st_mode & 0o777 == 0o700
@@ -186,7 +181,7 @@ def test_a_file_in_the_place_of_the_workspace_is_refused(tmp_path):
     (tmp_path / ".c.zarr.running").write_text("mine")
     with (
         pytest.raises(InputError, match="is no folder, and runs keep"),
-        Workspace(tmp_path / "c.zarr"),
+        alone(tmp_path / "c.zarr", "a run"),
     ):
         pass
     assert (tmp_path / ".c.zarr.running").read_text() == "mine"
@@ -199,7 +194,7 @@ def test_the_workspace_of_another_user_is_refused(tmp_path):
     os.chown(workspace, 12345, 12345)
     with (
         pytest.raises(InputError, match=r"belongs to another user \(id 12345\)"),
-        Workspace(tmp_path / "c.zarr"),
+        alone(tmp_path / "c.zarr", "a run"),
     ):
         pass
     assert sorted(os.listdir(workspace)) == ["rows-0", "thesis.tex"]
@@ -207,7 +202,7 @@ def test_the_workspace_of_another_user_is_refused(tmp_path):
 
 def test_a_room_that_is_never_cleared_is_not_made(tmp_path):
     with (
-        Workspace(tmp_path / "c.zarr") as workspace,
+        alone(tmp_path / "c.zarr", "a run") as workspace,
         pytest.raises(DshapError, match="has no room 'photos'"),
     ):
         workspace.folder("photos")
@@ -221,9 +216,9 @@ def test_a_store_that_is_a_link_has_one_lock(tmp_path):
     explain_into(tmp_path / "link.zarr")
     assert dshap.open_cube(tmp_path / "disk" / "real.zarr").sizes["instance"] == 3
     assert (tmp_path / "link.zarr").is_symlink() and os.listdir(tmp_path / "disk") == ["real.zarr"]
-    with Workspace(tmp_path / "link.zarr"):
+    with alone(tmp_path / "link.zarr", "a run"):
         assert is_running(tmp_path / "disk" / "real.zarr") and is_running(tmp_path / "link.zarr")
-        with pytest.raises(LockedError), Workspace(tmp_path / "disk" / "real.zarr"):
+        with pytest.raises(LockedError), alone(tmp_path / "disk" / "real.zarr", "a run"):
             pass
 
 
