@@ -22,6 +22,7 @@ FLOORS = (
     {"attributors"},
     {"models", "discrepancy"},
     {"engine", "cube", "tables"},
+    {"warehouse"},
     {"run"},
     {"report", "sinks"},
     # the faces among them: public names of tables and core
@@ -39,8 +40,8 @@ OWNERS = {
     "zarr": {"cube"},
     "xarray": {"cube"},
     "obstore": {"storage"},
-    "pyarrow": {"tables", "sinks"},
-    "adbc_driver_manager": {"tables"},
+    "pyarrow": {"tables", "warehouse", "sinks"},
+    "adbc_driver_manager": {"warehouse"},
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},
 }

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "core/records.py": "core/test_types.py",
     "cube/arrays.py": "cube/test_layout.py",
     "storage/links.py": "storage/test_workspace.py",
+    "storage/private_folders.py": "jobs/test_leftovers.py",
     "storage/disk_files.py": "storage/test_folder.py",
     "cube/zarr_stores.py": "storage/test_objects.py",
     "cube/creation.py": "jobs/test_full_disk.py",

@@ -66,9 +66,9 @@ Place = Path | BucketPath
 """The type of a place: most code joins names to it, and asks a `Folder` what is there."""
 
 
-def of_place[Made](
-    place: Place, on_disk: Callable[[Path], Made], in_bucket: Callable[[BucketPath], Made]
-) -> Made:
+def of_place[OnDisk, InBucket](
+    place: Place, on_disk: Callable[[Path], OnDisk], in_bucket: Callable[[BucketPath], InBucket]
+) -> OnDisk | InBucket:
     """Build the object for a place: by one class for disks, by another for buckets."""
     match place:
         case BucketPath():

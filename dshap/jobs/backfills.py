@@ -18,8 +18,8 @@ from dshap.jobs.run_folders import RunFolders, runs_in_store
 from dshap.jobs.run_record import EarlierRuns, read_record
 from dshap.jobs.schema import Job
 from dshap.sinks import Sink
-from dshap.tables.snapshot import has_snapshot
 from dshap.tables.sources import version_key
+from dshap.warehouse.snapshot import has_snapshot
 
 SKIPPED = 'a backfill loads only sinks with write = "append"'
 """The reason why a sink is left out."""

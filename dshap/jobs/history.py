@@ -33,8 +33,8 @@ from dshap.storage.array_files import (
 )
 from dshap.storage.folder import Folder
 from dshap.storage.seals import ALTERED, digest_of_file, sealed_record, whole_record
-from dshap.tables.digests import UNREADABLE, RowDigests
-from dshap.tables.key_join import keys_not_in
+from dshap.tables.keys.digests import UNREADABLE, RowDigests
+from dshap.tables.keys.joining import keys_not_in
 
 CARRIED = (int(Status.OK), int(Status.SKIPPED))
 """The statuses of rows that need not be explained again; failed ones are tried again."""

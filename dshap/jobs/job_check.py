@@ -30,9 +30,9 @@ from dshap.jobs.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
 from dshap.storage.folder import Folder
-from dshap.tables.column_types import is_number_type
 from dshap.tables.columns import as_names
-from dshap.tables.looks import SourceLook
+from dshap.warehouse.column_types import is_number_type
+from dshap.warehouse.looks import SourceLook
 
 NOT_CHECKED = "not checked"
 SHOWN_DIGITS = 12

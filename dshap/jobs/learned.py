@@ -31,7 +31,7 @@ from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
 from dshap.storage.folder import Folder
-from dshap.tables.snapshot import (
+from dshap.warehouse.snapshot import (
     copy_rows,
     faults_of_rows,
     refuse_damaged_rows,

@@ -55,9 +55,9 @@ from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.storage.folder import Folder
 from dshap.storage.sealed_files import StateFolder
-from dshap.tables.digests import UNREADABLE, digest_rows
-from dshap.tables.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
+from dshap.tables.keys.digests import UNREADABLE, digest_rows
 from dshap.tables.stored_parts import parts_in
+from dshap.warehouse.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 
 NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
 """The remedy of an `EmptyTableError` about a source that is read once."""

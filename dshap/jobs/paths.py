@@ -16,8 +16,8 @@ from dshap.core.environment import with_environment, without_environment
 from dshap.core.errors import InputError
 from dshap.core.places import place_of
 from dshap.core.rules import as_path
-from dshap.tables.databases import IN_FILES, Database, file_of, secrets_of
-from dshap.tables.queries import AS_OF, Query
+from dshap.warehouse.databases import IN_FILES, Database, file_of, secrets_of
+from dshap.warehouse.queries import AS_OF, Query
 
 IN_BUCKETS = ("store", "table")
 """The kinds of things that may lie in a bucket."""

@@ -95,7 +95,7 @@ from dshap.sinks import RowHistory, SingleRun, load_sink
 from dshap.storage.folder import Folder, is_there
 from dshap.storage.full_disk import naming_full_disk
 from dshap.storage.running import finishing
-from dshap.tables.snapshot import Snapshot
+from dshap.warehouse.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dshap.core.places import Place
 from dshap.jobs.run_record import ID, RECORD, RUNS
 from dshap.storage.folder import Folder
 from dshap.storage.seals import ALTERED, digest_of_file, sealed_record, whole_record
-from dshap.tables.digests import DigestBatches, RowDigests, write_digests
-from dshap.tables.snapshot import Snapshot
+from dshap.tables.keys.digests import DigestBatches, RowDigests, write_digests
+from dshap.warehouse.snapshot import Snapshot
 
 ABOUT = "run.json"
 ROWS = "rows.parquet"

@@ -18,12 +18,12 @@ from dshap.jobs.paths import (
     query_of,
 )
 from dshap.tables.columns import as_names
-from dshap.tables.contract import Contract
-from dshap.tables.csv_files import CsvFiles
-from dshap.tables.databases import Database
-from dshap.tables.freshness import Freshness
 from dshap.tables.parquet import ParquetSource
-from dshap.tables.queries import Query
+from dshap.warehouse.contract import Contract
+from dshap.warehouse.csv_files import CsvFiles
+from dshap.warehouse.databases import Database
+from dshap.warehouse.freshness import Freshness
+from dshap.warehouse.queries import Query
 
 
 def _period(text: str) -> str:

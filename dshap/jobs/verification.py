@@ -35,10 +35,10 @@ from dshap.jobs.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_s
 from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
-from dshap.tables.digests import UNREADABLE
-from dshap.tables.snapshot import SNAPSHOT, Snapshot, faults_of_rows, has_snapshot
+from dshap.tables.keys.digests import UNREADABLE
 from dshap.tables.stored_parts import columns_of_part, parts_in
 from dshap.tables.streams import digest_of_types
+from dshap.warehouse.snapshot import SNAPSHOT, Snapshot, faults_of_rows, has_snapshot
 
 Damages = dict[str, list[Damage]]
 """Part of a store -> its damage."""

@@ -24,7 +24,7 @@ from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.rights import MISSING_RIGHTS, missing_rights_on_file
 from dshap.sinks.shapes import table_schema
 from dshap.storage.full_disk import is_full_disk
-from dshap.tables.databases import Database, masking
+from dshap.warehouse.databases import Database, masking
 
 
 @dataclass(frozen=True)

@@ -271,7 +271,7 @@ class DiskFiles:
                 if is_own and (not older_s or found.st_mtime < newest):
                     yield str(file.relative_to(self.path))
 
-    def clear_private_rooms(self) -> list[str]:
+    def clear_private_rooms(self) -> tuple[str, ...]:
         """Remove the private folders beside this one, in it and in its rooms; give those inside."""
         return clear_private_rooms(self.path)
 

@@ -62,7 +62,7 @@ class Files(Protocol):
     def is_there(self) -> bool: ...
     def true_place(self) -> Place: ...
     def unfinished(self, older_s: float = 0.0) -> Iterator[str]: ...
-    def clear_private_rooms(self) -> list[str]: ...
+    def clear_private_rooms(self) -> tuple[str, ...]: ...
 
 
 class Folder:
@@ -265,6 +265,6 @@ class Folder:
         """
         return self._files.unfinished(older_s)
 
-    def clear_private_rooms(self) -> list[str]:
+    def clear_private_rooms(self) -> tuple[str, ...]:
         """Remove rooms that a killed process left before they had their name; give those inside."""
         return self._files.clear_private_rooms()

@@ -295,9 +295,9 @@ class ObjectFiles:
         """No name: an object is whole or not there."""
         yield from ()
 
-    def clear_private_rooms(self) -> list[str]:
+    def clear_private_rooms(self) -> tuple[str, ...]:
         """Nothing: objects have no private names."""
-        return []
+        return ()
 
     def _head(self, name: str) -> Any:
         return head_of(self.place / name)

@@ -30,17 +30,16 @@ def clear_private_folders(path: Path) -> None:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def clear_private_rooms(path: Path) -> list[str]:
+def clear_private_rooms(path: Path) -> tuple[str, ...]:
     """Remove the private folders beside a folder, in it and in its rooms; give the names of those inside.
 
     Links are not followed.
     """
     clear_private_folders(path)
-    removed = []
-    for folder in list(_private_rooms(path)):
+    found = tuple(_private_rooms(path))
+    for folder in found:
         shutil.rmtree(folder, ignore_errors=True)
-        removed.append(str(folder.relative_to(path)))
-    return removed
+    return tuple(str(folder.relative_to(path)) for folder in found)
 
 
 def _private_rooms(path: Path) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from dshap.jobs.run_folders import (
 from dshap.jobs.run_record import new_run_id
 from dshap.storage.folder import Folder
 from dshap.tables.parts import PartWriter
-from dshap.tables.snapshot import Snapshot
+from dshap.warehouse.snapshot import Snapshot
 from tests.buckets import BUCKET
 
 

@@ -31,7 +31,7 @@ def is_read_alike(before: str, now: str) -> bool:
 
     Examples
     --------
-    >>> from dshap.tables.column_types import is_read_alike
+    >>> from dshap.warehouse.column_types import is_read_alike
     >>> is_read_alike("int32", "int64"), is_read_alike("int64", "int32")
     (True, False)
     """

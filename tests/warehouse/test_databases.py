@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError
-from dshap.tables.databases import Database, as_libpq, masking, secrets_of
-from dshap.tables.profiles import PROFILE_PATH
+from dshap.warehouse.connection_profiles import PROFILE_PATH
+from dshap.warehouse.databases import Database, as_libpq, masking, secrets_of
 from tests.databases import PASSWORD
 from tests.pages import ROOT
 

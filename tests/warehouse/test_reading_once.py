@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.core.errors import InputError, StaleSourceError
-from dshap.tables.freshness import Freshness
-from dshap.tables.snapshot import SNAPSHOT, Snapshot, faults_of_rows
-from dshap.tables.spooler import SpoolRules, spool_stream, whole_folder
 from dshap.tables.streams import RowStream, in_one_piece
+from dshap.warehouse.freshness import Freshness
+from dshap.warehouse.reading_once import SpoolRules, spool_stream, whole_folder
+from dshap.warehouse.snapshot import SNAPSHOT, Snapshot, faults_of_rows
 
 DAY = datetime.date(2026, 11, 27)
 LONG_AGO = datetime.datetime(2020, 1, 1)

@@ -17,15 +17,15 @@ import pyarrow as pa
 
 from dshap.core.errors import InputError, unknown_column
 from dshap.storage.full_disk import full_disk, is_full_disk
-from dshap.tables.contract import Contract, UsedColumns, check_keys
-from dshap.tables.csv_files import CsvFiles
-from dshap.tables.databases import Database
-from dshap.tables.freshness import Freshness, newest_in, said, warning_of
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.parts import PartWriter
-from dshap.tables.queries import AgeLimit, Query, open_query
-from dshap.tables.snapshot import Snapshot
 from dshap.tables.streams import Piece, RowStream, StreamColumns, digest_of_types, in_one_piece
+from dshap.warehouse.contract import Contract, UsedColumns, check_keys
+from dshap.warehouse.csv_files import CsvFiles
+from dshap.warehouse.databases import Database
+from dshap.warehouse.freshness import Freshness, newest_in, said, warning_of
+from dshap.warehouse.queries import AgeLimit, Query, open_query
+from dshap.warehouse.snapshot import Snapshot
 
 N_PARTS = 1_000_000
 """The number of names of parts, which pieces share."""

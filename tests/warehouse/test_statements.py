@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.tables.statements import only_statement
+from dshap.warehouse.statements import only_statement
 
 
 @pytest.mark.parametrize(

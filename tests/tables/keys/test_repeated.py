@@ -14,7 +14,7 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.core.rows import splitmix64
 from dshap.tables import ArraySource, hash_keys
-from dshap.tables.repeated_keys import COMPARED_HASHES, SharedKey, key_of_row, repeated_keys
+from dshap.tables.keys.repeated import COMPARED_HASHES, SharedKey, key_of_row, repeated_keys
 from tests.tables.test_census import take
 
 TOGETHER = (1, 2, 1_000, 30_000, 99_999, 1 << 22)

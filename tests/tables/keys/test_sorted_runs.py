@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dshap.tables.sorted_runs import (
+from dshap.tables.keys.sorted_runs import (
     N_NUMBERS,
     count_rows,
     leave_sorted,

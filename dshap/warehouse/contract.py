@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray
-from dshap.tables.column_types import is_number_type, is_read_alike
 from dshap.tables.columns import key_array, key_dtype
-from dshap.tables.key_hashes import hash_keys
+from dshap.tables.keys.hashes import hash_keys
+from dshap.tables.keys.repeated import leave_hashes, repeated_keys
 from dshap.tables.parquet import ParquetFiles
-from dshap.tables.repeated_keys import leave_hashes, repeated_keys
+from dshap.warehouse.column_types import is_number_type, is_read_alike
 
 EXAMPLES = 3
 """The number of keys that a message shows."""

@@ -10,7 +10,7 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.run.session import open_session
-from dshap.tables.paired_samples import paired_samples
+from dshap.warehouse.paired_samples import paired_samples
 
 
 def frame(n: int = 6, **columns) -> pd.DataFrame:

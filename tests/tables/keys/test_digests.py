@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.tables.digests import RowDigests, digest_rows, write_digests
+from dshap.tables.keys.digests import RowDigests, digest_rows, write_digests
 
 COLUMNS = {
     "number": pa.array([1.5, None, float("nan"), -0.5]),

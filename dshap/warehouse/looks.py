@@ -9,11 +9,11 @@ from datetime import date
 import pyarrow as pa
 
 from dshap.tables.columns import kind_of_key
-from dshap.tables.csv_files import CsvFiles
-from dshap.tables.databases import Database
 from dshap.tables.parquet import ParquetFiles
-from dshap.tables.queries import Query, columns_of_query
-from dshap.tables.spooler import SpoolRules, kept_columns, look_at_files
+from dshap.warehouse.csv_files import CsvFiles
+from dshap.warehouse.databases import Database
+from dshap.warehouse.queries import Query, columns_of_query
+from dshap.warehouse.reading_once import SpoolRules, kept_columns, look_at_files
 
 
 @dataclass(frozen=True)

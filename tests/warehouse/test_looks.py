@@ -7,12 +7,12 @@ import datetime
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
-from dshap.tables.csv_files import CsvFiles
-from dshap.tables.freshness import Freshness
-from dshap.tables.looks import look_at_csv, look_at_database, look_at_parquet
 from dshap.tables.parquet import ParquetFiles
-from dshap.tables.queries import Query
-from dshap.tables.spooler import SpoolRules, spool_csv, spool_database, spool_files
+from dshap.warehouse.csv_files import CsvFiles
+from dshap.warehouse.freshness import Freshness
+from dshap.warehouse.looks import look_at_csv, look_at_database, look_at_parquet
+from dshap.warehouse.queries import Query
+from dshap.warehouse.reading_once import SpoolRules, spool_csv, spool_database, spool_files
 from tests.jobs.job_files import small_table
 from tests.sinks.test_loading import DATABASES, empty_database, run
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from dshap.core.addresses import MASK, masked, scheme_of
 from dshap.core.errors import DatabaseError, InputError
-from dshap.tables.profiles import Profile, read_profile
 from dshap.tables.row_values import without_row_values
+from dshap.warehouse.connection_profiles import Profile, read_profile
 
 CONNECT_S = 30
 """Seconds after which PostgreSQL counts as unreachable, unless the address or the environment

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dshap.core.errors import InputError, StaleSourceError
-from dshap.tables.freshness import Freshness, newest_in, warning_of
+from dshap.warehouse.freshness import Freshness, newest_in, warning_of
 
 NOW = datetime.datetime(2026, 11, 27, 3, tzinfo=datetime.UTC)
 LIMITS = Freshness("loaded_at", "24h", "2d", 24 * 3600.0, 48 * 3600.0)

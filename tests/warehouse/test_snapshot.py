@@ -11,7 +11,7 @@ import pytest
 from dshap.core.errors import DamagedError
 from dshap.storage.seals import SEAL
 from dshap.tables.parts import PartWriter
-from dshap.tables.snapshot import (
+from dshap.warehouse.snapshot import (
     SNAPSHOT,
     Snapshot,
     faults_of_rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.tables.profiles import PROFILE_PATH, read_profile
+from dshap.warehouse.connection_profiles import PROFILE_PATH, read_profile
 
 PROFILE = """
 profile_version = 1

@@ -32,7 +32,7 @@ def only_statement(text: str) -> str:
 
     Examples
     --------
-    >>> from dshap.tables.statements import only_statement
+    >>> from dshap.warehouse.statements import only_statement
     >>> only_statement("select ';' as sign; -- all of them")
     "select ';' as sign"
     """

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
-from dshap.tables.digests import RowDigests
-from dshap.tables.key_hashes import number_keys, wide_hashes
-from dshap.tables.sorted_runs import (
+from dshap.tables.keys.digests import RowDigests
+from dshap.tables.keys.hashes import number_keys, wide_hashes
+from dshap.tables.keys.sorted_runs import (
     Columns,
     leave_sorted,
     ranges,

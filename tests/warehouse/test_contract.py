@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.tables import contract
-from dshap.tables.contract import Contract, UsedColumns, check_keys
-from dshap.tables.repeated_keys import repeated_keys
+from dshap.tables.keys.repeated import repeated_keys
 from dshap.tables.spool import write_part
+from dshap.warehouse import contract
+from dshap.warehouse.contract import Contract, UsedColumns, check_keys
 from tests.tables.keys_of_one_hash import keys_of_one_hash
 
 BEFORE = {"id": "int64", "spend": "double", "plan": "string"}

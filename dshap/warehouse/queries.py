@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from dshap.core.environment import with_names
 from dshap.core.errors import DatabaseError, InputError
-from dshap.tables.databases import Database, batches_from
-from dshap.tables.freshness import Freshness, newest_in
-from dshap.tables.postgresql import (
+from dshap.tables.streams import RowStream, in_one_piece
+from dshap.warehouse.databases import Database, batches_from
+from dshap.warehouse.freshness import Freshness, newest_in
+from dshap.warehouse.postgresql import (
     lock_for_query,
     open_table_of_postgresql,
     quoted_name,
     schema_of_table,
 )
-from dshap.tables.statements import only_statement
-from dshap.tables.streams import RowStream, in_one_piece
+from dshap.warehouse.statements import only_statement
 
 AS_OF = "{as_of}"
 """The one word of a query that is replaced, by a bound DATE."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.types import RowReader
-from dshap.tables.sorted_runs import (
+from dshap.tables.keys.sorted_runs import (
     Range,
     count_rows,
     leave_sorted,

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from dshap.core.cores import n_cores
 from dshap.core.errors import DatabaseError, unknown_name
-from dshap.tables.databases import Database, batches_from
 from dshap.tables.streams import Piece, RowStream
+from dshap.warehouse.databases import Database, batches_from
 
 READER_PAGES = 1_000
 """The fewest pages (8 kB each) for which a further reader is worth its connection."""

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from dshap.core.errors import EmptyTableError, InputError
-from dshap.tables import csv_files
-from dshap.tables.csv_files import CsvFiles
+from dshap.warehouse import csv_files
+from dshap.warehouse.csv_files import CsvFiles
 from tests.databases import batches_of
 
 

@@ -9,10 +9,10 @@ import sqlite3
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
-from dshap.tables.databases import Database
-from dshap.tables.freshness import Freshness
-from dshap.tables.queries import AgeLimit, Query, open_query, quoted
-from dshap.tables.spooler import SpoolRules, spool_database
+from dshap.warehouse.databases import Database
+from dshap.warehouse.freshness import Freshness
+from dshap.warehouse.queries import AgeLimit, Query, open_query, quoted
+from dshap.warehouse.reading_once import SpoolRules, spool_database
 from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dshap.tables.column_types import is_number_type, is_read_alike
 from dshap.tables.columns import is_number
+from dshap.warehouse.column_types import is_number_type, is_read_alike
 
 WIDER = [
     (pa.int32(), pa.int64()),

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
-from dshap.tables import postgresql as reading
-from dshap.tables.contract import Contract
-from dshap.tables.freshness import Freshness
-from dshap.tables.postgresql import page_ranges
-from dshap.tables.queries import AgeLimit, Query, open_query
-from dshap.tables.spooler import SpoolRules, spool_database
+from dshap.warehouse import postgresql as reading
+from dshap.warehouse.contract import Contract
+from dshap.warehouse.freshness import Freshness
+from dshap.warehouse.postgresql import page_ranges
+from dshap.warehouse.queries import AgeLimit, Query, open_query
+from dshap.warehouse.reading_once import SpoolRules, spool_database
 from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)

@@ -21,13 +21,13 @@ from dshap.tables.arrays import frame_of_arrow
 from dshap.tables.categories import found_categories
 from dshap.tables.columns import arrow_array, as_names, is_number, is_text
 from dshap.tables.conversion import Asked, open_arrow_dataset, open_polars_query
-from dshap.tables.csv_files import ENDS, CsvFiles
 from dshap.tables.delta import DeltaFiles
 from dshap.tables.opener import checked_key, open_rows
 from dshap.tables.parquet import AS_PARQUET, ParquetFiles
 from dshap.tables.reader import CodedReader, categories_of
 from dshap.tables.site import Site
 from dshap.tables.sources import kind_of
+from dshap.warehouse.csv_files import ENDS, CsvFiles
 
 SIDES = ("old", "new")
 KINDS = ("numbers", "text", "times")

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dshap.tables import digests, key_join
-from dshap.tables.digests import RowDigests, digest_rows, write_digests
-from dshap.tables.key_join import HashedRows, KeyJoin, keys_not_in
+from dshap.tables.keys import digests, joining
+from dshap.tables.keys.digests import RowDigests, digest_rows, write_digests
+from dshap.tables.keys.joining import HashedRows, KeyJoin, keys_not_in
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def read_all(join):
 @pytest.mark.parametrize("keys", [("id",), ("name",), ("day", "name")])
 def test_rows_are_found_by_key(table, hashed, tmp_path, monkeypatch, keys, together):
     """New, changed, unchanged and deleted rows in another order."""
-    monkeypatch.setattr(key_join, "ROWS_TOGETHER", together)
+    monkeypatch.setattr(joining, "ROWS_TOGETHER", together)
     rng = np.random.default_rng(0)
     listed = {
         "id": np.arange(500),
@@ -98,7 +98,7 @@ def test_a_table_without_rows(table, hashed, tmp_path):
 
 @pytest.mark.parametrize("together", [1, 3, 1 << 18])
 def test_rows_that_repeat_a_key_are_counted(table, hashed, monkeypatch, together):
-    monkeypatch.setattr(key_join, "ROWS_TOGETHER", together)
+    monkeypatch.setattr(joining, "ROWS_TOGETHER", together)
     keys = {"a": [1, 2, 1, 1, 3, 2, -1, 0], "b": ["x", "y", "x", "z", "x", "y", "", ""]}
     rows = table({**keys, "x": np.arange(8.0)}, ["a", "b"])
     assert hashed(rows).count_repeats() == 2
@@ -107,7 +107,7 @@ def test_rows_that_repeat_a_key_are_counted(table, hashed, monkeypatch, together
 
 def test_memory_does_not_grow_with_the_rows(table, hashed, tmp_path, monkeypatch):
     """200,000 rows take 8 MB of hashes and digests on each side; a part of 10,000 takes 0.4."""
-    monkeypatch.setattr(key_join, "ROWS_TOGETHER", 10_000)
+    monkeypatch.setattr(joining, "ROWS_TOGETHER", 10_000)
     monkeypatch.setattr(digests, "BATCH_ROWS", 10_000)
     ids = np.random.default_rng(0).permutation(200_000)
     early = table({"id": ids, "x": np.zeros(200_000)}, ["id"])
