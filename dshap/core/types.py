@@ -13,7 +13,7 @@ prediction.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -135,6 +135,7 @@ class RecordStore(Protocol):
     def put(self, name: str, record: Record) -> None: ...
     def get(self, name: str, kind: type[Record]) -> Any: ...
     def remove(self, name: str) -> None: ...
+    def names(self) -> Iterator[str]: ...
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
         """Remove the damaged ones of these records (all where None); gives their names."""
         ...

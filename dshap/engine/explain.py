@@ -89,6 +89,10 @@ class BlockWriter(Protocol):
         ...
 
 
+PARTIAL = "partial"
+"""The first word of the names of stored parts of sums."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Everything that the tasks of an evaluation share."""
@@ -125,7 +129,7 @@ class Evaluation:
         return cast(Divided, self.attributor)
 
     def part_name(self, tile: int, part: int) -> str:
-        return f"partial-{self.run_digest}-{tile:06d}-{part:04d}"
+        return f"{PARTIAL}-{self.run_digest}-{tile:06d}-{part:04d}"
 
 
 def evaluate(
@@ -173,17 +177,15 @@ def evaluate(
         done = evaluation.writer.done(chosen)
         return [failure for failure in failures if failure.tile not in done]
     if not any(failure.is_whole for failure in failures):
-        remove_parts(evaluation)
+        remove_parts(evaluation.store, evaluation.run_digest)
     return failures
 
 
-def remove_parts(evaluation: Evaluation) -> None:
-    """Remove the stored parts of the sums of all tiles."""
-    if not isinstance(evaluation.attributor, Divided) or evaluation.attributor.n_parts == 1:
-        return
-    for tile in range(len(evaluation.tiles)):
-        for part in range(evaluation.attributor.n_parts):
-            evaluation.store.remove(evaluation.part_name(tile, part))
+def remove_parts(store: RecordStore, run_digest: str) -> None:
+    """Remove the stored parts of the sums of all tiles of a run."""
+    first = f"{PARTIAL}-{run_digest}-"
+    for name in [name for name in store.names() if name.startswith(first)]:
+        store.remove(name)
 
 
 def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failure:

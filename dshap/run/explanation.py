@@ -255,6 +255,8 @@ class Explanation:
             in_time = deadline.kept(evaluation, tiles, self.plan.micro_rows)
         with in_time:
             failures = evaluate(session.executor, evaluation, session.progress, tiles)
+        if self.is_complete:  # another process explained the same blocks and finished meanwhile
+            remove_parts(evaluation.store, evaluation.run_digest)
         return replace(self, failures=tuple(failures))
 
     def finish(self, session: Session) -> Explanation:
@@ -276,7 +278,7 @@ class Explanation:
         endings = self.work.cube.endings()
         self._refuse_missing(endings.keys())
         facts = facts_of(session, self.work, attributor)
-        remove_parts(self.work.evaluation(attributor))
+        remove_parts(self.work.states.store, self.work.states.run_digest)
         return self._ended(facts, failures_in(endings.values()))
 
     @property

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -24,10 +25,9 @@ from dshap.cube import cube_paths, cube_status, states_of
 from dshap.jobs import RunPart
 from dshap.jobs.run_record import read_records
 from dshap.jobs.shards import FIRST, Shard
+from dshap.run import explanation
 from dshap.storage.disk_files import ORPHAN
 from dshap.storage.folder import Folder
-from dshap.storage.running import alone, beside_others, finishing
-from dshap.storage.sealed_files import ReceiptFolder
 from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of
 from tests.jobs.job_files import changed, nightly_job, small_table, to_toml
@@ -306,6 +306,28 @@ def test_stored_sums_stay_until_the_finish(folder):
     assert n_sums() > 0
     ran("--shard", "1/2", "-q")
     assert n_sums() == 0
+
+
+def test_sums_that_are_stored_after_the_finish_are_removed(folder, monkeypatch):
+    """Two processes explain the last blocks; one stores sums after the other has finished."""
+    expected = whole_run(PARTIAL)
+    ran("--only", "learn", "-q")
+    ran("--shard", "2/2", "-q")
+    evaluate = explanation.evaluate
+    begun: list[bool] = []
+
+    def overtaken(*given: Any) -> Any:
+        if begun:
+            return evaluate(*given)
+        begun.append(True)
+        ran("--shard", "1/2", "-q")  # the other process, from its first block to the finish
+        late = given[1].store.folder
+        assert late.put_new(f"{given[1].part_name(0, 0)}.npz", b"sums")
+        return evaluate(*given)
+
+    monkeypatch.setattr(explanation, "evaluate", overtaken)
+    ran("--shard", "1/2", "-q")
+    assert begun and store_files("out.zarr") == expected
 
 
 def test_a_closed_form_states_the_numbers_of_all_blocks(folder):
