@@ -28,6 +28,8 @@ from dshap.jobs.shards import FIRST, Shard
 from dshap.run import explanation
 from dshap.storage.disk_files import ORPHAN
 from dshap.storage.folder import Folder
+from dshap.storage.running import alone, beside_others, finishing
+from dshap.storage.sealed_files import ReceiptFolder
 from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of
 from tests.jobs.job_files import changed, nightly_job, small_table, to_toml
