@@ -472,8 +472,8 @@ def job(
     """Show a job as it is read, with absolute paths; nothing is opened."""
     from dataclasses import asdict
 
+    from dshap.jobfile.listing import as_toml, keys_of
     from dshap.jobs import load_job
-    from dshap.jobs.listing import as_toml, keys_of
 
     job = load_job(job_file, settings, cluster)
     keys = list(keys_of(job, settings))
@@ -485,7 +485,7 @@ def job(
 @command
 def schema(as_json: bool, quiet: bool) -> None:
     """Show the JSON schema of job files, for editors and for programs that write them."""
-    from dshap.jobs.json_schema import json_schema
+    from dshap.jobfile.json_schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 

@@ -25,6 +25,7 @@ FLOORS = (
     {"warehouse"},
     {"run"},
     {"report", "sinks"},
+    {"jobfile"},
     # the faces among them: public names of tables and core
     {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},
@@ -289,7 +290,7 @@ def test_every_floor_is_there():
         ("dshap.jobs.runner", ["dshap.api", "dshap.report"], 1),  # sideways on the face
         # a run is one floor without folders
         ("dshap.run.quality", ["dshap.run.explanation", "dshap.run.identity"], 0),
-        ("dshap.run.quality", ["dshap.jobs.schema", "dshap"], 2),  # up
+        ("dshap.run.quality", ["dshap.jobfile.schema", "dshap"], 2),  # up
         ("dshap.cli", ["dshap.jobs", "dshap.report", "dshap.api"], 0),
         ("dshap.shap_compat", ["dshap.cli"], 1),  # up
         ("dshap.jobs.runner", ["distributed"], 1),

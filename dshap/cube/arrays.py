@@ -25,7 +25,9 @@ from dshap.storage.folder import Folder, is_there
 RUN = "dshap_run"
 JOB = "dshap_job"
 """The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""
-ROOMS_OF_RUNS = ("keys", "parts", "prepared", "runs")
+RUNS = "runs"
+"""The room of the records of a job's runs, in its store."""
+ROOMS_OF_RUNS = ("keys", "parts", "prepared", RUNS)
 """The folders in the store of a job that hold no cube: see `dshap.jobs.run_folders`."""
 RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
 """The form of the names in the folder `runs`: times in UTC."""
@@ -465,7 +467,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
 def holds_runs_alone(path: Place) -> bool:
     """Whether a job has begun here: there is a record of a run, and rows that it read, at most."""
     rooms = set(Folder(path).list())
-    return "runs" in rooms and rooms <= set(ROOMS_OF_RUNS)
+    return RUNS in rooms and rooms <= set(ROOMS_OF_RUNS)
 
 
 def lost_its_metadata(path: Place) -> bool:

@@ -25,9 +25,9 @@ from dshap.engine.clusters.inspection import (
 )
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.clusters.worker import WorkerOptions
-from dshap.jobs.clusters import ClusterSite
-from dshap.jobs.reading import read_cluster, read_job_file
-from dshap.jobs.schema import Job
+from dshap.jobfile.cluster_tables import ClusterSite
+from dshap.jobfile.reading import read_cluster, read_job_file
+from dshap.jobfile.schema import Job
 from dshap.jobs.seen_places import probed_places
 
 

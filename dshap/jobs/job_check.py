@@ -16,16 +16,16 @@ from dshap.core.errors import DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
+from dshap.jobfile.model_tables import GivenModel, given_model
+from dshap.jobfile.schema import Job
+from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobs.backfills import check_day
-from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import feature_columns, in_words_of, place_of_table
-from dshap.jobs.models import GivenModel, given_model
+from dshap.jobs.judging import refuse_unknown_runs
 from dshap.jobs.run_record import source_types_before
 from dshap.jobs.runner import refuse_other_layout, refuse_store
-from dshap.jobs.schema import Job
 from dshap.jobs.seen_places import probed_places
 from dshap.jobs.sink_targets import sink_in
-from dshap.jobs.sinking import SinkTable, look_at_sink
 from dshap.jobs.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink

@@ -16,11 +16,11 @@ from dshap.core.places import Place
 from dshap.cube import states_of
 from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
-from dshap.jobs.models import sha256_of_given
+from dshap.jobfile.model_tables import sha256_of_given
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sink_targets import without_targets
 from dshap.jobs.spooling import job_of_parts

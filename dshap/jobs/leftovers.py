@@ -7,9 +7,10 @@ they are renamed.  Rows and keys whose run has no folder under `runs` belong to 
 from __future__ import annotations
 
 from dshap.core.places import Place
+from dshap.cube.arrays import RUNS
 from dshap.cube.creation import clear_orphans
 from dshap.jobs.run_folders import remove_room
-from dshap.jobs.run_record import ID, RUNS
+from dshap.jobs.run_record import ID
 from dshap.storage.folder import Folder
 
 

@@ -29,6 +29,7 @@ from dshap.cube import (
     set_current,
     statuses_of_whole_blocks,
 )
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobs.facts import model_facts
 from dshap.jobs.history import NightHistory, counts_between
 from dshap.jobs.key_joins import KeyJoins
@@ -45,7 +46,6 @@ from dshap.jobs.runner import (
     plan_of,
     refuse_other_layout,
 )
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.spooling import job_of_parts, spool_job
 from dshap.jobs.stages import StageRecorder

@@ -45,6 +45,10 @@ from dshap.cube import (
 from dshap.cube import runs_of as cubes_of
 from dshap.cube.current import has_nights
 from dshap.engine import Progress
+from dshap.jobfile.listing import shown_setting
+from dshap.jobfile.model_tables import ModelFileTable
+from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.sink_tables import SinkTable
 from dshap.jobs.backfills import (
     SKIPPED,
     backfilled_before,
@@ -53,15 +57,13 @@ from dshap.jobs.backfills import (
     sink_of_backfill,
 )
 from dshap.jobs.baselines import Baselines, accept, is_baseline
-from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
 from dshap.jobs.history import NightHistory
+from dshap.jobs.judging import judge, refuse_unknown_runs
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.learned import Learner
 from dshap.jobs.leftovers import clear_leftovers
-from dshap.jobs.listing import shown_setting
-from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import (
     RunAbout,
@@ -83,10 +85,8 @@ from dshap.jobs.run_record import (
     write_record,
 )
 from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_store
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sink_targets import sink_in, with_targets
-from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store

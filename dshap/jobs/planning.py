@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from dshap.core.places import place_of
+from dshap.jobfile.schema import Job
 from dshap.jobs.backfills import check_day
-from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
+from dshap.jobs.judging import refuse_unknown_runs
 from dshap.jobs.outlook import nights_of, sinks_of
 from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout, refuse_store
-from dshap.jobs.schema import Job
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.sink_targets import with_targets
 from dshap.jobs.spooling import (

@@ -6,8 +6,8 @@ from dshap.core.errors import DamagedError, InputError
 from dshap.core.places import Place, place_of
 from dshap.cube import is_left
 from dshap.engine import Progress
+from dshap.jobfile.reading import read_job_file
 from dshap.jobs.pipeline import Command, run_recorded
-from dshap.jobs.reading import read_job_file
 from dshap.jobs.run_record import error_of
 from dshap.jobs.verification import Damages, repair_job_store, verify_job_store
 

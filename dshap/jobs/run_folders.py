@@ -15,7 +15,8 @@ from functools import cached_property
 
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place
-from dshap.jobs.run_record import ID, RECORD, RUNS
+from dshap.cube.arrays import RUNS
+from dshap.jobs.run_record import ID, RECORD
 from dshap.storage.folder import Folder
 from dshap.storage.seals import ALTERED, digest_of_file, sealed_record, whole_record
 from dshap.tables.keys.digests import DigestBatches, RowDigests, write_digests

@@ -51,17 +51,17 @@ from dshap.engine.clusters.installed import require_kind
 from dshap.engine.performance import OPTION as REPORT_OPTION
 from dshap.engine.performance import PerformanceReport
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
-from dshap.jobs.arguments import Context, Model, model_of, placeholder
-from dshap.jobs.clusters import ClusterSite
+from dshap.jobfile.arguments import Context, Model, model_of, placeholder
+from dshap.jobfile.cluster_tables import ClusterSite
+from dshap.jobfile.model_tables import ModelFileTable, given_model, sha256_of_given
+from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.segment_columns import check_segments, segment_lines
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
-from dshap.jobs.models import ModelFileTable, given_model, sha256_of_given
 from dshap.jobs.outlook import night_lines, sink_lines
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.seen_places import places_of_workers
-from dshap.jobs.segments import check_segments, segment_lines
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.stages import StageRecorder, StageUse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place, place_of
-from dshap.jobs.schema import Job
+from dshap.jobfile.schema import Job
 from dshap.jobs.spooling import reads_once
 from dshap.storage.folder import Folder
 from dshap.storage.workspace import workspace_of

@@ -10,9 +10,9 @@ from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
+from dshap.jobfile.schema import READ_ONCE, SOURCES, Job
+from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobs.columns import feature_columns
-from dshap.jobs.schema import READ_ONCE, SOURCES, Job
-from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobs.table import open_table
 from dshap.jobs.table_versions import files_of
 from dshap.tables.columns import as_names

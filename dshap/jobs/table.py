@@ -24,9 +24,9 @@ from dshap.core.rows import read_sample, sample_positions, spans
 from dshap.core.types import RowReader
 from dshap.core.vocabulary import Ids
 from dshap.engine import Executor, LoopExecutor, learn_from
-from dshap.jobs.arguments import Context
+from dshap.jobfile.arguments import Context
+from dshap.jobfile.schema import Job
 from dshap.jobs.columns import check_width, feature_columns, takes_times
-from dshap.jobs.schema import Job
 from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame

@@ -24,7 +24,7 @@ from dshap.cube import (
     verify_store,
 )
 from dshap.cube import runs_of as cubes_of
-from dshap.cube.arrays import is_job_store
+from dshap.cube.arrays import RUNS, is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
 from dshap.jobs.backfills import is_backfill
@@ -32,7 +32,7 @@ from dshap.jobs.history import NightHistory
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.outlook import ROOM, read_learned
 from dshap.jobs.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
-from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
+from dshap.jobs.run_record import RECORD, RunRecord, document_in
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import UNREADABLE
