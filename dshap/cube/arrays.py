@@ -20,7 +20,7 @@ from dshap.cube.creation import CONTAINER, creation_at, is_free
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import PLAN, has_copy, keep_copy, renew_copy, states_of, whole_copy
 from dshap.cube.summary import STATISTICS
-from dshap.storage.folder import Folder, is_there
+from dshap.storage.folder import Folder
 
 RUN = "dshap_run"
 JOB = "dshap_job"
@@ -47,7 +47,7 @@ def create_cube(path: Place, layout: CubeLayout, plan: str | None = None) -> Non
     try:
         _created(path, lambda private: _create(private, layout, plan), _put_whole)
     except OSError as error:
-        if is_there(path):
+        if Folder(path).is_there():
             raise StoreMismatchError(
                 f"{path} appeared while it was being created: is another run using it?"
             ) from error

@@ -40,14 +40,37 @@ CREATING = ".creating"
 class Creation(Protocol):
     """The creation and the removal of a store at one place."""
 
-    def is_free(self) -> bool: ...
-    def is_half_made(self) -> bool: ...
-    def needless_marks(self) -> list[str]: ...
-    def making(self) -> contextlib.AbstractContextManager[Path]: ...
-    def put_whole(self, made: Path) -> None: ...
-    def remove(self) -> None: ...
-    def take_away(self, name: str) -> None: ...
-    def clear_taken(self) -> None: ...
+    def is_free(self) -> bool:
+        """Whether a store can be made here."""
+        ...
+
+    def is_half_made(self) -> bool:
+        """Whether the creation was killed: its mark is there, and no root document."""
+        ...
+
+    def needless_marks(self) -> list[str]:
+        """The marks of a creation that ended."""
+        ...
+
+    def making(self) -> contextlib.AbstractContextManager[Path]:
+        """A private folder of this machine in which the store is made."""
+        ...
+
+    def put_whole(self, made: Path) -> None:
+        """Put a store that was made in a private folder here, so that it is never half there."""
+        ...
+
+    def remove(self) -> None:
+        """Remove a store that was just created."""
+        ...
+
+    def take_away(self, name: str) -> None:
+        """Remove a store in this folder from its name in one step."""
+        ...
+
+    def clear_taken(self) -> None:
+        """Remove what is left of stores that were taken away."""
+        ...
 
 
 class CreationOnDisk:
@@ -168,11 +191,6 @@ def is_free(path: Place) -> bool:
     return creation_at(path).is_free()
 
 
-def is_half_made(path: Place) -> bool:
-    """Whether the creation of a store was killed: the mark of it is there, and no root document."""
-    return creation_at(path).is_half_made()
-
-
 def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
     """Remove what a killed run left unfinished in the store at `path`; give the names.
 
@@ -185,11 +203,6 @@ def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
     for name in orphans:
         folder.delete(name)
     return tuple(orphans)
-
-
-def remove_store(path: Place) -> None:
-    """Remove a store that was just created."""
-    creation_at(path).remove()
 
 
 def _is_empty_container(path: Path) -> bool:

@@ -33,7 +33,7 @@ from dshap.cube.summary import (
 )
 from dshap.cube.writer import block_name
 from dshap.cube.zarr_stores import stored_array, stored_dataset, stored_group
-from dshap.storage.folder import Folder, is_there
+from dshap.storage.folder import Folder
 
 MAX_TOLD = 1_000
 """Largest number of blocks with failed rows whose reasons a status reports."""
@@ -196,7 +196,7 @@ def named_cubes(store: Place, run_id: str = "") -> dict[str, Place]:
     DamagedError
         The pointer to the current cube names none that is there.
     """
-    if not is_there(store):
+    if not Folder(store).is_there():
         raise InputError(f"{store} does not exist: give the store of a run")
     paths = _cubes_in(store, run_id)
     if not paths and run_id:

@@ -95,7 +95,7 @@ def place_of_array(array: zarr.Array[Any]) -> Place:
 
 
 def _opened(place: Place) -> tuple[Path | BucketStore, str]:
-    """What Zarr opens for a place, and the path inside."""
+    """The store that Zarr opens for a place, and the path inside it."""
     return of_place(place, lambda path: (path, ""), _in_bucket)
 
 

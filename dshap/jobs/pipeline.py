@@ -92,7 +92,7 @@ from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
-from dshap.storage.folder import Folder, is_there
+from dshap.storage.folder import Folder
 from dshap.storage.full_disk import naming_full_disk
 from dshap.storage.running import finishing
 from dshap.warehouse.snapshot import Snapshot
@@ -523,8 +523,8 @@ class Pipeline:
     def _has_cube(self, run: RunFolders, explain: str) -> bool:
         """Whether an unfinished cube of an explanation needs the rows of a run."""
         if self.job.is_incremental:
-            return is_there(self.store / explain / run.run_id)
-        return is_there(self.store / explain) and not is_finished(self.store / explain)
+            return Folder(self.store / explain / run.run_id).is_there()
+        return Folder(self.store / explain).is_there() and not is_finished(self.store / explain)
 
     def _part_over(self, run: RunFolders, facts: RunFacts, done: NightResult) -> RecordedRun:
         """The outcome of a part of a run, which leaves no record."""

@@ -81,7 +81,7 @@ from dshap.run.session import Session
 from dshap.run.versions import numerics
 from dshap.sinks import CubeFacts, check_sink
 from dshap.storage.running import alone, beside_others, refuse_finishing
-from dshap.storage.workspace import Rooms, check_place
+from dshap.storage.workspace import Rooms, workspace_of
 from dshap.tables import (
     Census,
     MissingValues,
@@ -838,7 +838,7 @@ def refuse_store(job: Job, store: Place) -> None:
 
 def refuse_place(store: Place) -> None:
     """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
-    check_place(store)
+    workspace_of(store).check()
     for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:
             raise StoreMismatchError(

@@ -47,7 +47,7 @@ from dshap.cube import (
     states_of,
     unmark_learned,
 )
-from dshap.cube.creation import clear_orphans, remove_store
+from dshap.cube.creation import clear_orphans, creation_at
 from dshap.engine import Failure, Plan
 from dshap.engine.block_time import Deadline
 from dshap.engine.explain import evaluate, failures_in, remove_parts
@@ -339,7 +339,7 @@ class Explanation:
         # a bad option that only the run could detect: leave no store behind
         except InputError:
             if is_new and not self.work.cube.done():
-                remove_store(self.path)
+                creation_at(self.path).remove()
             raise
 
     def _ended(self, facts: Facts, failures: Sequence[Failure]) -> Explanation:

@@ -42,7 +42,7 @@ from dshap.run.learning import Run, learn_base, learn_states, with_landmarks, wi
 from dshap.run.prepared import PROBE, DataSummary, Prepared, is_of_model, probe_of
 from dshap.run.session import Session
 from dshap.run.versions import Writer, numerics
-from dshap.storage.folder import is_there
+from dshap.storage.folder import Folder
 from dshap.tables import open_data
 
 NO_DATA = DataSummary(0, (), "refuse", "")
@@ -245,7 +245,7 @@ def _learned(
 
 def _is_whole(wanted: Wanted, path: Place) -> bool:
     """Whether everything is there; what is damaged is removed, and said."""
-    if not is_there(path):
+    if not Folder(path).is_there():
         return False
     damaged = repair(path)
     for damage in damaged:

@@ -28,7 +28,7 @@ from dshap.run.prepared import (
 )
 from dshap.run.session import Session
 from dshap.run.versions import numerics
-from dshap.storage.folder import Folder, is_there
+from dshap.storage.folder import Folder
 from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_census, times_of_data
 
 
@@ -78,7 +78,7 @@ def prepare_value(
         session.progress.say(f"{damage}; it is computed again")
     if not is_left(damaged) and read_prepared(path):
         return refuse_other(open_prepared(path, value), prepared)
-    is_new = not is_there(path)
+    is_new = not Folder(path).is_there()
     try:
         work = work_of_states(prepared, plan, data, data, prepared.states, session)
         learn_states(session, work)

@@ -337,14 +337,6 @@ def upload(place: BucketPath, content: bytes | Path) -> None:
         obstore.put(connection(place), place.key, content, max_concurrency=PIECES_AT_ONCE)
 
 
-def copy_object(place: BucketPath, to: BucketPath) -> None:
-    """Copy an object to another name of its bucket, where the service does it by itself."""
-    import obstore
-
-    with told(place):
-        obstore.copy(connection(place), place.key, to.key)
-
-
 class ObjectReader(io.RawIOBase):
     """The bytes of an object as a file that is read in ranges, a request each.
 

@@ -120,7 +120,7 @@ class DiskFiles:
         except (IsADirectoryError, NotADirectoryError) as error:
             raise FileNotFoundError(error.errno, error.strerror, error.filename) from None
 
-    def reader(self, name: str, size: int | None = None) -> BinaryIO:
+    def reader(self, name: str) -> BinaryIO:
         """A file opened to read parts of it."""
         return self.open(name)
 

@@ -21,7 +21,6 @@ from dshap.core.places import BucketPath, Place
 from dshap.storage.buckets import (
     ObjectReader,
     connection,
-    copy_object,
     fault_of,
     head_of,
     is_late,
@@ -162,15 +161,13 @@ class ObjectFiles:
             raise FileNotFoundError(str(self.place / name))
         return io.BytesIO(content)
 
-    def reader(self, name: str, size: int | None = None) -> BinaryIO:
+    def reader(self, name: str) -> BinaryIO:
         """An object opened to read parts of it, a request each."""
         place = self.place / name
-        if size is None:
-            found = head_of(place)
-            if found is None:
-                raise FileNotFoundError(str(place))
-            size = int(found["size"])
-        return cast(BinaryIO, ObjectReader(place, size))
+        found = head_of(place)
+        if found is None:
+            raise FileNotFoundError(str(place))
+        return cast(BinaryIO, ObjectReader(place, int(found["size"])))
 
     def part(self, name: str, start: int, stop: int) -> bytes:
         """The bytes start..stop of an object, or up to its end; only these are fetched."""
@@ -197,7 +194,10 @@ class ObjectFiles:
 
     def copy(self, name: str, to: Place) -> None:
         """Copy an object to another name of its bucket, where the service does it by itself."""
-        copy_object(self.place / name, cast(BucketPath, to))
+        import obstore
+
+        with told(self.place):
+            obstore.copy(self._store, self._key(name), cast(BucketPath, to).key)
 
     def put_file(self, name: str, file: Path) -> None:
         """Send a file, in pieces where it is large."""

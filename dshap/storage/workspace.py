@@ -93,7 +93,7 @@ class Rooms:
 
 
 class Workspace(Protocol):
-    """What is beside a store while something runs on it."""
+    """The folder of leases beside a store, and room for the temporary files of its runs."""
 
     def leases(self) -> Folder:
         """The folder of the leases."""
@@ -238,11 +238,6 @@ class WorkspaceInBucket:
 def workspace_of(store: Place) -> Workspace:
     """The workspace beside a store."""
     return of_place(store, WorkspaceOnDisk, WorkspaceInBucket)
-
-
-def check_place(store: Place) -> None:
-    """Raise an `InputError` if no store can have this place, by its name or a file above it."""
-    workspace_of(store).check()
 
 
 def _check_name(store: Place) -> None:
