@@ -54,7 +54,8 @@ def _times_of_slurm_job(environment: Mapping[str, str], job: str) -> tuple[float
     if began.isdigit() and ends.isdigit():
         return float(began), float(ends)
     used, _, left = _asked_of_slurm(job).partition(" ")
-    used_s, left_s = seconds_of(used), seconds_of(left.strip())
+    used_s = seconds_of(used)
+    left_s = seconds_of(left.strip())
     if used_s is None or left_s is None:
         return None
     now = time.time()
