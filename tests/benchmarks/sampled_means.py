@@ -6,14 +6,18 @@ rules of two columns ("rule") or of exponentials ("exponential").  Blocks are ex
 the data, and columns of a block correlated, so that the attributions of a block are those of the
 block alone: the truth is `exact` with `TRUE_SAMPLES` draws, or with all rows of the table.
 
+With `--magnitudes`: how often the interval of mean |φ| of `dshap show` holds the mean
+over all rows of the table, with backgrounds of few rows.
+
 Usage: python -m tests.benchmarks.coverage --draws [--seeds 60] [--players 5 14 24] [--json OUT]
-[--tiny]
+[--magnitudes] [--tiny]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +30,7 @@ from scipy.stats import t
 
 import dshap
 from dshap.core.records import FloatArray
+from dshap.cube import feature_importance
 
 MODELS = ("quadratic", "rule", "exponential")
 VALUES = {"Gaussian": dshap.values.Gaussian, "Copula": dshap.values.Copula}
@@ -37,6 +42,10 @@ TRUE_SAMPLES = 100_000
 N_TABLE = 896
 """Rows of the table that backgrounds are taken from: a multiple of the eight signs of the blocks."""
 N_BACKGROUND = 20
+BACKGROUNDS = (5, 20, 100)
+"""Rows of the backgrounds whose mean magnitudes are compared."""
+N_EXPLAINED = 200
+"""Rows that mean magnitudes are over."""
 N_ROWS = 4
 N_COALITIONS = 500
 DESIGNS = {
@@ -201,6 +210,40 @@ def covered(
     )
 
 
+def magnitudes(model: Model, method: str, n_background: int, seeds: int) -> tuple[float, float]:
+    """(share of intervals of mean |φ| that hold the truth, mean of the estimates over the truth)."""
+    table = model.table(N_TABLE, seed=0)
+    rows = model.table(N_TABLE, seed=1)[np.random.default_rng(2).permutation(N_TABLE)[:N_EXPLAINED]]
+    true = np.abs(true_over_rows(model, table, rows)).mean(axis=0)
+    has_effect = true > 1e-9 * true.max()
+    held, found = [], []
+    for seed in range(seeds):
+        shuffled = np.random.default_rng(seed).permutation(table)
+        background = dshap.choose_background(shuffled, n_background, method=method, seed=seed)
+        with tempfile.TemporaryDirectory() as folder:
+            store = Path(folder, "cube.zarr")
+            dshap.explain(
+                dshap.values.Marginal(model, background), rows, design="exact", store=store
+            )
+            ranking = feature_importance(store).isel(output=0)
+        mean = ranking["mean_magnitude"].values[has_effect]
+        error = ranking["mean_magnitude_std_error"].values[has_effect]
+        held.append(np.abs(mean - true[has_effect]) <= t.ppf(0.975, 19) * error + 1e-9)
+        found.append(mean / true[has_effect])
+    return float(np.mean(held)), float(np.mean(found))
+
+
+def print_magnitudes(given: argparse.Namespace) -> None:
+    print(f"{'model':<13}{'background':<12}{'rows':>5}{'covered':>9}{'mean':>8}")
+    for kind in given.models:
+        for method in ("random", "thinning"):
+            for n_background in BACKGROUNDS:
+                share, mean = magnitudes(Model(kind, BLOCK), method, n_background, given.seeds)
+                print(
+                    f"{kind:<13}{method:<12}{n_background:>5}{share:>9.1%}{mean:>8.3f}", flush=True
+                )
+
+
 def cases(
     given: argparse.Namespace,
 ) -> Iterator[tuple[str, Callable[[Model, FloatArray, int], object], Truth, Model, str]]:
@@ -227,6 +270,10 @@ def main(given: argparse.Namespace) -> None:
     if given.tiny:
         given.seeds, given.players, given.models = 2, [5], ["quadratic"]
     warnings.simplefilter("error")
+    if given.magnitudes or given.tiny:
+        print_magnitudes(given)
+    if given.magnitudes:
+        return
     print(
         f"{'value':<12}{'model':<13}{'design':<12}{'d':>4}{'covered':>9}{'se/rms':>8}{'rms err':>9}"
     )
@@ -248,6 +295,7 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--values", nargs="+", default=[*VALUES, "random", "thinning"])
     parser.add_argument("--designs", nargs="+", default=["exact", "kernelshap", "kriging"])
     parser.add_argument("--json")
+    parser.add_argument("--magnitudes", action="store_true", help="the intervals of mean |φ|")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour")
     return parser.parse_args(given)
 
