@@ -54,6 +54,7 @@ SMALLER = {
 """Of the bike job, so that its commands take seconds: the lines are the same, and run in the same
 order.  Clusters of job files are tested by tests/test_cli.py and `make demo`."""
 SAID = [
+    "bytes are free",
     "nulls: none",
     "done: census",
     "363 ok, 0 pending",
@@ -123,7 +124,7 @@ def test_every_command_on_the_bike_job_ends_well_in_its_order(tmp_path, monkeypa
     )
     lines = lines_of(text.replace("model.landmarks=300", "model.landmarks=50"))
     ended = [run_here(line) for line in lines]
-    assert [command.status for command in ended] == [0] * 7, ended
+    assert {command.status for command in ended} == {0}, ended
     for said, command in zip(SAID, ended, strict=True):
         assert said in command.printed, command
     inside = {path.name for path in Path("build").iterdir()}

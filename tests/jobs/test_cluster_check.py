@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import dask
 import pytest
 from click.testing import CliRunner, Result
 
@@ -65,7 +66,10 @@ def test_the_processor_of_the_worker_is_told(places):
     """Other kernels of the linear algebra round otherwise, as another processor does; no fault."""
     environment = {"OPENBLAS_CORETYPE": "Nehalem"}
     write_job(Path(), changed(("worker", {"environment": environment})))
-    done = dshap_("cluster", "check", "local", "--job", "job.toml")
+    with dask.config.set(
+        {"distributed.worker.multiprocessing-method": "spawn"}
+    ):  # as outside tests
+        done = dshap_("cluster", "check", "local", "--job", "job.toml")
     assert done.exit_code == 0, done.stderr
     if "openblas" not in processor() or "openblas Nehalem" in processor():
         pytest.skip("NumPy has another BLAS here, or these kernels")

@@ -404,7 +404,8 @@ def test_no_task_takes_a_folder_of_this_machine(shop, monkeypatch, strategy, exp
         shop.table.loc[shop.table["id"] < 40, "c"] = 0.25
         shop.put()
     shop.night(**changed)
-    assert asked == ["rows", "rows"]
+    read = [name for name in asked if name != "keys"]  # this process alone joins keys
+    assert read == ["rows", "rows"]
 
 
 class Stopped(BaseException):
