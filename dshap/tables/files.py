@@ -60,11 +60,11 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
             [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
         )
     place = as_place("path", path, "table")
-    return of_place(place, _find_on_disk, find_objects)
+    return of_place(place, lambda found: _find_on_disk(found, path), find_objects)
 
 
-def _find_on_disk(path: Path) -> tuple[str, tuple[str, ...]]:
-    text = os.path.normpath(path)
+def _find_on_disk(place: Path, path: str | Path) -> tuple[str, tuple[str, ...]]:
+    text = os.path.normpath(place)
     if os.path.isfile(text):
         found = [text]
         root = os.path.dirname(text)

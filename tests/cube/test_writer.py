@@ -102,10 +102,10 @@ def test_the_receipt_comes_last(tmp_path, monkeypatch):
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[])
     whole = zarr.open_array
 
-    def broken(path, **options):
-        if path == writer.path / "blocks" / "count":
+    def broken(store, **options):
+        if store == writer.path / "blocks" / "count":
             raise OSError("disk full")
-        return whole(path, **options)
+        return whole(store, **options)
 
     monkeypatch.setattr(zarr, "open_array", broken)
     with pytest.raises(OSError, match="disk full"):

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from dshap.core.records import Record
 from dshap.cube import CubeWriter, drop_lost_blocks, open_cube, read_notes
 from dshap.cube.reference_copy import mark_prepared, states_of
 from dshap.cube.verify import repair_store, verify_cube, verify_store
-from dshap.storage.buckets import AT_ONCE, connection, several_at_once
+from dshap.storage.buckets import AT_ONCE, connection
 from dshap.storage.folder import Folder
 from dshap.storage.lease import Lease
 from dshap.storage.running import is_running
@@ -192,13 +191,13 @@ def test_results_come_in_order_however_long_each_takes(s3):
         time.sleep(0.02 * (number % 3))
         return number
 
-    bucket = Folder(place("a")).path
-    found = several_at_once(bucket, slow, iter(range(100)))
+    bucket = Folder(place("a"))
+    found = bucket.map(slow, iter(range(100)))
     assert next(found) == 0 and len(held) <= AT_ONCE + 1
     assert [*found] == [*range(1, 100)]
     with pytest.raises(ZeroDivisionError):
-        [*several_at_once(bucket, lambda number: 1 // number, range(5))]
-    assert [*several_at_once(Path("a"), slow, [3, 4])] == [3, 4]
+        [*bucket.map(lambda number: 1 // number, range(5))]
+    assert [*Folder("a").map(slow, [3, 4])] == [3, 4]
 
 
 def test_a_store_is_locked_by_a_lease(s3):
