@@ -49,10 +49,13 @@ def _slurm_job(environment: Mapping[str, str]) -> str:
 
 
 def _times_of_slurm_job(environment: Mapping[str, str], job: str) -> tuple[float, float] | None:
-    """The start and the end of a job of SLURM in seconds since 1970; None where it has no end."""
+    """The start and the end of a job of SLURM in seconds since 1970; None where it has no end.
+
+    Versions before 22.05 give no variable with the start: it is infinite then.
+    """
     began, ends = (environment.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END"))
-    if began.isdigit() and ends.isdigit():
-        return float(began), float(ends)
+    if ends.isdigit():
+        return float(began or "inf"), float(ends)
     used, _, left = _asked_of_slurm(job).partition(" ")
     used_s = seconds_of(used)
     left_s = seconds_of(left.strip())
