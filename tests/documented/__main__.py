@@ -119,6 +119,8 @@ PROFILES = {
     "office.toml": "",
     "slurm.toml": "",
     "pods.toml": "",
+    "growing.toml": "",
+    "sized.toml": "",
     "pool.toml": "",
     "hosts.toml": "dshap run job.toml --cluster hosts.toml --set job.store=hosts.zarr",
     "gateway.toml": "dshap job job.toml --cluster gateway.toml",
