@@ -42,7 +42,7 @@ def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment)
     code = f"""
         import os, signal
         from pathlib import Path
-        from dshap.cube import ReceiptFolder
+        from dshap.storage.sealed_files import ReceiptFolder
         def die(*_):
             os.kill(os.getpid(), signal.SIGKILL)
         {textwrap.indent(textwrap.dedent(KILLERS[moment]), " " * 8).strip()}
