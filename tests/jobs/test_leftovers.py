@@ -13,6 +13,7 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.leftovers import clear_leftovers
 from dshap.storage.running import alone
+from dshap.warehouse.snapshot import faults_of_rows
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.jobs.test_nights import Shop, rows_of
@@ -79,7 +80,6 @@ def unfinished_in(folder):
     [
         ("reasons.positions.npy", 2),
         pytest.param("rows.parquet", 3, marks=pytest.mark.slow),
-        pytest.param("prepared/rows/.2", 1, marks=pytest.mark.slow),
     ],
 )
 def test_the_next_night_removes_what_a_killed_one_left(tmp_path, model, place, number):
@@ -99,4 +99,22 @@ def test_the_next_night_removes_what_a_killed_one_left(tmp_path, model, place, n
     run_recorded(shop.job(), progress, Command("job.toml"))
     assert not unfinished_in(shop.folder / "store")
     assert any("was left unfinished by a killed run: it is removed" in line for line in said)
+    shop.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_rows_that_were_kept_in_part_are_kept_again(tmp_path, model, number):
+    """Killed between the parts that a method is learned from and the record of them."""
+    shop = Shop(tmp_path, model)
+    shop.table = rows_of(40, seed=0)
+    shop.put()
+    file = shop.folder / "job.toml"
+    file.write_text(to_toml(shop.tables()))
+    with forked(killed_night, str(file), "prepared/rows/2", number) as process:
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
+    run_recorded(shop.job(), SilentProgress(), Command("job.toml"))
+    (kept,) = (shop.folder / "store" / "prepared" / "rows").iterdir()
+    assert not list(faults_of_rows(kept)) and list(kept.glob("part-*.parquet"))
     shop.check()
