@@ -15,7 +15,7 @@ from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import Choice, Flag, checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import empty_cube, is_running, open_cube, read_job
+from dshap.cube import empty_cube, open_cube, read_job
 from dshap.cube.columns import category_orders, with_columns
 from dshap.cube.datasets import loaded
 from dshap.cube.methods import offer, summary_line
@@ -32,6 +32,7 @@ from dshap.run.prepared import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session
 from dshap.sinks.frames import to_frame
+from dshap.storage.running import is_running
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut

@@ -472,8 +472,8 @@ def job(
     """Show a job as it is read, with absolute paths; nothing is opened."""
     from dataclasses import asdict
 
+    from dshap.jobfile.listing import as_toml, keys_of
     from dshap.jobs import load_job
-    from dshap.jobs.listing import as_toml, keys_of
 
     job = load_job(job_file, settings, cluster)
     keys = list(keys_of(job, settings))
@@ -485,7 +485,7 @@ def job(
 @command
 def schema(as_json: bool, quiet: bool) -> None:
     """Show the JSON schema of job files, for editors and for programs that write them."""
-    from dshap.jobs.json_schema import json_schema
+    from dshap.jobfile.json_schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
@@ -663,12 +663,14 @@ RUN_OF_STORE = click.option(
 @RUN_OF_STORE
 def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
-    from dshap.cube import holders_on, is_running, named_cubes, true_place
+    from dshap.cube import named_cubes
     from dshap.report import progress_summary
+    from dshap.storage.folder import Folder
+    from dshap.storage.running import holders_on, is_running
 
     path = _store(store)
     cubes = named_cubes(path, run_id)
-    place = true_place(path)
+    place = Folder(path).true_place()
     places = (place, place.parent, place.parent.parent)
     holders = [holder for each in places for holder in holders_on(each)]
     _print(*progress_summary(cubes, any(map(is_running, places)), holders), as_json)

@@ -24,8 +24,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 
-from dshap.tables.databases import Database
 from dshap.tables.streams import RowStream
+from dshap.warehouse.databases import Database
 
 PASSWORD = "pass word%41@night"
 """The password of the server: libpq reads none of its signs as they stand in an address."""

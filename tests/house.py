@@ -123,7 +123,7 @@ def circles(with_typing: bool = False) -> int:
     return sum(name in reaches(name) for name in graph)
 
 
-FACE = {"", "api", "attributors", "cli", "designs", "jobs", "report", "run"}
+FACE = {"", "api", "attributors", "cli", "designs", "jobfile", "jobs", "report", "run"}
 """Rooms that may import designs."""
 
 

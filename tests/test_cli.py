@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 import dshap
 from dshap.cli import cli
 from dshap.core.errors import WalltimeError
-from dshap.cube import Workspace
+from dshap.storage.running import alone
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 MARGINAL = [{"name": "marginal", "value": "marginal", "background": 5}]
@@ -612,10 +612,10 @@ def test_a_job_that_does_not_fit(folder):
 
 @pytest.mark.slow
 def test_a_job_that_is_running(folder):
-    with Workspace(folder / "out.zarr"):
-        refused(run_job(folder), 6, "locked by a running job")
+    with alone(folder / "out.zarr", "a run"):
+        refused(run_job(folder), 6, "locked by a run (process")
     assert run_job(folder).exit_code == 0
-    with Workspace(folder / "out.zarr"):
+    with alone(folder / "out.zarr", "a run"):
         assert "a run is going on" in dshap_("status", "out.zarr").stdout
         assert "a run is going on" in dshap_("status", "out.zarr/interventional").stdout
         assert dshap_("show", "out.zarr").exit_code == 0
@@ -710,10 +710,10 @@ def test_a_repair_needs_the_job_of_the_store_and_its_lock(folder):
         "give the job that made this store",
     )
     refused(dshap_("verify", "out.zarr", "--job", "job.toml"), 2, "give both, or neither")
-    with Workspace(folder / "out.zarr"):
-        refused(dshap_("verify", "out.zarr", "--repair"), 6, "locked by a running job")
+    with alone(folder / "out.zarr", "a run"):
+        refused(dshap_("verify", "out.zarr", "--repair"), 6, "locked by a run (process")
         refused(
-            dshap_("verify", "out.zarr/observational", "--repair"), 6, "locked by a running job"
+            dshap_("verify", "out.zarr/observational", "--repair"), 6, "locked by a run (process"
         )
 
 

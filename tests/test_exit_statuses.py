@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from dshap import errors
 from dshap.cli import cli
-from dshap.cube import Workspace
 from dshap.jobs.run_record import read_records
+from dshap.storage.running import alone
 from tests.jobs.job_files import nightly_job
 
 N_ROWS = 60
@@ -181,7 +181,7 @@ def test_5_failed_rows_and_the_same_command_again(folder, monkeypatch):
 
 
 def test_6_locked(folder):
-    with Workspace(Path("build/shop")):
+    with alone(Path("build/shop"), "a run"):
         assert run().exit_code == 6
     assert status_of_records() == []
 

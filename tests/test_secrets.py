@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from dshap.cli import cli
 from dshap.jobs import Command, load_job
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.databases import PASSWORD, Server
 from tests.jobs.job_files import nightly_job
 

@@ -1,18 +1,15 @@
 """Places of stores and rows: a path of a file system, or a path in a bucket of an object store.
 
 A place in a bucket is a name and nothing more: it holds no connection and no credentials, travels to
-workers as text, and is opened where it is used (`dshap.core.buckets`).
+workers as text, and is opened where it is used (`dshap.storage.buckets`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 BUCKETS = ("s3", "gs", "az")
 """The schemes of object stores: Amazon S3 and what speaks its protocol, Google Cloud, Azure."""
@@ -46,6 +43,20 @@ class BucketPath:
         """The place above; that of the bucket is the bucket."""
         return BucketPath(self.scheme, self.bucket, self.key.rpartition("/")[0])
 
+    @property
+    def parents(self) -> list[BucketPath]:
+        """The places above, the nearest first, up to the bucket."""
+        above = []
+        place = self
+        while place.key:
+            place = place.parent
+            above.append(place)
+        return above
+
+    def resolve(self) -> BucketPath:
+        """The place itself: a bucket has no links."""
+        return self
+
     def with_name(self, name: str) -> BucketPath:
         """The place of another name beside this one."""
         return self.parent / name
@@ -55,26 +66,14 @@ Place = Path | BucketPath
 """The type of a place: most code joins names to it, and asks a `Folder` what is there."""
 
 
-def is_bucket(place: Place) -> TypeIs[BucketPath]:
-    """Whether a place is in a bucket; else it is a path of a file system."""
-    return isinstance(place, BucketPath)
-
-
-def on_disk(place: Place) -> Path:
-    """The path of a place that is on a disk; a store in a bucket was refused before."""
-    assert not is_bucket(place), f"{place} is in a bucket"
-    return place
-
-
-def places_above(place: Place) -> list[Place]:
-    """The places above one, the nearest first; of a bucket none above the bucket."""
-    if not is_bucket(place):
-        return [*place.parents]
-    above = []
-    while place.key:
-        place = place.parent
-        above.append(place)
-    return [*above]
+def of_place[OnDisk, InBucket](
+    place: Place, on_disk: Callable[[Path], OnDisk], in_bucket: Callable[[BucketPath], InBucket]
+) -> OnDisk | InBucket:
+    """Build the object for a place: by one class for disks, by another for buckets."""
+    match place:
+        case BucketPath():
+            return in_bucket(place)
+    return on_disk(place)
 
 
 def is_in_bucket(text: str) -> bool:

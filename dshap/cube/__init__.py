@@ -13,13 +13,8 @@ from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.carrying import CarriedRows
 from dshap.cube.copying import StoreCopy, copy_store
 from dshap.cube.current import cube_at, current_of, remove_run, runs_of, set_current
-from dshap.cube.disk import remove_prepared, remove_store, true_path, true_place
-from dshap.cube.files import ReceiptFolder, StateFolder
-from dshap.cube.folder import clear_orphans, is_free, is_there
 from dshap.cube.histograms import histogram_bytes
 from dshap.cube.layout import TEXT, CubeLayout
-from dshap.cube.lease import Holder
-from dshap.cube.objects import refuse_unusable
 from dshap.cube.pace import BlockTimes, Pace
 from dshap.cube.reader import (
     CubeStatus,
@@ -52,16 +47,6 @@ from dshap.cube.reference_copy import (
     states_of,
     unmark_learned,
 )
-from dshap.cube.running import (
-    SharedWorkspace,
-    alone,
-    beside_others,
-    finishing,
-    holders_on,
-    is_running,
-    refuse_finishing,
-    refuse_running,
-)
 from dshap.cube.verify import (
     Damage,
     is_left,
@@ -72,12 +57,10 @@ from dshap.cube.verify import (
     verify_store,
 )
 from dshap.cube.whole_rows import statuses_of_whole_blocks
-from dshap.cube.workspace import Rooms, Workspace, check_place
 from dshap.cube.writer import CubeWriter, drop_lost_blocks, has_every_receipt
 
 __all__ = [
     "TEXT",
-    "ReceiptFolder",
     "BlockTimes",
     "CarriedRows",
     "CubeLayout",
@@ -85,18 +68,9 @@ __all__ = [
     "CubeWriter",
     "Damage",
     "FinishedBlock",
-    "Holder",
     "Pace",
-    "Rooms",
-    "SharedWorkspace",
     "StoreCopy",
-    "StateFolder",
-    "Workspace",
-    "alone",
     "awaits_shards",
-    "beside_others",
-    "check_place",
-    "clear_orphans",
     "copy_store",
     "create_cube",
     "create_store",
@@ -110,19 +84,14 @@ __all__ = [
     "feature_ranking",
     "find_row",
     "finished_blocks",
-    "finishing",
     "has_copy",
     "has_every_receipt",
     "histogram_bytes",
     "holds_run",
-    "holders_on",
     "is_finished",
     "is_learned",
     "holds_runs_alone",
-    "is_free",
     "is_left",
-    "is_running",
-    "is_there",
     "kept_row",
     "largest_residual",
     "lost_its_metadata",
@@ -138,12 +107,7 @@ __all__ = [
     "read_prepared",
     "read_run",
     "refuse_altered",
-    "refuse_finishing",
-    "refuse_running",
-    "refuse_unusable",
     "remove_run",
-    "remove_prepared",
-    "remove_store",
     "renew_cube",
     "repair",
     "repair_store",
@@ -153,8 +117,6 @@ __all__ = [
     "states_of",
     "statuses_of_whole_blocks",
     "store_parts",
-    "true_path",
-    "true_place",
     "unmark_learned",
     "verify_cube",
     "verify_store",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,36 +13,21 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.core.blocks import Status
-from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import StoreMismatchError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.scales import MEANINGS
-from dshap.cube.disk import true_path, true_place
-from dshap.cube.folder import (
-    CREATING,
-    Folder,
-    clear_empty_container,
-    clear_private_folders,
-    is_free,
-    is_there,
-    private_folder,
-)
+from dshap.cube.creation import CONTAINER, creation_at, is_free
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
-from dshap.cube.reference_copy import (
-    CONTAINER,
-    PLAN,
-    has_copy,
-    keep_copy,
-    renew_copy,
-    states_of,
-    whole_copy,
-)
+from dshap.cube.reference_copy import PLAN, has_copy, keep_copy, renew_copy, states_of, whole_copy
 from dshap.cube.summary import STATISTICS
+from dshap.storage.folder import Folder
 
 RUN = "dshap_run"
 JOB = "dshap_job"
 """The attributes that describe a run (`RUN`) or a job of several runs (`JOB`), as JSON strings."""
-ROOMS_OF_RUNS = ("keys", "parts", "prepared", "runs")
+RUNS = "runs"
+"""The room of the records of a job's runs, in its store."""
+ROOMS_OF_RUNS = ("keys", "parts", "prepared", RUNS)
 """The folders in the store of a job that hold no cube: see `dshap.jobs.run_folders`."""
 RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
 """The form of the names in the folder `runs`: times in UTC."""
@@ -61,11 +43,11 @@ def create_cube(path: Place, layout: CubeLayout, plan: str | None = None) -> Non
 
     It is built in a private folder and then renamed, so that it is never half there.
     """
-    path = true_place(path)
+    path = Folder(path).true_place()
     try:
         _created(path, lambda private: _create(private, layout, plan), _put_whole)
     except OSError as error:
-        if is_there(path):
+        if Folder(path).is_there():
             raise StoreMismatchError(
                 f"{path} appeared while it was being created: is another run using it?"
             ) from error
@@ -89,57 +71,23 @@ def _created(
 ) -> None:
     """Create a store with its reference copy in a private folder, then `put` it at `path`.
 
-    Private folders of a killed creation are removed.  Of a store in a bucket the private folder is
-    a temporary one on this machine.
+    Private folders of a killed creation are removed.
     """
-    if is_bucket(path):
-        with tempfile.TemporaryDirectory(prefix="dshap-") as room:
-            private = Path(room, "store")
-            create(private)
-            keep_copy(private)
-            put(private, path)
-        return
-    path = true_path(path)
-    clear_private_folders(path)
-    private = private_folder(path)
-    make_folder(path.parent)
-    try:
+    with creation_at(path).making() as private:
         create(private)
         keep_copy(private)
-        sync_tree(private)
         put(private, path)
-        sync([path.parent])
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
 
 
 def _put_whole(private: Path, path: Place) -> None:
     """Put a store that was made in a private folder at its place, so that it is never half there.
-
-    In a bucket the root document comes last, and what a killed creation left goes first.
 
     Raises
     ------
     OSError
         A store is there already.
     """
-    if not is_bucket(path):
-        clear_empty_container(path)
-        os.rename(private, path)
-        return
-    made = Folder(private)
-    put = Folder(path)
-    if not is_free(path):
-        raise FileExistsError(str(path))
-    for name in put.list():
-        put.delete(name)
-    put.replace(CREATING, b"")
-    for name in made.tree():
-        if name != "zarr.json":
-            put.replace(name, made.get(name) or b"")
-    if not put.put_new("zarr.json", made.get("zarr.json") or b""):
-        raise FileExistsError(str(path))
-    put.delete(CREATING)
+    creation_at(path).put_whole(private)
 
 
 def _create(path: Path, layout: CubeLayout, plan: str | None) -> None:
@@ -519,7 +467,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
 def holds_runs_alone(path: Place) -> bool:
     """Whether a job has begun here: there is a record of a run, and rows that it read, at most."""
     rooms = set(Folder(path).list())
-    return "runs" in rooms and rooms <= set(ROOMS_OF_RUNS)
+    return RUNS in rooms and rooms <= set(ROOMS_OF_RUNS)
 
 
 def lost_its_metadata(path: Place) -> bool:

@@ -14,10 +14,10 @@ from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import DshapError
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
-from dshap.cube.array_files import rows_of_array
 from dshap.cube.layout import CubeLayout, reading
 from dshap.cube.summary import bounded_sums
 from dshap.cube.zarr_stores import stored_array
+from dshap.storage.array_files import rows_of_array
 
 EXPLAINED = -1
 """The position that stands for a row that is explained, and not copied."""

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dshap.core.errors import InputError, StoreMismatchError, UnreachableError
-from dshap.core.places import Place, places_above
-from dshap.cube.disk import true_place
-from dshap.cube.folder import CREATING, Folder, is_free
+from dshap.core.places import Place
+from dshap.cube.creation import CREATING, is_free
 from dshap.cube.reference_copy import PREPARED
-from dshap.cube.running import alone, refuse_running
+from dshap.storage.folder import Folder
+from dshap.storage.running import alone, refuse_running
 
 AT_ONCE = 8
 """The files that are copied at once."""
@@ -46,14 +46,14 @@ def copy_store(source: Place, target: Place, say: Callable[[str], None]) -> Stor
     UnreachableError
         A file reads back with another content than was written.
     """
-    made = Folder(true_place(source))
+    made = Folder(Folder(source).true_place())
     root = next((name for name in ROOTS if made.has_file(name)), None)
     if root is None:
         raise InputError(f"{source} is no store: give the store of a run, or a prepared one")
     _refuse_inside(source, target)
     refuse_running(source, say)
     with alone(target, f"a copy of {source}", say):
-        return _copied(made, Folder(true_place(target)), root)
+        return _copied(made, Folder(Folder(target).true_place()), root)
 
 
 def _copied(made: Folder, put: Folder, root: str) -> StoreCopy:
@@ -99,5 +99,5 @@ def _copy_file(made: Folder, put: Folder, name: str) -> tuple[int, bool]:
 
 def _refuse_inside(source: Place, target: Place) -> None:
     for one, other in ((source, target), (target, source)):
-        if one == other or one in places_above(other):
+        if one == other or one in other.parents:
             raise InputError(f"{source} and {target} lie in each other: choose another place")

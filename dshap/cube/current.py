@@ -6,16 +6,14 @@ The folder of such an explanation is STORE/EXPLAIN.  It holds a cube for each ru
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 
-from dshap.core.disk import sync
 from dshap.core.errors import DamagedError, InputError, LockedError
-from dshap.core.places import BucketPath, Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.rules import OF_STORES
 from dshap.cube.arrays import is_cube_or_job, is_job_store, read_run
-from dshap.cube.folder import CREATING, PRIVATE_FOLDER, Folder, private_folder
+from dshap.cube.creation import creation_at
+from dshap.storage.folder import Folder
 
 CURRENT = "current"
 RUN_ID = re.compile(r"[\w-][\w.-]*")
@@ -190,25 +188,7 @@ def remove_run(folder: Place, run_id: str) -> None:
     """
     if run_id == _named(folder):
         raise InputError(f"{folder / run_id} is the cube that is read: it cannot be removed")
-    if is_bucket(folder):
-        _remove_in_bucket(folder, run_id)
-        return
+    creation = creation_at(folder)
     if run_id in runs_of(folder):
-        os.rename(folder / run_id, private_folder(folder / run_id))
-        sync([folder])
-    for name in filter(PRIVATE_FOLDER.fullmatch, os.listdir(folder)):
-        shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def _remove_in_bucket(folder: BucketPath, run_id: str) -> None:
-    """Remove the cube of a run: a mark, then its root document, then all else, then the mark.
-
-    Without its root document it is no cube; what has the mark and no document is removed too.
-    """
-    rooms = Folder(folder)
-    if run_id in runs_of(folder):
-        rooms.replace(f"{run_id}/{CREATING}", b"")
-        rooms.delete(f"{run_id}/zarr.json")
-    for name in rooms.list():
-        if rooms.has_file(f"{name}/{CREATING}") and not rooms.has_file(f"{name}/zarr.json"):
-            rooms.delete(name)
+        creation.take_away(run_id)
+    creation.clear_taken()

@@ -19,7 +19,6 @@ from dshap.core.records import FloatArray, Moments, tree_sum
 from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.folder import Folder
 from dshap.cube.reader import (
     ROW_PREFIX,
     feature_ranking,
@@ -30,6 +29,7 @@ from dshap.cube.reader import (
     stored_share,
 )
 from dshap.cube.summary import bounded_sums
+from dshap.storage.folder import Folder
 
 KEY_OF_ROW = "key of the row ("
 """The beginning of the long name of a key, before the name of its column."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from dshap.core.places import Place
 from dshap.core.rows import runs_of_neighbours
-from dshap.cube.files import ReceiptFolder
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.reference_copy import failures_of, receipts_of
 from dshap.cube.writer import block_of
 from dshap.cube.zarr_stores import stored_array
+from dshap.storage.sealed_files import ReceiptFolder
 
 RECENT = 16
 """The most blocks, those that ended last, over which the recent rate is measured.  Where the times of

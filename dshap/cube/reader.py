@@ -21,17 +21,10 @@ from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_place, checked
 from dshap.cube.arrays import read_job, read_run
+from dshap.cube.creation import CONTAINER
 from dshap.cube.current import cube_at, has_nights, names_of_cubes, night_at, runs_of
-from dshap.cube.folder import Folder, is_there
 from dshap.cube.layout import decoded, reading, refuse_foreign
-from dshap.cube.reference_copy import (
-    CONTAINER,
-    failures_of,
-    has_copy,
-    notes_of,
-    receipts_of,
-    refuse_altered,
-)
+from dshap.cube.reference_copy import failures_of, has_copy, notes_of, receipts_of, refuse_altered
 from dshap.cube.summary import (
     estimates,
     magnitude_deviations,
@@ -40,6 +33,7 @@ from dshap.cube.summary import (
 )
 from dshap.cube.writer import block_name
 from dshap.cube.zarr_stores import stored_array, stored_dataset, stored_group
+from dshap.storage.folder import Folder
 
 MAX_TOLD = 1_000
 """Largest number of blocks with failed rows whose reasons a status reports."""
@@ -202,7 +196,7 @@ def named_cubes(store: Place, run_id: str = "") -> dict[str, Place]:
     DamagedError
         The pointer to the current cube names none that is there.
     """
-    if not is_there(store):
+    if not Folder(store).is_there():
         raise InputError(f"{store} does not exist: give the store of a run")
     paths = _cubes_in(store, run_id)
     if not paths and run_id:

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DamagedError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.records import Record
-from dshap.cube.files import NO_FILE, ReceiptFolder, StateFolder
-from dshap.cube.folder import CONTAINER as CONTAINER
-from dshap.cube.folder import CREATING, Folder, is_half_made, is_there
+from dshap.cube.creation import CONTAINER, ROOT, creation_at
+from dshap.storage.folder import Folder
+from dshap.storage.sealed_files import NO_FILE, ReceiptFolder, StateFolder
 
-ROOT = "zarr.json"
-"""The root document of a store."""
 COPY = "files"
 FINISHED = "finished"
 LEARNED = "learned"
@@ -106,7 +104,7 @@ def mark_prepared(path: Place, content: dict[str, Any]) -> None:
 
 def may_prepare(path: Place) -> bool:
     """Whether nothing but prepared states lies at `path`, and the rows that they follow from."""
-    return not is_there(path) or set(Folder(path).list()) <= {PREPARED, CONTAINER, "parts"}
+    return not Folder(path).is_there() or set(Folder(path).list()) <= {PREPARED, CONTAINER, "parts"}
 
 
 def mark_of(path: Place) -> ReceiptFolder:
@@ -234,8 +232,8 @@ def renew_copy(path: Place, fresh: Place) -> None:
     for name in source.names():
         file = source.file(name)
         target.folder.put_new(file, source.folder.get(file) or b"")
-    if is_bucket(path):
-        store.delete(CREATING)
+    for mark in creation_at(path).needless_marks():
+        store.delete(mark)
 
 
 def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
@@ -253,7 +251,7 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
         if with_plan or not name.startswith(f"{CONTAINER}/")
     }
     names = _altered(path, chosen)
-    if names and not is_half_made(path):
+    if names and not creation_at(path).is_half_made():
         raise DamagedError(
             f"{path} is damaged: {', '.join(names)} {'are' if len(names) > 1 else 'is'} not what "
             "was written; "

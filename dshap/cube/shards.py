@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.places import Place
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 
 CRC_BYTES = 4
 """The bytes of the CRC32C behind a chunk, and behind the index of a shard."""

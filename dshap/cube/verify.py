@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.core.buckets import several_at_once
 from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
+from dshap.cube.creation import CONTAINER, ROOT, clear_orphans
 from dshap.cube.current import (
     CURRENT,
     fault_of_current,
@@ -24,17 +24,12 @@ from dshap.cube.current import (
     runs_of,
     set_current,
 )
-from dshap.cube.disk import true_place
-from dshap.cube.files import CreateOnlyFolder
-from dshap.cube.folder import Folder, clear_orphans
 from dshap.cube.layout import dims_of
 from dshap.cube.reference_copy import (
-    CONTAINER,
     COPY,
     DESCRIPTION,
     FINISHED,
     PREPARED,
-    ROOT,
     SHARED,
     altered_files,
     copy_name,
@@ -53,9 +48,11 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
-from dshap.cube.running import alone, refuse_running
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 from dshap.cube.zarr_stores import stored_array, stored_group
+from dshap.storage.folder import Folder
+from dshap.storage.running import alone, refuse_running
+from dshap.storage.sealed_files import CreateOnlyFolder
 
 ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
 """The rooms of a job's store in which no cube and no prepared state lies."""
@@ -169,7 +166,8 @@ def repair_store(
 
     `may_be_read` tells of a cube for a run whether a lost pointer may name it.
     """
-    for above in (true_place(store).parent, true_place(store).parent.parent):
+    place = Folder(store).true_place()
+    for above in (place.parent, place.parent.parent):
         refuse_running(above)
     with alone(store, "a repair"):
         found = {name: repair(path) for name, path in store_parts(store).items()}
@@ -446,7 +444,7 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         return Damage(place, f"stored values changed ({', '.join(wrong)})", (file,)), is_of_base
 
     n_bases = 0
-    for damage, is_of_base in several_at_once(path, looked_at, receipts.names()):
+    for damage, is_of_base in Folder(path).map(looked_at, receipts.names()):
         n_bases += is_of_base
         if damage is not None:
             yield damage

@@ -22,11 +22,11 @@ from dshap.cube.carrying import (
     block_sums_with_carried,
     no_attribution,
 )
-from dshap.cube.folder import Folder
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.summary import block_sums
 from dshap.cube.zarr_stores import stored_array
+from dshap.storage.folder import Folder
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """The arrays with one entry for each block."""

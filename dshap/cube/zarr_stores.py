@@ -9,9 +9,9 @@ import xarray as xr
 import zarr
 from zarr.storage import LocalStore, ObjectStore
 
-from dshap.core.buckets import connection, told
-from dshap.core.places import BucketPath, Place, is_bucket
-from dshap.cube.objects import put_in_one
+from dshap.core.places import BucketPath, Place, of_place
+from dshap.storage.buckets import connection, told
+from dshap.storage.objects import put_in_one
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
@@ -66,24 +66,21 @@ class BucketStore(ObjectStore[Any]):
 
 def stored_array(place: Place, mode: Mode = "r") -> zarr.Array[Any]:
     """The array at a place."""
-    if is_bucket(place):
-        return zarr.open_array(_bucket_of(place), path=place.key, mode=mode, zarr_format=3)
-    return zarr.open_array(place, mode=mode)
+    store, path = _opened(place)
+    return zarr.open_array(store, path=path, mode=mode, zarr_format=3)
 
 
 def stored_group(place: Place, mode: Mode = "r") -> zarr.Group:
     """The group at a place."""
-    if is_bucket(place):
-        return zarr.open_group(_bucket_of(place), path=place.key, mode=mode, zarr_format=3)
-    return zarr.open_group(place, mode=mode)
+    store, path = _opened(place)
+    return zarr.open_group(store, path=path, mode=mode, zarr_format=3)
 
 
 def stored_dataset(place: Place, chunks: dict[Any, Any] | None) -> xr.Dataset:
     """The group at a place as a Dataset, which knows its source."""
-    if not is_bucket(place):
-        return xr.open_zarr(place, consolidated=False, chunks=chunks)
+    store, path = _opened(place)
     found = xr.open_zarr(
-        _bucket_of(place), group=place.key, consolidated=False, chunks=chunks, zarr_format=3
+        store, group=path or None, consolidated=False, chunks=chunks, zarr_format=3
     )
     found.encoding["source"] = str(place)
     return found
@@ -97,5 +94,10 @@ def place_of_array(array: zarr.Array[Any]) -> Place:
     return cast(BucketStore, array.store).place / array.path
 
 
-def _bucket_of(place: BucketPath) -> BucketStore:
-    return BucketStore(BucketPath(place.scheme, place.bucket))
+def _opened(place: Place) -> tuple[Path | BucketStore, str]:
+    """The store that Zarr opens for a place, and the path inside it."""
+    return of_place(place, lambda path: (path, ""), _in_bucket)
+
+
+def _in_bucket(place: BucketPath) -> tuple[BucketStore, str]:
+    return BucketStore(BucketPath(place.scheme, place.bucket)), place.key

@@ -1,18 +1,18 @@
 """Job files: their schema, planning them and running them."""
 
+from dshap.jobfile.reading import parse_job
+from dshap.jobfile.reading import read_job_file as load_job
+from dshap.jobfile.schema import Job
 from dshap.jobs.cluster_check import check_cluster
 from dshap.jobs.job_check import check_job
 from dshap.jobs.manifests import manifests_of
 from dshap.jobs.pipeline import Command, RecordedRun, run_recorded
 from dshap.jobs.planning import plan_from_source
-from dshap.jobs.reading import parse_job
-from dshap.jobs.reading import read_job_file as load_job
 from dshap.jobs.repair import refuse_damage, repair_with_job
 from dshap.jobs.run_record import RunFacts, error_of
 from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job
 from dshap.jobs.runs import about_run, about_start, closing_lines, run_content, runs_summary
 from dshap.jobs.schedules import Schedule
-from dshap.jobs.schema import Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.summary import JobSummary, job_summary
 from dshap.jobs.verification import repair_job_store, verify_job_store

@@ -17,9 +17,10 @@ from typing import NamedTuple
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
 from dshap.cube import is_finished
+from dshap.cube.arrays import RUNS
 from dshap.cube.current import has_nights
-from dshap.cube.folder import Folder
-from dshap.jobs.run_record import RUNS, EarlierRuns, RunFacts, RunRecord, as_record
+from dshap.jobs.run_record import EarlierRuns, RunFacts, RunRecord, as_record
+from dshap.storage.folder import Folder
 
 ACCEPTED = "accepted.json"
 """The file of a run that was accepted, beside its record."""

@@ -25,10 +25,10 @@ from dshap.engine.clusters.inspection import (
 )
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.clusters.worker import WorkerOptions
-from dshap.jobs.clusters import ClusterSite
-from dshap.jobs.reading import read_cluster, read_job_file
-from dshap.jobs.schema import Job
-from dshap.jobs.seen_places import folder_above, probed_places
+from dshap.jobfile.cluster_tables import ClusterSite
+from dshap.jobfile.reading import read_cluster, read_job_file
+from dshap.jobfile.schema import Job
+from dshap.jobs.seen_places import probed_places
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ def _folder_maker(job: Job | None) -> Iterator[Callable[[], Path]]:
     """
     above = Path.cwd()
     if job is not None and not scheme_of(job.job.store):
-        above = folder_above(Path(job.job.store))
+        store = Path(job.job.store)
+        above = next(each for each in (store, *store.parents) if each.is_dir())
     with contextlib.ExitStack() as made:
         yield lambda: Path(
             made.enter_context(tempfile.TemporaryDirectory(prefix=".dshap-", dir=above))

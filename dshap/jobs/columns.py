@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.printing import label
-from dshap.jobs.models import ImportedModel, ModelFileTable, given_model
-from dshap.jobs.schema import Job
-from dshap.jobs.spooled import CsvTable, SqlTable
+from dshap.jobfile.model_tables import ImportedModel, ModelFileTable, given_model
+from dshap.jobfile.schema import Job
+from dshap.jobfile.source_tables import CsvTable, SqlTable
 from dshap.models.adapters.model_files import feature_names_of, n_columns_of
 from dshap.predictors.times import DATE, time_kind
 from dshap.predictors.tree_kinds import is_ensemble

@@ -15,10 +15,10 @@ from dshap.core.records import digest_of
 from dshap.cube import CubeStatus, cube_status, feature_importance, read_plan, read_run
 from dshap.cube.blocks import CubeArrays
 from dshap.engine import Plan
-from dshap.jobs.models import GivenModel, given_model
+from dshap.jobfile.model_tables import GivenModel, given_model
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
 from dshap.jobs.runner import ExplanationResult, JobResult
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageUse
 from dshap.models.adapters.model_files import ModelFile
 from dshap.report import accuracy

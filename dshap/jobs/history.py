@@ -20,8 +20,10 @@ from dshap.core.errors import UnreachableError
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
-from dshap.core.seals import ALTERED, digest_of_file, sealed_record, whole_record
-from dshap.cube.array_files import (
+from dshap.jobs.key_joins import KeyJoins
+from dshap.jobs.run_folders import RunFolders
+from dshap.jobs.run_record import KeyCounts
+from dshap.storage.array_files import (
     ENTRIES_AT_ONCE,
     entries_of_array,
     form_of_array,
@@ -29,12 +31,10 @@ from dshap.cube.array_files import (
     rows_of_array,
     writing_array,
 )
-from dshap.cube.folder import Folder
-from dshap.jobs.key_joins import KeyJoins
-from dshap.jobs.run_folders import RunFolders
-from dshap.jobs.run_record import KeyCounts
-from dshap.tables.digests import UNREADABLE, RowDigests
-from dshap.tables.key_join import keys_not_in
+from dshap.storage.folder import Folder
+from dshap.storage.seals import ALTERED, digest_of_file, sealed_record, whole_record
+from dshap.tables.keys.digests import UNREADABLE, RowDigests
+from dshap.tables.keys.joining import keys_not_in
 
 CARRIED = (int(Status.OK), int(Status.SKIPPED))
 """The statuses of rows that need not be explained again; failed ones are tried again."""

@@ -13,26 +13,26 @@ from functools import partial
 from typing import Any
 
 from dshap.core.errors import DshapError, InputError
-from dshap.core.full_disk import free_bytes
-from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.places import Place, place_of
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
+from dshap.jobfile.model_tables import GivenModel, given_model
+from dshap.jobfile.schema import Job
+from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobs.backfills import check_day
-from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import feature_columns, in_words_of, place_of_table
-from dshap.jobs.models import GivenModel, given_model
+from dshap.jobs.judging import refuse_unknown_runs
 from dshap.jobs.run_record import source_types_before
 from dshap.jobs.runner import refuse_other_layout, refuse_store
-from dshap.jobs.schema import Job
 from dshap.jobs.seen_places import probed_places
 from dshap.jobs.sink_targets import sink_in
-from dshap.jobs.sinking import SinkTable, look_at_sink
 from dshap.jobs.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
-from dshap.tables.column_types import is_number_type
+from dshap.storage.folder import Folder
 from dshap.tables.columns import as_names
-from dshap.tables.looks import SourceLook
+from dshap.warehouse.column_types import is_number_type
+from dshap.warehouse.looks import SourceLook
 
 NOT_CHECKED = "not checked"
 SHOWN_DIGITS = 12
@@ -218,10 +218,11 @@ class _Checking:
 
 
 def _free_in_words(store: Place) -> str:
-    """The end of a sentence about the disk of a store; empty for a bucket."""
-    if is_bucket(store):
+    """The end of a sentence about the disk of a store; empty where there is no bound."""
+    free = Folder(store).free_bytes()
+    if free is None:
         return ""
-    return f", {free_bytes(store):,} bytes are free"
+    return f", {free:,} bytes are free"
 
 
 def check_job(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dshap.jobs.run_folders import RunFolders
-from dshap.tables.key_join import HashedRows, KeyJoin
+from dshap.tables.keys.joining import HashedRows, KeyJoin
 
 
 @dataclass

@@ -8,24 +8,19 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import DamagedError, InputError, NotLearnedError, StoreMismatchError
-from dshap.core.places import BucketPath, Place
+from dshap.core.places import Place
 from dshap.cube import states_of
-from dshap.cube.folder import Folder
 from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
-from dshap.jobs.models import sha256_of_given
+from dshap.jobfile.model_tables import sha256_of_given
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.jobs.run_folders import RunFolders, remove_room
 from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sink_targets import without_targets
 from dshap.jobs.spooling import job_of_parts
@@ -35,7 +30,8 @@ from dshap.run.fixed import fixed_method, refuse_other_numerics
 from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
 from dshap.run.session import Session
-from dshap.tables.snapshot import (
+from dshap.storage.folder import Folder
+from dshap.warehouse.snapshot import (
     copy_rows,
     faults_of_rows,
     refuse_damaged_rows,
@@ -271,34 +267,6 @@ class Learner:
         """
         kept = self.room / "rows" / self.run.run_id
         if any(faults_of_rows(kept)):
-            _keep(self.run.parts, kept, self.run.facts.name)
-        return self.run.run_id
-
-
-def _keep(parts: Place, kept: Place, but: str) -> None:
-    """Keep the rows of a run in another room too; what a killed process left there is replaced.
-
-    The room `but` is left out.
-    """
-    match parts, kept:
-        case BucketPath(), BucketPath():
             remove_room(kept)
-            copy_rows(parts, kept)
-        case Path(), Path():
-            private = kept.with_name(f".{kept.name}")
-            for folder in (private, kept):
-                shutil.rmtree(folder, ignore_errors=True)
-            make_folder(kept.parent)
-            left_out = shutil.ignore_patterns(but)
-            shutil.copytree(parts, private, ignore=left_out, copy_function=_link)
-            sync_tree(private)
-            private.rename(kept)
-            sync([kept.parent])
-
-
-def _link(source: str, target: str) -> None:
-    """Another name for a file that is never changed; a copy where the file system has no links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+            copy_rows(self.run.parts, kept)
+        return self.run.run_id

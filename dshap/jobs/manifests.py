@@ -11,9 +11,9 @@ from dshap.core.errors import InputError
 from dshap.engine import format_bytes
 from dshap.engine.clusters.kubernetes import JOBS, PROFILES, Pods
 from dshap.engine.clusters.worker import WorkerOptions
-from dshap.jobs.pod_fields import amount_of
-from dshap.jobs.profiles import profile_file
-from dshap.jobs.reading import read_cluster, read_job_file
+from dshap.jobfile.pod_fields import amount_of
+from dshap.jobfile.profiles import profile_file
+from dshap.jobfile.reading import read_cluster, read_job_file
 from dshap.jobs.schedules import Schedule
 
 PATHS = (("job", "store"), ("source", "path"), ("model", "path"))

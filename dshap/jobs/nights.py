@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import DamagedError, EmptyTableError, NotLearnedError, UnreachableError
-from dshap.core.places import Place, is_bucket
+from dshap.core.places import Place
 from dshap.core.types import RowReader
 from dshap.cube import (
-    StateFolder,
     create_store,
     current_of,
     is_finished,
@@ -30,6 +29,7 @@ from dshap.cube import (
     set_current,
     statuses_of_whole_blocks,
 )
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobs.facts import model_facts
 from dshap.jobs.history import NightHistory, counts_between
 from dshap.jobs.key_joins import KeyJoins
@@ -46,7 +46,6 @@ from dshap.jobs.runner import (
     plan_of,
     refuse_other_layout,
 )
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.spooling import job_of_parts, spool_job
 from dshap.jobs.stages import StageRecorder
@@ -54,9 +53,11 @@ from dshap.jobs.table import JobRows, open_table
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
-from dshap.tables.digests import UNREADABLE, digest_rows
-from dshap.tables.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
+from dshap.storage.folder import Folder
+from dshap.storage.sealed_files import StateFolder
+from dshap.tables.keys.digests import UNREADABLE, digest_rows
 from dshap.tables.stored_parts import parts_in
+from dshap.warehouse.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 
 NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
 """The remedy of an `EmptyTableError` about a source that is read once."""
@@ -160,12 +161,11 @@ class Night:
             raise NotLearnedError(f"run {self.run_id} of {self.store} has not read its rows yet")
         with self.progress.stage("rows read") as counted:
             room = self.folders.parts
-            if is_bucket(room):
-                self.made = self.session.folder("rows") / "parts"
-                found = self._spooled(self.made)
-                put_rows(self.made, room)
-            else:
-                found = self._spooled(room)
+            made = Folder(room).folder_to_fill(lambda: self.session.folder("rows") / "parts")
+            found = self._spooled(made)
+            put_rows(made, room)
+            if made != room:
+                self.made = made
             counted.rows = found.n_rows
         return found
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from dshap.core.places import Place, place_of
 from dshap.core.printing import label
-from dshap.core.seals import sealed_record, whole_record
 from dshap.cube import current_of
-from dshap.cube.folder import Folder
-from dshap.jobs.models import ModelFileTable
+from dshap.jobfile.model_tables import ModelFileTable
+from dshap.jobfile.schema import Job
+from dshap.jobfile.sink_tables import SinkTable
 from dshap.jobs.run_record import EarlierRuns, RunRecord, started_at
-from dshap.jobs.schema import Job
 from dshap.jobs.sink_targets import sink_in
-from dshap.jobs.sinking import SinkTable
 from dshap.models.adapters.model_files import sha256_of
+from dshap.storage.folder import Folder
+from dshap.storage.seals import sealed_record, whole_record
 
 ROOM = "prepared"
 """The room of a store for what was learned."""

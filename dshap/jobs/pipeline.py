@@ -28,16 +28,13 @@ from dshap.core.errors import (
     StaleSourceError,
     StoreMismatchError,
 )
-from dshap.core.full_disk import naming_full_disk
 from dshap.core.places import Place, place_of
 from dshap.core.records import digest_of
 from dshap.cube import (
     cube_status,
     current_of,
-    finishing,
     has_every_receipt,
     is_finished,
-    is_there,
     mark_finished,
     read_job,
     read_run,
@@ -47,8 +44,11 @@ from dshap.cube import (
 )
 from dshap.cube import runs_of as cubes_of
 from dshap.cube.current import has_nights
-from dshap.cube.folder import Folder
 from dshap.engine import Progress
+from dshap.jobfile.listing import shown_setting
+from dshap.jobfile.model_tables import ModelFileTable
+from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.sink_tables import SinkTable
 from dshap.jobs.backfills import (
     SKIPPED,
     backfilled_before,
@@ -57,15 +57,13 @@ from dshap.jobs.backfills import (
     sink_of_backfill,
 )
 from dshap.jobs.baselines import Baselines, accept, is_baseline
-from dshap.jobs.checks import judge, refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.facts import explanations_of, facts_of_part
 from dshap.jobs.history import NightHistory
+from dshap.jobs.judging import judge, refuse_unknown_runs
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.learned import Learner
 from dshap.jobs.leftovers import clear_leftovers
-from dshap.jobs.listing import shown_setting
-from dshap.jobs.models import ModelFileTable
 from dshap.jobs.nights import Night, NightResult
 from dshap.jobs.run_folders import (
     RunAbout,
@@ -87,16 +85,17 @@ from dshap.jobs.run_record import (
     write_record,
 )
 from dshap.jobs.runner import WHOLE, JobResult, explain_all, locked, refuse_store
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.shards import RunPart
 from dshap.jobs.sink_targets import sink_in, with_targets
-from dshap.jobs.sinking import SinkTable
 from dshap.jobs.spooling import look_at_source, reads_once
 from dshap.jobs.stages import SINK, StageRecorder
 from dshap.jobs.table_versions import at_version_of_store
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun, load_sink
-from dshap.tables.snapshot import Snapshot
+from dshap.storage.folder import Folder
+from dshap.storage.full_disk import naming_full_disk
+from dshap.storage.running import finishing
+from dshap.warehouse.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -524,8 +523,8 @@ class Pipeline:
     def _has_cube(self, run: RunFolders, explain: str) -> bool:
         """Whether an unfinished cube of an explanation needs the rows of a run."""
         if self.job.is_incremental:
-            return is_there(self.store / explain / run.run_id)
-        return is_there(self.store / explain) and not is_finished(self.store / explain)
+            return Folder(self.store / explain / run.run_id).is_there()
+        return Folder(self.store / explain).is_there() and not is_finished(self.store / explain)
 
     def _part_over(self, run: RunFolders, facts: RunFacts, done: NightResult) -> RecordedRun:
         """The outcome of a part of a run, which leaves no record."""

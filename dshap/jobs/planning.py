@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from dshap.core.places import is_bucket, place_of
-from dshap.cube.scratch import scratch_folder
+from dshap.core.places import place_of
+from dshap.jobfile.schema import Job
 from dshap.jobs.backfills import check_day
-from dshap.jobs.checks import refuse_unknown_runs
 from dshap.jobs.columns import in_words_of
+from dshap.jobs.judging import refuse_unknown_runs
 from dshap.jobs.outlook import nights_of, sinks_of
 from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout, refuse_store
-from dshap.jobs.schema import Job
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.sink_targets import with_targets
 from dshap.jobs.spooling import (
@@ -22,6 +21,7 @@ from dshap.jobs.spooling import (
     look_at_source,
     spool_job,
 )
+from dshap.storage.scratch import scratch_folder
 
 
 def plan_from_source(
@@ -74,10 +74,7 @@ def _plan_of_rows(job: Job, day: date, say: Callable[[str], None]) -> JobPlan:
         with in_words_of(job):
             look_at_source(job, day, None, say)
         return plan_job(job)
-    scratch = ""
-    if is_bucket(place_of(job.job.store)):
-        scratch = job.options().scratch or ""
-    with scratch_folder(scratch) as folder:
+    with scratch_folder(job.options().scratch or "") as folder:
         parts = folder / "parts"
         with in_words_of(job):
             snapshot = spool_job(job, parts, day, None, say)

@@ -10,7 +10,7 @@ from dshap.core.rows import read_rows, smallest_draws
 from dshap.core.types import RowReader
 from dshap.cube import read_notes
 from dshap.engine import Plan, format_bytes
-from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.run.explanation import Explanation
 from dshap.run.measuring import measure
 from dshap.run.quality import Note

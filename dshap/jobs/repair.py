@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dshap.core.errors import DamagedError, InputError
-from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.places import Place, place_of
 from dshap.cube import is_left
 from dshap.engine import Progress
+from dshap.jobfile.reading import read_job_file
 from dshap.jobs.pipeline import Command, run_recorded
-from dshap.jobs.reading import read_job_file
 from dshap.jobs.run_record import error_of
 from dshap.jobs.verification import Damages, repair_job_store, verify_job_store
 
@@ -43,8 +43,6 @@ def _finish(job_file: str, store: Place, progress: Progress) -> None:
 
 def _is_same(one: Place, other: Place) -> bool:
     """Whether two places are one, whatever links lead to it."""
-    if is_bucket(one) or is_bucket(other):
-        return one == other
     return one.resolve() == other.resolve()
 
 

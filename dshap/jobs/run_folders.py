@@ -9,19 +9,18 @@ its parts, where these are whole.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from dshap.core.disk import sync
 from dshap.core.errors import DamagedError
-from dshap.core.places import Place, is_bucket
-from dshap.core.seals import ALTERED, digest_of_file, sealed_record, whole_record
-from dshap.cube.folder import Folder
-from dshap.jobs.run_record import ID, RECORD, RUNS
-from dshap.tables.digests import DigestBatches, RowDigests, write_digests
-from dshap.tables.snapshot import Snapshot
+from dshap.core.places import Place
+from dshap.cube.arrays import RUNS
+from dshap.jobs.run_record import ID, RECORD
+from dshap.storage.folder import Folder
+from dshap.storage.seals import ALTERED, digest_of_file, sealed_record, whole_record
+from dshap.tables.keys.digests import DigestBatches, RowDigests, write_digests
+from dshap.warehouse.snapshot import Snapshot
 
 ABOUT = "run.json"
 ROWS = "rows.parquet"
@@ -180,17 +179,12 @@ class RunFolders:
         self.drop_rows()
         remove_room(self.record)
         for folder in (self.parts.parent, self.keys.parent, self.record.parent, self.store):
-            if not is_bucket(folder):
-                with contextlib.suppress(OSError):  # it is not there, or holds something else
-                    folder.rmdir()
+            Folder(folder).remove_empty()
 
 
 def remove_room(room: Place) -> None:
-    """Remove a room of a store with all in it; on a disk as far as that can be done."""
-    if is_bucket(room):
-        Folder(room.parent).delete(room.name)
-    else:
-        shutil.rmtree(room, ignore_errors=True)
+    """Remove a room of a store with all in it, as far as that can be done."""
+    Folder(room.parent).discard_room(room.name)
 
 
 def _unmark(room: Place) -> None:
@@ -202,8 +196,8 @@ def _unmark(room: Place) -> None:
     marks = [name for name in folder.list() if name.endswith(".json")]
     for mark in marks:
         folder.delete(mark)
-    if marks and not is_bucket(room):
-        sync([room])
+    if marks:
+        folder.sync_names()
 
 
 def runs_in_store(store: Place) -> list[RunFolders]:

@@ -30,15 +30,13 @@ from dshap.core.errors import (
     SinkError,
 )
 from dshap.core.places import Place
-from dshap.core.seals import SEAL, seal_of
-from dshap.cube.arrays import RUN_TIME
-from dshap.cube.folder import Folder
+from dshap.cube.arrays import RUN_TIME, RUNS
 from dshap.jobs.stages import StageUse
+from dshap.storage.folder import Folder
+from dshap.storage.seals import SEAL, seal_of
 
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 """The schema that a record follows."""
-RUNS = "runs"
-"""The room of a store that holds a folder for each run."""
 RECORD = "run_results.json"
 ID_FORMAT = "%Y%m%dT%H%M%SZ"
 """The form of a run id: the time in UTC at which the run began."""

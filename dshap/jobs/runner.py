@@ -20,29 +20,23 @@ from dshap.core.errors import (
     StoreMismatchError,
 )
 from dshap.core.html import table_html
-from dshap.core.places import Place, is_bucket, place_of, places_above
+from dshap.core.places import Place, place_of
 from dshap.core.printing import counted
 from dshap.core.records import Record, digest_of
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import RowReader
 from dshap.cube import (
-    Rooms,
-    alone,
-    beside_others,
-    check_place,
-    clear_orphans,
     create_store,
     holds_runs_alone,
     is_finished,
-    is_free,
     lost_its_metadata,
     mark_finished,
     read_job,
     read_run,
     refuse_altered,
-    refuse_finishing,
     states_of,
 )
+from dshap.cube.creation import clear_orphans, is_free
 from dshap.engine import (
     Failure,
     LoopExecutor,
@@ -57,17 +51,17 @@ from dshap.engine.clusters.installed import require_kind
 from dshap.engine.performance import OPTION as REPORT_OPTION
 from dshap.engine.performance import PerformanceReport
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
-from dshap.jobs.arguments import Context, Model, model_of, placeholder
-from dshap.jobs.clusters import ClusterSite
+from dshap.jobfile.arguments import Context, Model, model_of, placeholder
+from dshap.jobfile.cluster_tables import ClusterSite
+from dshap.jobfile.model_tables import ModelFileTable, given_model, sha256_of_given
+from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.segment_columns import check_segments, segment_lines
 from dshap.jobs.columns import in_words_of
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
-from dshap.jobs.models import ModelFileTable, given_model, sha256_of_given
 from dshap.jobs.outlook import night_lines, sink_lines
 from dshap.jobs.quality import check_quality, measured_by_job, stored_quality
 from dshap.jobs.run_folders import forget_maker
-from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.seen_places import places_of_workers
-from dshap.jobs.segments import check_segments, segment_lines
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.shards import BlocksOfShard, RunPart, Shard
 from dshap.jobs.stages import StageRecorder, StageUse
@@ -86,6 +80,8 @@ from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.run.versions import numerics
 from dshap.sinks import CubeFacts, check_sink
+from dshap.storage.running import alone, beside_others, refuse_finishing
+from dshap.storage.workspace import Rooms, workspace_of
 from dshap.tables import (
     Census,
     MissingValues,
@@ -584,7 +580,7 @@ class JobRun:
 
         Workers that read rows in a bucket may not see that folder.
         """
-        if self.is_spooled and is_bucket(self.store):
+        if self.is_spooled and not self.session.workspace.is_shared:
             return replace(self.session, executor=LoopExecutor())
         return self.session
 
@@ -842,8 +838,8 @@ def refuse_store(job: Job, store: Place) -> None:
 
 def refuse_place(store: Place) -> None:
     """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
-    check_place(store)
-    for above in places_above(store):
+    workspace_of(store).check()
+    for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:
             raise StoreMismatchError(
                 f"{above} is a store, and {store} would lie inside it: choose another [job] store"

@@ -14,6 +14,7 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import read_job
+from dshap.jobfile.schema import Job
 from dshap.jobs.baselines import has_failed_check, is_accepted
 from dshap.jobs.run_record import (
     EarlierRuns,
@@ -24,7 +25,6 @@ from dshap.jobs.run_record import (
     exit_status,
     read_records,
 )
-from dshap.jobs.schema import Job
 from dshap.jobs.shards import RunPart
 
 N_MOVED = 3

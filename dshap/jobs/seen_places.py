@@ -8,36 +8,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket, place_of
-from dshap.cube import refuse_unusable
-from dshap.jobs.schema import Job
+from dshap.core.places import Place, place_of
+from dshap.jobfile.schema import Job
 from dshap.jobs.spooling import reads_once
+from dshap.storage.folder import Folder
+from dshap.storage.workspace import workspace_of
 
 
 def places_of_workers(job: Job, store: Place, here: Path) -> dict[str, Place]:
     """Noun -> place of what every worker must see.
 
-    `here` is a file or folder of this machine that stands for what a run puts beside the store
-    before that is made; of a store in a bucket it lies in the folder for temporary files.  Of rows
-    that lie in the bucket too, only MSE_v needs that.
+    `here` is a file or folder of this machine that stands for the rooms of the run before they are
+    made.  Workers read files in these rooms unless rows are read once; then only MSE_v needs that.
     """
-    places: dict[str, Place] = {}
-    if is_bucket(store):
-        places["store"] = store
-        if not reads_once(job) or any(each.n_quality_rows is not None for each in job.explain):
-            places["folder of [run] scratch"] = here
-    elif here.parent in store.resolve().parents:
-        places["folder of the store"] = here
-    table = place_of(str(dict(job.source).get("path", "")))
-    is_there = is_bucket(table) or (table.is_absolute() and table.exists())
-    if is_there and not reads_once(job):
-        places["table"] = table
+    reads_rows = not reads_once(job) or any(each.n_quality_rows is not None for each in job.explain)
+    places = workspace_of(store).seen_places(here, reads_rows)
+    table = str(dict(job.source).get("path", ""))
+    if table and not reads_once(job) and Folder(table).is_there():
+        places["table"] = place_of(table)
     return places
-
-
-def folder_above(path: Path) -> Path:
-    """The nearest folder that is there: the path itself, or one above it."""
-    return next(above for above in (path, *path.parents) if above.is_dir())
 
 
 @contextlib.contextmanager
@@ -50,11 +39,7 @@ def probed_places(job: Job) -> Iterator[Mapping[str, Place]]:
         Nothing can be written there.
     """
     store = place_of(job.job.store)
-    if is_bucket(store):
-        refuse_unusable(store)
-        folder = Path(job.options().scratch or tempfile.gettempdir())
-    else:
-        folder = folder_above(store.resolve().parent)
+    folder = workspace_of(store).probe_folder(job.options().scratch or "")
     try:
         with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=folder) as file:
             yield places_of_workers(job, store, Path(file.name))

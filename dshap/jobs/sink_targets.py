@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import date
 
 from dshap.core.errors import InputError
+from dshap.jobfile.schema import Job
+from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobs.backfills import sink_of_backfill
-from dshap.jobs.schema import Job
-from dshap.jobs.sinking import SinkTable, look_at_sink
 from dshap.sinks import Sink
 
 

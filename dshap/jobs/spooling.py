@@ -10,22 +10,22 @@ from typing import Any
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
+from dshap.jobfile.schema import READ_ONCE, SOURCES, Job
+from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobs.columns import feature_columns
-from dshap.jobs.schema import READ_ONCE, SOURCES, Job
-from dshap.jobs.spooled import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobs.table import open_table
 from dshap.jobs.table_versions import files_of
 from dshap.tables.columns import as_names
-from dshap.tables.looks import SourceLook, look_at_csv, look_at_database, look_at_parquet
-from dshap.tables.snapshot import Snapshot
 from dshap.tables.sources import version_key
-from dshap.tables.spooler import (
+from dshap.warehouse.looks import SourceLook, look_at_csv, look_at_database, look_at_parquet
+from dshap.warehouse.reading_once import (
     SpoolRules,
     look_at_files,
     spool_csv,
     spool_database,
     spool_files,
 )
+from dshap.warehouse.snapshot import Snapshot
 
 _ROLES = ("key", "target", "features", "missing")
 """Keys of [source] that stay when its rows are read from parts."""

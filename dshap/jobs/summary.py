@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dshap import report
+from dshap.jobfile.schema import Job
 from dshap.jobs.runner import JobResult
 from dshap.jobs.runs import about_run
-from dshap.jobs.schema import Job
 from dshap.report import Ranking
 from dshap.run.quality import note_text
 

@@ -23,16 +23,16 @@ from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import read_sample, sample_positions, spans
 from dshap.core.types import RowReader
 from dshap.core.vocabulary import Ids
-from dshap.cube import StateFolder
 from dshap.engine import Executor, LoopExecutor, learn_from
-from dshap.jobs.arguments import Context
+from dshap.jobfile.arguments import Context
+from dshap.jobfile.schema import Job
 from dshap.jobs.columns import check_width, feature_columns, takes_times
-from dshap.jobs.schema import Job
 from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import times_of
 from dshap.run.versions import numerics
+from dshap.storage.sealed_files import StateFolder
 from dshap.tables import Census, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.categories import found_categories

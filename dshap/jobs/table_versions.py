@@ -7,7 +7,7 @@ from typing import Any
 
 from dshap.core.places import Place
 from dshap.cube import read_job
-from dshap.jobs.schema import Job
+from dshap.jobfile.schema import Job
 from dshap.tables.lake_files import LakeFiles, version_to_read
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.sources import KINDS, Kind, reader_class, version_key

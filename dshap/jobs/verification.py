@@ -16,7 +16,6 @@ from dshap.core.errors import DshapError, UnreachableError
 from dshap.core.places import Place
 from dshap.cube import (
     Damage,
-    alone,
     current_of,
     is_finished,
     read_run,
@@ -25,20 +24,21 @@ from dshap.cube import (
     verify_store,
 )
 from dshap.cube import runs_of as cubes_of
-from dshap.cube.arrays import is_job_store
+from dshap.cube.arrays import RUNS, is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
-from dshap.cube.folder import Folder
 from dshap.jobs.backfills import is_backfill
 from dshap.jobs.history import NightHistory
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.outlook import ROOM, read_learned
 from dshap.jobs.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
-from dshap.jobs.run_record import RECORD, RUNS, RunRecord, document_in
-from dshap.tables.digests import UNREADABLE
-from dshap.tables.snapshot import SNAPSHOT, Snapshot, faults_of_rows, has_snapshot
+from dshap.jobs.run_record import RECORD, RunRecord, document_in
+from dshap.storage.folder import Folder
+from dshap.storage.running import alone
+from dshap.tables.keys.digests import UNREADABLE
 from dshap.tables.stored_parts import columns_of_part, parts_in
 from dshap.tables.streams import digest_of_types
+from dshap.warehouse.snapshot import SNAPSHOT, Snapshot, faults_of_rows, has_snapshot
 
 Damages = dict[str, list[Damage]]
 """Part of a store -> its damage."""

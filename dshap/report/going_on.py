@@ -16,8 +16,8 @@ from typing import Any
 from dshap.core.places import Place
 from dshap.core.printing import rate_in_words
 from dshap.core.rows import runs_of_neighbours
-from dshap.cube import BlockTimes, Holder, Pace
-from dshap.cube.lease import SEEN, time_of
+from dshap.cube import BlockTimes, Pace
+from dshap.storage.lease import SEEN, Holder, time_of
 
 SHOWN_RUNS = 8
 """The most runs of neighbouring blocks that a line names."""

@@ -20,9 +20,9 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import as_place
 from dshap.cube import feature_importance, is_finished, named_cubes, open_cube, runs_of
 from dshap.cube.current import has_nights
-from dshap.cube.folder import Folder
 from dshap.report.attributions import Ranking, output_ranking
 from dshap.report.panels import attribution_words, output_of
+from dshap.storage.folder import Folder
 
 TIME_OF_RUN = "%Y%m%dT%H%M%SZ"
 """The form of the ids of runs: the time in UTC at which they began."""

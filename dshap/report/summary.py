@@ -10,7 +10,6 @@ from dshap.core.places import Place
 from dshap.cube import (
     CubeStatus,
     Damage,
-    Holder,
     awaits_shards,
     cube_status,
     read_job,
@@ -21,6 +20,7 @@ from dshap.models import FitReport
 from dshap.report.attributions import ranking_lines, rankings
 from dshap.report.going_on import holder_content, holder_line, view_of_run
 from dshap.report.notes import accuracy, accuracy_lines
+from dshap.storage.lease import Holder
 
 
 class Summary(NamedTuple):

@@ -12,9 +12,9 @@ import numpy as np
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.places import Place
 from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
-from dshap.cube.array_files import form_of_array, parts_of_array
 from dshap.cube.carrying import EXPLAINED
 from dshap.cube.reader import stored_share
+from dshap.storage.array_files import form_of_array, parts_of_array
 
 UPPER_BOUNDS = (
     "upper bounds: the replicates of carried rows are not kept, and the error of a mean is at most "

@@ -14,7 +14,8 @@ from dshap.core.errors import StoreMismatchError
 from dshap.core.places import Place
 from dshap.core.processors import processor
 from dshap.core.records import FloatArray, Record, digest_of
-from dshap.cube import holds_run, is_finished, is_free, read_run, refuse_altered, states_of
+from dshap.cube import holds_run, is_finished, read_run, refuse_altered, states_of
+from dshap.cube.creation import is_free
 from dshap.run.probes import Probes
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session

@@ -32,7 +32,6 @@ from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
-    clear_orphans,
     create_cube,
     drop_lost_blocks,
     has_copy,
@@ -44,11 +43,11 @@ from dshap.cube import (
     mark_learned,
     read_notes,
     read_run,
-    remove_store,
     renew_cube,
     states_of,
     unmark_learned,
 )
+from dshap.cube.creation import clear_orphans, creation_at
 from dshap.engine import Failure, Plan
 from dshap.engine.block_time import Deadline
 from dshap.engine.explain import evaluate, failures_in, remove_parts
@@ -340,7 +339,7 @@ class Explanation:
         # a bad option that only the run could detect: leave no store behind
         except InputError:
             if is_new and not self.work.cube.done():
-                remove_store(self.path)
+                creation_at(self.path).remove()
             raise
 
     def _ended(self, facts: Facts, failures: Sequence[Failure]) -> Explanation:

@@ -33,15 +33,7 @@ from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.records import Record, digest_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import (
-    is_left,
-    is_there,
-    mark_prepared,
-    may_prepare,
-    read_prepared,
-    repair,
-    states_of,
-)
+from dshap.cube import is_left, mark_prepared, may_prepare, read_prepared, repair, states_of
 from dshap.engine import Plan, make_plan
 from dshap.engine.planner import tiling_of
 from dshap.run.explanation import IDLE_WORKER_BYTES
@@ -50,6 +42,7 @@ from dshap.run.learning import Run, learn_base, learn_states, with_landmarks, wi
 from dshap.run.prepared import PROBE, DataSummary, Prepared, is_of_model, probe_of
 from dshap.run.session import Session
 from dshap.run.versions import Writer, numerics
+from dshap.storage.folder import Folder
 from dshap.tables import open_data
 
 NO_DATA = DataSummary(0, (), "refuse", "")
@@ -252,7 +245,7 @@ def _learned(
 
 def _is_whole(wanted: Wanted, path: Place) -> bool:
     """Whether everything is there; what is damaged is removed, and said."""
-    if not is_there(path):
+    if not Folder(path).is_there():
         return False
     damaged = repair(path)
     for damage in damaged:

@@ -13,7 +13,7 @@ from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.types import Design, Explained, RecordStore, RowReader
-from dshap.cube import is_left, is_there, may_prepare, read_prepared, remove_prepared, repair
+from dshap.cube import is_left, may_prepare, read_prepared, repair
 from dshap.engine import Plan, make_plan
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import states_follow_from
@@ -28,6 +28,7 @@ from dshap.run.prepared import (
 )
 from dshap.run.session import Session
 from dshap.run.versions import numerics
+from dshap.storage.folder import Folder
 from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_census, times_of_data
 
 
@@ -77,14 +78,14 @@ def prepare_value(
         session.progress.say(f"{damage}; it is computed again")
     if not is_left(damaged) and read_prepared(path):
         return refuse_other(open_prepared(path, value), prepared)
-    is_new = not is_there(path)
+    is_new = not Folder(path).is_there()
     try:
         work = work_of_states(prepared, plan, data, data, prepared.states, session)
         learn_states(session, work)
     # a bad option that only the run could detect: leave no store behind
     except InputError:
         if is_new:
-            remove_prepared(path)
+            Folder(path.parent).discard_room(path.name)
         raise
     save_prepared(prepared, work.tile_names, probe_of(value, data))
     return prepared

@@ -28,7 +28,7 @@ from dshap.core.rules import as_place
 from dshap.core.threads import process_threads
 from dshap.core.tiling import Tiling
 from dshap.core.types import Attributor, Explained, RowReader
-from dshap.cube import Rooms, StateFolder, mark_prepared, read_prepared, states_of
+from dshap.cube import mark_prepared, read_prepared, states_of
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import PILOT_ROWS
@@ -38,6 +38,8 @@ from dshap.run.difference import data_said
 from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer
+from dshap.storage.sealed_files import StateFolder
+from dshap.storage.workspace import Rooms
 from dshap.tables import ArraySource, Census, kind_of, open_for, refuse_unknown_categories
 
 ROWS_IN_MEMORY = ("array", "data frame")

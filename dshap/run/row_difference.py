@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
-from dshap.core.disk import whole_file
 from dshap.core.errors import PredictError
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
@@ -24,6 +23,7 @@ from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
 from dshap.cube.datasets import key_text, key_words
 from dshap.run.probes import differ
+from dshap.storage.disk import whole_file
 from dshap.tables import WideHashes, hash_columns, number_keys, wide_hashes
 from dshap.tables.site import Site
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.core.full_disk import naming_full_disk
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.rules import Flag, as_place
 from dshap.core.types import Pass, RowReader
-from dshap.cube import Rooms, alone
 from dshap.engine import (
     DaskExecutor,
     Executor,
@@ -32,6 +30,9 @@ from dshap.engine import (
     is_notebook,
     learn_from,
 )
+from dshap.storage.full_disk import naming_full_disk
+from dshap.storage.running import alone
+from dshap.storage.workspace import Rooms
 
 ROOM_FOR_STORE = "make room there, or choose another store; the same call then goes on"
 """The remedy for a full disk of a call with a store."""

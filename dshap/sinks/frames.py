@@ -17,7 +17,6 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
-from dshap.core.disk import whole_file
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import Choice, Whole
@@ -28,6 +27,7 @@ from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
 from dshap.sinks.records import CubeFacts, Shape
 from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
+from dshap.storage.disk import whole_file
 from dshap.tables.checksums import parquet_writer
 
 IN_FRAME_BYTES = 2 << 30

@@ -40,7 +40,7 @@ from dshap.sinks.shapes import (
     table_schema,
 )
 from dshap.sinks.targets import refuse_view
-from dshap.tables.databases import Database, masking
+from dshap.warehouse.databases import Database, masking
 
 STAGING = f"{OWN_NAMES}staging"
 GONE_KEYS = f"{OWN_NAMES}gone_keys"

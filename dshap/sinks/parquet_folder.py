@@ -16,16 +16,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dshap.core.disk import make_folder, sync, sync_tree
 from dshap.core.errors import InputError, SinkError
-from dshap.core.full_disk import free_bytes
-from dshap.cube import is_free
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.folder import PRIVATE_FOLDER, clear_private_folders, private_folder
+from dshap.cube.creation import is_free
 from dshap.sinks.ledger import WITHOUT_DAY, LoadLine, RunDay, is_loaded, refuse_later_run
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
 from dshap.sinks.shapes import batches_of, key_columns, table_schema
+from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
+from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder
 from dshap.tables.checksums import parquet_writer
 from dshap.tables.stored_parts import count_rows_in
 

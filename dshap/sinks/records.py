@@ -15,7 +15,7 @@ from dshap.core.errors import InputError
 from dshap.core.records import BoolArray
 from dshap.cube import CubeLayout
 from dshap.cube.blocks import CubeArrays
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 
 Shape = Literal["wide", "long", "top_k"]
 Rows = Literal["changed", "all"]

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dshap.core.errors import DatabaseError, InputError, SinkError
-from dshap.core.full_disk import is_full_disk
 from dshap.sinks.checks import refuse_other_shape
 from dshap.sinks.dialects import LoadSession, Place, Relation, dialect_of
 from dshap.sinks.ledger import Ledger
@@ -24,7 +23,8 @@ from dshap.sinks.parquet_folder import look_at_folder
 from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.rights import MISSING_RIGHTS, missing_rights_on_file
 from dshap.sinks.shapes import table_schema
-from dshap.tables.databases import Database, masking
+from dshap.storage.full_disk import is_full_disk
+from dshap.warehouse.databases import Database, masking
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dshap.tables.census import (
 )
 from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_data, open_for, times_of_data
-from dshap.tables.key_hashes import (
+from dshap.tables.keys.hashes import (
     NumberedKeys,
     WideHashes,
     hash_columns,

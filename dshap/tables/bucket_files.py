@@ -1,6 +1,6 @@
 """Parquet files in a bucket: found, stamped by their ETags, and opened by ranges.
 
-They go through the connection of stores in buckets (`dshap.core.buckets`), not through pyarrow's own
+They go through the connection of stores in buckets (`dshap.storage.buckets`), not through pyarrow's own
 file systems: one set of variables of the environment, one bound on retries, one way to say what is
 wrong, and Azure without another package.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dshap.core.buckets import ObjectReader, head_of, listed
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath, place_of
+from dshap.storage.buckets import ObjectReader, head_of, listed
 from dshap.tables.lakehouse_folders import refuse_table_of_object, refuse_tables_in_bucket
 
 SIGNS = re.compile(r"[*\[]")

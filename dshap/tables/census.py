@@ -23,9 +23,9 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
-from dshap.tables.key_hashes import hash_keys
+from dshap.tables.keys.hashes import hash_keys
+from dshap.tables.keys.repeated import key_of_row, leave_hashes, repeated_keys
 from dshap.tables.reader import BATCH_ROWS
-from dshap.tables.repeated_keys import key_of_row, leave_hashes, repeated_keys
 from dshap.tables.site import Site
 
 SHOWN_COLUMNS = 8

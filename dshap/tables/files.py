@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from dshap.core.errors import InputError
-from dshap.core.places import is_bucket, is_in_bucket
+from dshap.core.places import is_in_bucket, of_place
 from dshap.core.rules import as_place
 from dshap.tables.bucket_files import common_folder, find_objects, head_of_object
 from dshap.tables.columns import repeats
@@ -60,8 +60,10 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
             [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
         )
     place = as_place("path", path, "table")
-    if is_bucket(place):
-        return find_objects(place)
+    return of_place(place, lambda found: _find_on_disk(found, path), find_objects)
+
+
+def _find_on_disk(place: Path, path: str | Path) -> tuple[str, tuple[str, ...]]:
     text = os.path.normpath(place)
     if os.path.isfile(text):
         found = [text]

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.places import is_bucket, is_in_bucket
+from dshap.core.places import place_of
 from dshap.core.printing import shortened
 from dshap.core.rules import as_place, checked
-from dshap.tables.bucket_files import open_object
+from dshap.storage.folder import Folder
 from dshap.tables.checksums import open_parquet
 from dshap.tables.columns import Names, Times
 from dshap.tables.lake_files import (
@@ -28,6 +28,7 @@ from dshap.tables.lake_files import (
     address_of,
 )
 from dshap.tables.lakehouse_folders import METADATA, METADATA_END, newest_metadata
+from dshap.tables.stored_parts import opened_part
 
 PARQUET = "PARQUET"
 IDENTITY = "identity"
@@ -95,7 +96,7 @@ def _table_of_metadata(path: str | Path) -> Any:
             "Iceberg tables are read by the package pyiceberg, which is not installed: pip install "
             "'dshap[lake]'"
         ) from None
-    if not is_bucket(place) and not os.path.isfile(text):
+    if not Folder(place).is_there():
         raise InputError(f"there is no file {text}: {_advice(os.path.dirname(text))}")
     try:
         return StaticTable.from_metadata(text, _settings())
@@ -181,11 +182,7 @@ def _refuse_lacking(table: Any, place: str, number: int) -> None:
 
 def _positions_in(path: str) -> dict[str, NDArray[np.int64]]:
     """Data file -> the positions of its rows that a file of positional deletes names."""
-    if is_in_bucket(path):
-        source: Any = open_object(path)
-    else:
-        source = path
-    with open_parquet(source) as opened:
+    with opened_part(place_of(path)) as source, open_parquet(source) as opened:
         found = opened.read(columns=["file_path", "pos"])
     files = found["file_path"].combine_chunks().cast(pa.string())
     positions = found["pos"].combine_chunks()

@@ -10,9 +10,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from dshap.core.buckets import listed
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
+from dshap.storage.buckets import listed
 
 DELTA_LOG = "_delta_log"
 HUDI_FOLDER = ".hoodie"

@@ -9,8 +9,8 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dshap.core.disk import whole_file
-from dshap.core.seals import digest_of_file
+from dshap.storage.disk import whole_file
+from dshap.storage.seals import digest_of_file
 from dshap.tables.checksums import KEPT, parquet_writer
 from dshap.tables.spool import ROW_GROUP_ROWS, SPOOL_ROWS
 

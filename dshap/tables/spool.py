@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dshap.core.disk import whole_file
 from dshap.core.errors import InputError
 from dshap.core.types import RowReader
+from dshap.storage.disk import whole_file
 from dshap.tables.arrays import ArraySource
 from dshap.tables.checksums import KEPT, write_parquet
 from dshap.tables.columns import Names, arrow_array, as_names, repeats, spooled_times

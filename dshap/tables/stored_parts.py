@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from dshap.core.buckets import listed
-from dshap.core.places import Place, is_bucket
-from dshap.core.seals import digest_of_file
-from dshap.tables.bucket_files import open_object
+from dshap.core.places import Place
+from dshap.storage.folder import Folder
+from dshap.storage.seals import digest_of_file
 from dshap.tables.checksums import open_parquet
 
 PART = re.compile(r"part-[^/]*\.parquet")
@@ -28,22 +27,18 @@ FETCHED_BYTES = 8 << 20
 
 def parts_in(room: Place) -> list[Place]:
     """The parts in a room, in the order of their rows."""
-    if is_bucket(room):
-        return [room / name for name in listed(room) if PART.fullmatch(name)]
-    return [*sorted(room.glob("part-*.parquet"))]
+    return [room / name for name in Folder(room).list() if PART.fullmatch(name)]
 
 
-def opened_part(part: Place, size: int | None = None) -> pa.NativeFile:
-    """A part as a file of Arrow; of an object whose bytes are known, `size` of them.
+def opened_part(part: Place) -> pa.NativeFile:
+    """A part as a file of Arrow, which reads parts of it.
 
     Raises
     ------
     FileNotFoundError
         There is none.
     """
-    if is_bucket(part):
-        return open_object(str(part), size)
-    return pa.OSFile(str(part))
+    return pa.PythonFile(Folder(part.parent).reader(part.name), mode="r")
 
 
 def digests_of(parts: Iterable[Place]) -> Iterator[str]:
@@ -73,11 +68,7 @@ def count_rows_of(part: Place) -> int:
 
 def count_rows_in(room: Place) -> int:
     """The number of rows that the footers of the parts in a room state."""
-    if not is_bucket(room):
-        return sum(map(count_rows_of, parts_in(room)))
-    sizes = {name: size for name, size in listed(room).items() if PART.fullmatch(name)}
-    opened = (opened_part(room / name, size) for name, size in sizes.items())
-    return sum(int(open_parquet(each).metadata.num_rows) for each in opened)
+    return sum(map(count_rows_of, parts_in(room)))
 
 
 def columns_of_part(part: Place) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import as_array, floats_of
-from dshap.core.places import is_bucket
+from dshap.core.places import of_place
 from dshap.core.players import Players
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, as_place, checked
@@ -297,9 +297,12 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
 
 def _refuse_missing_file(given: str | Path) -> None:
     """Raise InputError for a path without files, before its columns are asked for."""
-    path = as_place("data", given, "table")
-    if is_bucket(path):
-        return
+    of_place(
+        as_place("data", given, "table"), lambda path: _refuse_no_file(path, given), lambda _: None
+    )
+
+
+def _refuse_no_file(path: Path, given: str | Path) -> None:
     if not path.exists() and not glob.glob(str(path)):
         raise InputError(
             f"there is no file {given}: give the path of Parquet files, or the rows themselves as "

@@ -32,9 +32,9 @@ import dshap
 from dshap import designs
 from dshap.core.records import FloatArray, Record
 from dshap.core.types import RowReader
-from dshap.cube import ReceiptFolder, StateFolder, arrays
-from dshap.cube.files import NO_FILE
+from dshap.cube import arrays
 from dshap.kernels import RBF, Nystrom
+from dshap.storage.sealed_files import NO_FILE, ReceiptFolder, StateFolder
 from dshap.tables import ParquetSource, SyntheticTable
 
 FEATURES = [

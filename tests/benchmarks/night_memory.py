@@ -78,7 +78,7 @@ def made_rows(kind: str, place: str, n_rows: int, night: int, key: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dshap.tables.databases import Database
+    from dshap.warehouse.databases import Database
 
     part = n_rows // 100
 

@@ -30,7 +30,7 @@ import xgboost
 
 import dshap
 from dshap.jobs.run_record import read_records
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.benchmarks.peers import machine, write_json
 
 COLUMNS = 20

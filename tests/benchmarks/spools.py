@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from dshap.tables.databases import Database
-from dshap.tables.queries import Query
-from dshap.tables.spooler import SpoolRules, spool_database
+from dshap.warehouse.databases import Database
+from dshap.warehouse.queries import Query
+from dshap.warehouse.reading_once import SpoolRules, spool_database
 from tests.benchmarks.peers import machine, peak_mib, write_json
 from tests.databases import programs, running_postgresql
 

@@ -29,7 +29,7 @@ from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.cube import CubeLayout, CubeWriter, create_cube, mark_finished
 from dshap.sinks import SingleRun, Sink, load_sink
 from dshap.sinks.shapes import batches_of
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.benchmarks.peers import machine, peak_mib, write_json
 from tests.databases import programs, running_postgresql
 

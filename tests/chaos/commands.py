@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from dshap.cube.lease import Lease, living_holder
+from dshap.storage.lease import Lease, living_holder
 from tests.processes import PRELOADED
 
 LONGEST_S = 600

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dshap.core.places import is_bucket
-from dshap.cube.folder import Folder
+from dshap.core.places import BucketPath
+from dshap.storage.folder import Folder
 from tests.chaos.faults import Ended, Fault
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _put(store: Folder, name: str, content: bytes | None) -> None:
     """Change a file in its place, as a failing disk does."""
     if content is None:
         store.delete(name)
-    elif is_bucket(store.path):
+    elif isinstance(store.path, BucketPath):
         store.replace(name, content)
     else:
         (store.path / name).write_bytes(content)

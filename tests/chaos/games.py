@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.core.places import Place, is_bucket
-from dshap.cube.folder import Folder
+from dshap.core.places import BucketPath, Place
+from dshap.storage.folder import Folder
 from tests.buckets import Service
 from tests.chaos.commands import Running, Setting, Steps, Wrong
 from tests.chaos.damage import DAMAGES
@@ -172,7 +172,7 @@ class Game:
                 if found != "ok":
                     return
         shutil.rmtree(self.folder)
-        if is_bucket(self.store):
+        if isinstance(self.store, BucketPath):
             Folder(self.store.parent).delete(self.store.name)
 
     @property

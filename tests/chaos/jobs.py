@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dshap.blocks import finished_blocks
 from dshap.core.places import Place, place_of
 from dshap.cube import store_parts
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 from tests.buckets import BUCKET
 from tests.chaos import on_a_scheduler
 from tests.chaos.commands import Steps

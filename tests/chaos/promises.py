@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from dshap.core.errors import InputError
-from dshap.core.places import is_bucket
-from dshap.cube.folder import Folder
+from dshap.core.places import BucketPath
 from dshap.jobs.runs import runs_summary
+from dshap.storage.folder import Folder
 from tests.chaos.commands import Wrong
 from tests.chaos.jobs import Outcome
 
@@ -111,7 +111,7 @@ def nothing_is_left(game: Game) -> Iterator[str]:
             is_left = UNFINISHED.fullmatch(path.name) and not path.parent.name.endswith(".running")
         if is_left:
             yield f"{path.relative_to(folder)}"
-    if is_bucket(game.store):
+    if isinstance(game.store, BucketPath):
         for name in _beside(game):
             yield f"{name}, beside the store"
     scratch = folder / "scratch"
@@ -132,7 +132,7 @@ def _has_half_leases_alone(room: Path) -> bool:
 
 def _beside(game: Game) -> list[str]:
     """The objects of the store's own, beside it and unfinished in it."""
-    assert is_bucket(game.store)
+    assert isinstance(game.store, BucketPath)
     room = f".{game.store.name}.running"
     held = [f"{room}/{name}" for name in Folder(game.store.parent / room).tree()]
     return held + [

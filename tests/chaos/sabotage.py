@@ -30,12 +30,12 @@ def trust_all_blocks() -> None:
 def keep_every_lease() -> None:
     """A holder that was stopped goes on as if nobody could have taken its lease."""
     for name in ("check", "confirm"):
-        _replace(f"dshap.cube.lease.Lease.{name}", lambda lease: None)
+        _replace(f"dshap.storage.lease.Lease.{name}", lambda lease: None)
     _replace("dshap.jobs.nights.set_current", _point)
 
 
 def _point(folder: Any, run_id: str) -> None:
-    from dshap.cube.folder import Folder
+    from dshap.storage.folder import Folder
 
     Folder(folder).replace("current", f"{run_id}\n".encode())
 

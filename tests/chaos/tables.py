@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 
 Lines = list[tuple[Any, ...]]
 OWN = ("_dshap_staging", "_dshap_gone", "_dshap_gone_keys")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dshap.cube import current_of
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 from tests.buckets import running_s3
 from tests.chaos.faults import Ended, Fault
 from tests.chaos.games import ALL_FAULTS, Game, drawn_plan, undisturbed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dshap.core.places import BucketPath, is_in_bucket, place_of, places_above
+from dshap.core.places import BucketPath, is_in_bucket, place_of
 
 CUBE = BucketPath("s3", "bucket", "team/cube.zarr")
 
@@ -18,8 +18,8 @@ def test_parts_of_a_place_are_joined_as_those_of_a_path():
     assert str(CUBE.parent) == "s3://bucket/team" and CUBE.with_name("b").key == "team/b"
     assert CUBE / "" == CUBE and BucketPath("gs", "bucket") / "a" == BucketPath("gs", "bucket", "a")
     assert BucketPath("az", "box").name == "box" and BucketPath("az", "box").parent.key == ""
-    assert places_above(CUBE) == [CUBE.parent, BucketPath("s3", "bucket")]
-    assert places_above(Path("/a/b")) == [Path("/a"), Path("/")]
+    assert CUBE.parents == [CUBE.parent, BucketPath("s3", "bucket")]
+    assert CUBE.resolve() == CUBE
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError, LockedError, StoreMismatchError
 from dshap.core.places import place_of
-from dshap.cube import Workspace, copy_store, read_run
-from dshap.cube.folder import Folder
+from dshap.cube import copy_store, read_run
+from dshap.storage.folder import Folder
+from dshap.storage.running import alone
 from tests.buckets import BUCKET
 from tests.cube.cubes import make_cube
 
@@ -85,5 +86,5 @@ def test_copies_that_are_refused(cube, tmp_path, places, error, said):
 
 
 def test_nothing_is_copied_while_a_run_is_going_on(cube, tmp_path):
-    with Workspace(cube), pytest.raises(LockedError, match="is locked by a running job"):
+    with alone(cube, "a run"), pytest.raises(LockedError, match="is locked by a run "):
         copied(cube, tmp_path / "copy.zarr")

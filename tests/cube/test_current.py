@@ -15,7 +15,6 @@ from dshap.blocks import finished_blocks
 from dshap.cli import cli
 from dshap.core.errors import DamagedError, InputError, LockedError
 from dshap.cube import (
-    clear_orphans,
     cube_at,
     current_of,
     mark_finished,
@@ -28,7 +27,8 @@ from dshap.cube import (
     verify_store,
 )
 from dshap.cube.arrays import create_store
-from dshap.cube.folder import Folder
+from dshap.cube.creation import clear_orphans
+from dshap.storage.folder import Folder
 from tests.cube.cubes import bytes_of, make_cube
 
 RUNS = ("20260226T031500Z", "20260227T031500Z", "20260228T031500Z")

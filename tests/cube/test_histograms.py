@@ -8,9 +8,9 @@ import pytest
 from dshap.core.histograms import histogram_of
 from dshap.core.records import Moments
 from dshap.cube import histograms, is_finished, mark_finished, repair, verify_cube
-from dshap.cube.files import StateFolder
 from dshap.cube.histograms import KeptHistograms
 from dshap.cube.reference_copy import histograms_of
+from dshap.storage.sealed_files import StateFolder
 from tests.cube.cubes import block_of, make_cube
 
 

@@ -12,7 +12,7 @@ import zarr
 
 from dshap.core.errors import StoreMismatchError
 from dshap.cube import create_cube, create_store, read_job, read_run
-from dshap.cube.reference_copy import CONTAINER
+from dshap.cube.creation import CONTAINER
 from tests.cube.cubes import CHUNK, KEYS, N_ROWS, TILE, bytes_of, layout_of, make_cube, phi_of
 
 EVERY_KEY = {"id": "int64", "name": "string", "at": "datetime64[ns]"}

@@ -13,7 +13,6 @@ import zarr
 
 from dshap.core.errors import InputError
 from dshap.cube import (
-    ReceiptFolder,
     cube_paths,
     cube_status,
     feature_ranking,
@@ -24,6 +23,7 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.cube.reader import key_texts
+from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import CHUNK, KEYS, N_ROWS, TILE, bytes_of, make_cube, phi_of
 
 FLIPPED = {"attribution": (13, 1, 0), "prediction": (13, 1), "status": (13,)}

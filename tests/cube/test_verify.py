@@ -15,8 +15,6 @@ from dshap import designs
 from dshap.core.errors import DamagedError, DshapError, InputError, UncheckableError
 from dshap.core.records import State
 from dshap.cube import (
-    ReceiptFolder,
-    StateFolder,
     create_store,
     cube_status,
     feature_ranking,
@@ -26,6 +24,7 @@ from dshap.cube import (
     store_parts,
     verify_cube,
 )
+from dshap.storage.sealed_files import ReceiptFolder, StateFolder
 from tests.benchmarks import alterations
 from tests.cube.cubes import bytes_of, make_cube
 

@@ -18,7 +18,6 @@ from dshap.core.blocks import Status
 from dshap.core.errors import DshapError
 from dshap.cube import (
     CubeWriter,
-    ReceiptFolder,
     create_cube,
     cube_status,
     drop_lost_blocks,
@@ -27,6 +26,7 @@ from dshap.cube import (
 )
 from dshap.cube.reader import FailedRows
 from dshap.cube.writer import block_name
+from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
 
@@ -102,10 +102,10 @@ def test_the_receipt_comes_last(tmp_path, monkeypatch):
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[])
     whole = zarr.open_array
 
-    def broken(path, **options):
-        if path == writer.path / "blocks" / "count":
+    def broken(store, **options):
+        if store == writer.path / "blocks" / "count":
             raise OSError("disk full")
-        return whole(path, **options)
+        return whole(store, **options)
 
     monkeypatch.setattr(zarr, "open_array", broken)
     with pytest.raises(OSError, match="disk full"):

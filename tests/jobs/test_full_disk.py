@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import dshap
 from dshap.cli import cli
 from dshap.core.errors import InputError
-from dshap.cube import is_free
+from dshap.cube.creation import is_free
 from dshap.jobs.verification import verify_job_store
 from tests.chaos.faults import small_disk
 from tests.jobs.job_files import to_toml

@@ -18,7 +18,7 @@ from dshap.jobs.history import NightHistory, counts_between
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.run_folders import ROWS, ROWS_MARK, RunFolders
 from dshap.jobs.run_record import KeyCounts
-from dshap.tables.digests import DIGEST
+from dshap.tables.keys.digests import DIGEST
 
 EXPLAIN = "reasons"
 

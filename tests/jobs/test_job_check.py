@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dshap.cli import cli
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, to_toml
 from tests.jobs.test_nights import model, shop  # noqa: F401 (fixtures)

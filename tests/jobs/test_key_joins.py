@@ -10,7 +10,7 @@ import pytest
 
 from dshap.jobs.key_joins import KeyJoins
 from dshap.jobs.run_folders import RunFolders
-from dshap.tables.digests import DIGEST
+from dshap.tables.keys.digests import DIGEST
 from tests.benchmarks.night_memory import nights
 
 FEW = 50_000

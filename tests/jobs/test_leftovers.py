@@ -9,10 +9,11 @@ import time
 
 import pytest
 
-from dshap.cube import Workspace
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.leftovers import clear_leftovers
+from dshap.storage.running import alone
+from dshap.warehouse.snapshot import faults_of_rows
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.jobs.test_nights import Shop, rows_of
@@ -30,7 +31,7 @@ LEFT = (
     f"prepared/.reasons.json.{HEX}",
     f"parts/{RUN}/.snapshot.json.{'0f' * 16}.tmp",
 )
-FOLDERS = (f"reasons/.{RUN}.{HEX}.new", f"prepared/rows/.{RUN}", f"keys/{OTHER}", f"parts/{OTHER}")
+FOLDERS = (f"reasons/.{RUN}.{HEX}.new", f"keys/{OTHER}", f"parts/{OTHER}")
 KEPT = (
     f"runs/{RUN}/run.json",
     f"keys/{RUN}/rows.parquet",
@@ -62,10 +63,10 @@ def test_half_a_lease_goes_once_it_is_old(tmp_path):
     room.mkdir()
     half = room / f".run-000001.json.{HEX}"
     half.write_text("")
-    with Workspace(tmp_path / "store"):
+    with alone(tmp_path / "store", "a run"):
         assert half.exists()  # a shard may be writing it
     os.utime(half, times=(time.time() - 100, time.time() - 100))
-    with Workspace(tmp_path / "store"):
+    with alone(tmp_path / "store", "a run"):
         assert not half.exists()
     assert not room.exists()
 
@@ -79,7 +80,6 @@ def unfinished_in(folder):
     [
         ("reasons.positions.npy", 2),
         pytest.param("rows.parquet", 3, marks=pytest.mark.slow),
-        pytest.param("prepared/rows/.2", 1, marks=pytest.mark.slow),
     ],
 )
 def test_the_next_night_removes_what_a_killed_one_left(tmp_path, model, place, number):
@@ -99,4 +99,22 @@ def test_the_next_night_removes_what_a_killed_one_left(tmp_path, model, place, n
     run_recorded(shop.job(), progress, Command("job.toml"))
     assert not unfinished_in(shop.folder / "store")
     assert any("was left unfinished by a killed run: it is removed" in line for line in said)
+    shop.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_rows_that_were_kept_in_part_are_kept_again(tmp_path, model, number):
+    """Killed between the parts that a method is learned from and the record of them."""
+    shop = Shop(tmp_path, model)
+    shop.table = rows_of(40, seed=0)
+    shop.put()
+    file = shop.folder / "job.toml"
+    file.write_text(to_toml(shop.tables()))
+    with forked(killed_night, str(file), "prepared/rows/2", number) as process:
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
+    run_recorded(shop.job(), SilentProgress(), Command("job.toml"))
+    (kept,) = (shop.folder / "store" / "prepared" / "rows").iterdir()
+    assert not list(faults_of_rows(kept)) and list(kept.glob("part-*.parquet"))
     shop.check()

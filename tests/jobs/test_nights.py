@@ -37,7 +37,7 @@ from dshap.jobs.runner import JobRun
 from dshap.jobs.runs import closing_lines, runs_summary
 from dshap.jobs.verification import verify_job_store
 from dshap.models.adapters.model_files import sha256_of
-from dshap.tables.snapshot import Snapshot
+from dshap.warehouse.snapshot import Snapshot
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.jobs.test_runner import Said

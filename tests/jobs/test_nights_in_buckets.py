@@ -16,14 +16,15 @@ import dshap
 from dshap.cli import cli
 from dshap.core.errors import DamagedError, InputError, LockedError, StaleSourceError
 from dshap.core.places import place_of
-from dshap.cube import Rooms, current_of, named_cubes
-from dshap.cube.folder import Folder
-from dshap.cube.running import lease_folder
+from dshap.cube import current_of, named_cubes
 from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, run_recorded
 from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import read_records
 from dshap.jobs.verification import verify_job_store
+from dshap.storage.folder import Folder
+from dshap.storage.running import lease_folder
+from dshap.storage.workspace import Rooms
 from tests.buckets import BUCKET
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_in_bucket

@@ -9,7 +9,6 @@ import pytest
 
 from dshap.core.errors import DamagedError
 from dshap.core.places import place_of
-from dshap.cube.folder import Folder
 from dshap.jobs.run_folders import (
     RunAbout,
     RunFolders,
@@ -18,8 +17,9 @@ from dshap.jobs.run_folders import (
     unfinished_runs,
 )
 from dshap.jobs.run_record import new_run_id
+from dshap.storage.folder import Folder
 from dshap.tables.parts import PartWriter
-from dshap.tables.snapshot import Snapshot
+from dshap.warehouse.snapshot import Snapshot
 from tests.buckets import BUCKET
 
 

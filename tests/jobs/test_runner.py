@@ -20,13 +20,13 @@ import pytest
 import dshap
 from dshap.core.errors import InputError, LockedError, StoreMismatchError
 from dshap.cube import verify_cube
-from dshap.cube.lease import Lease
 from dshap.engine import SilentProgress
 from dshap.jobs import JobResult, parse_job, run_job
 from dshap.jobs.stages import ALL_KEPT
 from dshap.jobs.table import KEPT_BYTES, JobRows
 from dshap.run.determinism import PROBE_ROWS
 from dshap.run.versions import NUMERICS_VERSION
+from dshap.storage.lease import Lease
 from dshap.tables import ParquetSource, parquet
 from dshap.tables.files import COARSE_TICK_NS, TICK_NS, FileStamp, stamp_file
 from tests.jobs.job_files import JOB, changed, small_table

@@ -21,21 +21,15 @@ from click.testing import CliRunner, Result
 
 from dshap.cli import cli
 from dshap.core.errors import InputError
-from dshap.cube import (
-    ReceiptFolder,
-    alone,
-    beside_others,
-    cube_paths,
-    cube_status,
-    finishing,
-    states_of,
-)
-from dshap.cube.disk_files import ORPHAN
-from dshap.cube.folder import Folder
+from dshap.cube import cube_paths, cube_status, states_of
 from dshap.jobs import RunPart
 from dshap.jobs.run_record import read_records
 from dshap.jobs.shards import FIRST, Shard
 from dshap.run import explanation
+from dshap.storage.disk_files import ORPHAN
+from dshap.storage.folder import Folder
+from dshap.storage.running import alone, beside_others, finishing
+from dshap.storage.sealed_files import ReceiptFolder
 from tests.buckets import BUCKET
 from tests.cube.cubes import bytes_of
 from tests.jobs.job_files import changed, nightly_job, small_table, to_toml

@@ -18,7 +18,7 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
 from dshap.jobs.run_record import exit_status
 from dshap.jobs.sink_targets import with_targets
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.jobs.job_files import changed, small_table, to_toml
 from tests.jobs.test_nights import loaded, model, shop  # noqa: F401 (fixtures)
 

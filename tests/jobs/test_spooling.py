@@ -12,8 +12,8 @@ import pytest
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.jobs import parse_job
 from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
-from dshap.tables.databases import Database
-from dshap.tables.snapshot import Snapshot
+from dshap.warehouse.databases import Database
+from dshap.warehouse.snapshot import Snapshot
 from tests.jobs.job_files import changed
 
 DAY = datetime.date(2026, 11, 27)

@@ -15,8 +15,8 @@ import pytest
 import dshap
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.engine import SilentProgress
+from dshap.jobfile.json_schema import json_schema
 from dshap.jobs import Command, parse_job, run_recorded
-from dshap.jobs.json_schema import json_schema
 from dshap.jobs.planning import plan_from_source
 from dshap.jobs.run_record import read_records
 from dshap.jobs.shards import RunPart, Shard

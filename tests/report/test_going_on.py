@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from dshap.core.places import place_of
-from dshap.cube import beside_others, holders_on
-from dshap.cube.folder import Folder
-from dshap.cube.lease import Holder
-from dshap.cube.running import lease_folder
 from dshap.report import progress_summary
 from dshap.report.going_on import blocks_in_words, holder_line, view_of_run
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Holder
+from dshap.storage.running import beside_others, holders_on, lease_folder
 from tests.buckets import BUCKET
 from tests.cube.cubes import block_of, make_cube
 

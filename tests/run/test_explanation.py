@@ -1262,7 +1262,7 @@ def test_a_run_inside_a_run_is_locked_out(frame, tmp_path):
     def nosy(x):
         if store.exists() and not seen:
             seen.append(True)
-            with pytest.raises(LockedError, match="locked by a running job"):
+            with pytest.raises(LockedError, match="locked by a call of dshap"):
                 dshap.explain(marginal(frame), frame, key="id", store=store)
         return f(x)
 

@@ -8,12 +8,12 @@ import pytest
 
 import dshap
 from dshap.core.errors import DoesNotFitError, InputError
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
 from dshap.run.fitting import fit_models
 from dshap.run.session import Session
+from dshap.storage.running import alone
 from dshap.tables import ArraySource
 
 
@@ -74,7 +74,7 @@ def test_sums_that_no_worker_can_hold_are_refused_at_once(table, tmp_path):
     x, number = table
     y = np.floor(np.clip(8 * number, -12, 12))
     model = KernelLogistic(RBF(1.0), Nystrom(5), 1e-3, sample_size=2000)
-    session = Session(Small(), Workspace(tmp_path / "x"))
+    session = Session(Small(), alone(tmp_path / "x", "a run"))
     (fitted,) = fit_models(session, model, ArraySource(x, target=y))
     assert len(fitted.classes_) == 25
     model.set_params(embedding=Fourier(600))

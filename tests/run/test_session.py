@@ -11,9 +11,9 @@ from dshap.core.blocks import RowBlock
 from dshap.core.errors import LockedError
 from dshap.core.records import Moments
 from dshap.core.rows import SPAN_ROWS
-from dshap.cube import Workspace
 from dshap.engine import LineProgress, LoopExecutor, SilentProgress
 from dshap.run.session import HeldProgress, Session
+from dshap.storage.running import alone
 from dshap.tables import ArraySource
 from dshap.tables.site import Site
 
@@ -42,7 +42,7 @@ class Total:
 
 
 def test_a_session_is_a_site_of_fresh_folders(tmp_path):
-    with Workspace(tmp_path / "store") as workspace:
+    with alone(tmp_path / "store", "a run") as workspace:
         session: Site = Session(LoopExecutor(), workspace)
         assert session.is_local
         assert session.learn(Total(), ArraySource(np.arange(3.0)[:, None])) == (3.0, 1)
@@ -54,7 +54,7 @@ def test_a_session_is_a_site_of_fresh_folders(tmp_path):
 @pytest.mark.parametrize(("n_rows", "n_runs"), [(1, 0), (SPAN_ROWS, 0), (SPAN_ROWS + 1, 1)])
 def test_one_span_starts_no_executor(n_rows, n_runs, tmp_path):
     executor = Counted()
-    with Workspace(tmp_path / "store") as workspace:
+    with alone(tmp_path / "store", "a run") as workspace:
         found = Session(executor, workspace).learn(Total(), ArraySource(np.ones((n_rows, 1))))
     assert found == (n_rows, 1 + n_runs) and executor.n_runs == n_runs
 
@@ -65,7 +65,7 @@ def test_progress_of_a_store_that_another_process_holds(tmp_path):
     def lost():
         raise LockedError("no longer locked by this process")
 
-    with Workspace(tmp_path / "cube.zarr") as rooms:
+    with alone(tmp_path / "cube.zarr", "a run") as rooms:
         held = Session(LoopExecutor(), rooms, progress=HeldProgress(SilentProgress(), rooms.check))
         held.progress.begin("moments", 3, "tiles")
         held.progress.advance()

@@ -15,8 +15,8 @@ from dshap.core.errors import DoesNotFitError, InputError
 from dshap.sinks import Sink
 from dshap.sinks.frames import CubeTable, export_file, to_frame
 from dshap.sinks.shapes import RUN_ID, batches_of
-from dshap.tables.databases import Database
 from dshap.values import Marginal, Tokens
+from dshap.warehouse.databases import Database
 from tests.cube.cubes import make_cube
 from tests.sinks.nights import random_nights
 

@@ -21,7 +21,7 @@ from dshap.sinks import CubeFacts, SingleRun, Sink, check_sink, load_sink
 from dshap.sinks import loading as steps
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of, family_of
 from dshap.sinks.shapes import batches_of, table_schema
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.cube.cubes import KEYS, make_cube
 from tests.lanes import every_pair, left_to_systems
 from tests.processes import forked

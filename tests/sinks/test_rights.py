@@ -18,7 +18,7 @@ from dshap.core.errors import DatabaseError
 from dshap.sinks import Sink, load_sink
 from dshap.sinks.rights import missing_rights_on_file
 from dshap.sinks.targets import Target, look_at_target
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.databases import Server
 from tests.pages import ROOT
 from tests.sinks.nights import Night, random_nights

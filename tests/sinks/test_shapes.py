@@ -12,8 +12,8 @@ from dshap.core.errors import InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks import CubeFacts, SingleRun, Sink, shapes
 from dshap.sinks.shapes import batches_of, key_columns, table_schema, value_numbers, value_texts
-from dshap.tables.databases import Database
 from dshap.values import Marginal, Tokens
+from dshap.warehouse.databases import Database
 from tests.sinks.nights import lines_of, ordered, random_nights
 
 DATABASE = Database("duckdb:///w.duckdb")

@@ -7,7 +7,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.sinks import Sink, SourceQuery, load_sink, look_at_target
 from dshap.sinks.dialects import Dialect, LoadSession, Place
-from dshap.tables.databases import Database
+from dshap.warehouse.databases import Database
 from tests.sinks.nights import random_nights
 from tests.sinks.test_loading import FACTS, JOB, database, run  # noqa: F401 (a fixture)
 

@@ -11,7 +11,7 @@ import pytest
 
 import dshap
 from dshap.core.errors import InputError
-from dshap.cube.folder import Folder
+from dshap.storage.folder import Folder
 from dshap.tables.files import find_files
 from dshap.tables.parquet import ParquetSource
 from tests.buckets import BUCKET

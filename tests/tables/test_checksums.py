@@ -11,7 +11,7 @@ import pytest
 from dshap.core.errors import InputError, UnreachableError
 from dshap.sources import ParquetSource
 from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable, write_parquet
-from dshap.tables.digests import digest_rows
+from dshap.tables.keys.digests import digest_rows
 from dshap.tables.spool import write_part
 
 VALUES = np.random.default_rng(0).normal(size=4_000)

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
+from dshap.storage.running import alone
 from dshap.tables import ArraySource, Inputs, open_for, refuse_unknown_categories
 from dshap.values import Marginal
 
@@ -19,7 +19,7 @@ X = np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [0.0, 3.0, 5.0]])
 
 @pytest.fixture
 def site(tmp_path):
-    with Workspace(tmp_path / "store") as workspace:
+    with alone(tmp_path / "store", "a run") as workspace:
         yield Session(LoopExecutor(), workspace)
 
 

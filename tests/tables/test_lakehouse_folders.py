@@ -13,9 +13,9 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
-from dshap.cube.folder import Folder
 from dshap.jobs import parse_job
 from dshap.jobs.planning import plan_from_source
+from dshap.storage.folder import Folder
 from dshap.tables.files import find_files
 from dshap.tables.lakehouse_folders import refuse_tables_in_bucket
 from dshap.tables.parquet import ParquetSource

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.cube.folder import Folder
 from dshap.sources import DeltaSource, IcebergSource
+from dshap.storage.folder import Folder
 from tests.buckets import BUCKET
 from tests.lakes import delete_by_vector, iceberg, rows, write_delta
 

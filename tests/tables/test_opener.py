@@ -14,9 +14,9 @@ import pytest
 import xarray as xr
 
 from dshap.core.errors import InputError
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
+from dshap.storage.running import alone
 from dshap.tables import ArraySource, ParquetSource, open_rows, open_source
 from dshap.tables.reader import CodedReader
 from dshap.tables.sources import KINDS, READERS, kind_of
@@ -69,7 +69,7 @@ def rows(tmp_path_factory):
 
 @pytest.fixture
 def site(tmp_path):
-    with Workspace(tmp_path / "store") as workspace:
+    with alone(tmp_path / "store", "a run") as workspace:
         yield Session(LoopExecutor(), workspace)
 
 

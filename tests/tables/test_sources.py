@@ -11,8 +11,8 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.core.types import RowReader
-from dshap.jobs.arguments import SOURCE_PARTS
-from dshap.jobs.kinds import Kinds, KindTable
+from dshap.jobfile.arguments import SOURCE_PARTS
+from dshap.jobfile.kinds import Kinds, KindTable
 from dshap.tables import open_source, sources
 from dshap.tables.columns import layout_of
 from dshap.tables.reader import BatchReader

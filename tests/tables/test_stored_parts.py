@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from dshap.core.buckets import upload
 from dshap.core.places import place_of
-from dshap.cube.folder import Folder
-from dshap.tables.digests import RowDigests, digest_rows, write_digests
+from dshap.storage.buckets import upload
+from dshap.storage.folder import Folder
+from dshap.tables.keys.digests import RowDigests, digest_rows, write_digests
 from dshap.tables.parts import PartWriter
-from dshap.tables.snapshot import SNAPSHOT, Snapshot, copy_rows, faults_of_rows, put_rows
 from dshap.tables.stored_parts import (
     columns_of_part,
     count_rows_in,
@@ -21,6 +20,7 @@ from dshap.tables.stored_parts import (
     digests_of,
     parts_in,
 )
+from dshap.warehouse.snapshot import SNAPSHOT, Snapshot, copy_rows, faults_of_rows, put_rows
 from tests.buckets import BUCKET
 
 TABLE = pa.table({"id": pa.array([*range(7)]), "x": pa.array([float(i) for i in range(7)])})

@@ -18,9 +18,9 @@ from numpy.testing import assert_array_equal
 import dshap
 from dshap.core.errors import DshapError, InputError
 from dshap.core.types import RowReader
-from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.run.session import Session
+from dshap.storage.running import alone
 from dshap.tables import Inputs, TextFiles, open_for
 from dshap.values import Tokens
 from tests.attributors.texts import N_TOKENS, padded, texts_of, two_outputs
@@ -38,7 +38,7 @@ def value(**given) -> Tokens:
 
 @pytest.fixture
 def site(tmp_path):
-    with Workspace(tmp_path / "store") as workspace:
+    with alone(tmp_path / "store", "a run") as workspace:
         yield Session(LoopExecutor(), workspace)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 from distributed import Client
 from distributed.versions import get_package_info
 
-from dshap.core.buckets import fault_of
 from dshap.core.errors import InputError
-from dshap.core.places import Place, is_bucket, place_of
+from dshap.core.places import Place
 from dshap.core.processors import processor
+from dshap.storage.folder import Folder
 
 COMPARED = ("dshap", "numpy", "distributed")
 """Packages whose versions are the same on both sides of a run: the same code, the same bits."""
@@ -134,11 +133,8 @@ def unseen_places(places: Mapping[str, str]) -> dict[str, str]:
     """Noun -> the reason, of the places that this process does not see."""
     unseen = {}
     for noun, text in places.items():
-        place = place_of(text)
-        if not is_bucket(place):
-            if not os.path.exists(place):
-                unseen[noun] = ""
-        elif fault := fault_of(place):
+        fault = Folder(text).fault()
+        if fault is not None:
             unseen[noun] = fault
     return unseen
 

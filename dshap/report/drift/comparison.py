@@ -19,7 +19,7 @@ from dshap.discrepancy.samples import ABSENT, TwoSamples, compared_rows
 from dshap.kernels.unbound import Kernel
 from dshap.report.drift.record import ColumnDrift, ComparedTable, Drift, DriftingRow
 from dshap.run.session import open_session
-from dshap.tables.paired_samples import PairedSamples, SampledTable, paired_samples
+from dshap.warehouse.paired_samples import PairedSamples, SampledTable, paired_samples
 
 MAX_ROWS = 10_000
 """The default number of rows of each table that are compared: 20 columns take a quarter of a

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dshap import __version__
-from dshap.core.disk import whole_file
 from dshap.core.printing import label, printable
 from dshap.core.rules import as_path, checked
 from dshap.report.difference.record import (
@@ -22,6 +21,7 @@ from dshap.report.pages.figures import BAR_PERCENT, NAME, Bar, BarLine
 from dshap.report.pages.relations import ToldFigure, changed_table, shift_table
 from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
 from dshap.report.panels import MAX_SHOWN
+from dshap.storage.disk import whole_file
 
 SHOWN_PART = 1e-4
 """The least Wasserstein distance that has a bar, as a part of the largest."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.cube.folder import private_folder
 from dshap.cube.reader import key_texts
 from dshap.report.pages.rows import RowFiles, RowTable, row_texts
+from dshap.storage.private_folders import private_folder
 
 FILE_BYTES = 300_000
 """About the most bytes of a file."""

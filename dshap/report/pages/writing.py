@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dshap.core.disk import whole_file
 from dshap.core.places import Place
 from dshap.core.rules import as_path, as_place, checked
 from dshap.cube import named_cubes
@@ -21,6 +20,7 @@ from dshap.report.pages.rendering import (
 )
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.rows import RowFiles, RowTable, page_rows, rows_json, tables_of
+from dshap.storage.disk import whole_file
 
 ROWS = "rows"
 """The end of the name of the folder of all rows: report_rows beside report.html."""

@@ -1,0 +1,87 @@
+"""The JSON schema of job files, for editors and for programs that write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dshap.jobfile.kinds import CODE, Kinds, Table
+from dshap.jobfile.schema import SEVERAL, TABLES, Job
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+REFERENCE = "#/$defs/{model}"
+Schema = dict[str, Any]
+
+
+def json_schema() -> Schema:
+    """The JSON schema of a job file that is read as TOML.
+
+    It knows tables, kinds, keys, types and bounds.  What depends on several keys at once, and on
+    the rows, is checked by `dshap plan`.
+    """
+    definitions: Schema = {}
+    tables = {name: _of_table(name, kinds, definitions) for name, kinds in TABLES.items()}
+    required = [name for name, field in Job.model_fields.items() if field.is_required()]
+    return {
+        "$schema": DIALECT,
+        "title": "A job file of dshap",
+        "type": "object",
+        "properties": tables,
+        "required": required,
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+def _of_table(name: str, kinds: Kinds, definitions: Schema) -> Schema:
+    """The schema of one table; its kinds go to the definitions."""
+    known: list[Schema] = []
+    for kind, record in kinds.records.items():
+        title = f"{name}.{kind}".strip(".")
+        definitions[title] = _of_kind(record, kinds, kind, title, definitions)
+        known.append({"$ref": REFERENCE.format(model=title)})
+    if kinds.takes_others:
+        known.append(_of_others(kinds))
+    if "profile" in kinds.base.model_fields:
+        known.append(_of_profile(kinds))
+    one: Schema = {"oneOf": known}
+    if name in SEVERAL:
+        least = int(Job.model_fields[name].is_required())
+        return {"type": "array", "items": one, "minItems": least}
+    return one
+
+
+def _of_kind(
+    record: type[Table], kinds: Kinds, kind: str, title: str, definitions: Schema
+) -> Schema:
+    """The schema of a table of one kind."""
+    schema = record.model_json_schema(ref_template=REFERENCE)
+    definitions |= schema.pop("$defs", {})
+    schema["title"] = title
+    if not kinds.tag:
+        return schema
+    schema["properties"][kinds.tag] = {"const": kind}
+    required = [key for key in schema.get("required", []) if key != kinds.tag]
+    if kind != kinds.default:
+        required = [kinds.tag, *required]
+    schema["required"] = required
+    return schema
+
+
+def _of_others(kinds: Kinds) -> Schema:
+    """The schema of a table whose kind is a class or function of the user's code."""
+    return {
+        "type": "object",
+        "properties": {kinds.tag: {"type": "string", "pattern": CODE}},
+        "required": [kinds.tag],
+    }
+
+
+def _of_profile(kinds: Kinds) -> Schema:
+    """The schema of a table whose kind, and keys that are left out, stand in a profile."""
+    keys = {key for record in kinds.records.values() for key in record.model_fields}
+    return {
+        "type": "object",
+        "properties": {key: {} for key in sorted(keys - {kinds.tag})},
+        "required": ["profile"],
+        "additionalProperties": False,
+    }

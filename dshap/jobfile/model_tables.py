@@ -1,0 +1,190 @@
+"""The tables [model] of fitted models that a job is given: files, and objects of Python code."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cache, partial
+from typing import Annotated, Any, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from dshap.core.errors import InputError
+from dshap.jobfile.fields import Names, NotEmpty, one_of, or_say
+from dshap.jobfile.kinds import CODE, KindTable, imported
+from dshap.jobfile.paths import FilePath
+from dshap.models.adapters.model_files import (
+    METHODS,
+    LoadedModel,
+    load_lightgbm,
+    load_onnx,
+    load_pickle,
+    load_skops,
+    load_xgboost,
+    method_of,
+    sha256_of,
+)
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{64}$")]
+Method = one_of(METHODS)
+FiniteNumber = Annotated[float, Field(allow_inf_nan=False), or_say("give a finite number")]
+
+
+class GivenModel(KindTable, ABC):
+    """A fitted model that is given to the job, which does not fit it."""
+
+    classes: Names | None = None
+    """The names of the classes, in the order of the model's outputs."""
+
+    @abstractmethod
+    def loaded(self) -> LoadedModel:
+        """Read or import the model."""
+
+
+class ImportedModel(GivenModel):
+    """The table [model] of kind = "import": an object of the user's code.
+
+    It is a predict function, or a fitted estimator.
+    """
+
+    function: Annotated[str, Field(pattern=CODE)]
+    """"package.module:name" of a function, rows (n, columns) -> (n,) or (n, k), or of a fitted
+    model."""
+
+    def loaded(self) -> LoadedModel:
+        found = imported(self.function, "[model] function")
+        if callable(found):
+            return LoadedModel(found, found)
+        try:
+            predict = getattr(found, method_of(found, "auto", ""))
+        except InputError:
+            place = self.function.replace(":", ".")
+            kind = type(found).__name__
+            raise InputError(
+                f'[model] function = "{self.function}": {place} is {_article(kind)} {kind}, neither '
+                "a function nor a fitted model"
+            ) from None
+        return LoadedModel(found, predict)
+
+
+class ModelFileTable(GivenModel):
+    """A table [model] of a model in a file."""
+
+    path: FilePath
+    """The path of the file."""
+    sha256: Sha256 | None = None
+    """The SHA-256 that the file must have, where given."""
+    _held: LoadedModel | None = PrivateAttr(default=None)
+
+    def with_model(self) -> Self:
+        """A copy that holds the model of the file as it is now, whatever is written there later."""
+        copy = self.model_copy()
+        copy._held = given_model(self)
+        return copy
+
+    def model_now(self) -> LoadedModel:
+        """The model that is held; else that of the file, read once while its bytes stay."""
+        return self._held or _read(self, sha256_of(self.path))
+
+
+class XGBoostTable(ModelFileTable):
+    """The table [model] of kind = "xgboost": a booster as JSON or UBJSON."""
+
+    missing_value: FiniteNumber | None = None
+    """The number that means missing beside NaN, as `missing` at the fit, which the file lacks."""
+
+    def loaded(self) -> LoadedModel:
+        options: dict[str, Any] = {"missing_value": self.missing_value}
+        return _said(partial(load_xgboost, self.path, sha256=self.sha256, **options))
+
+
+class LightGBMTable(ModelFileTable):
+    """The table [model] of kind = "lightgbm": a booster as text."""
+
+    def loaded(self) -> LoadedModel:
+        return _said(partial(load_lightgbm, self.path, sha256=self.sha256))
+
+
+class OnnxTable(ModelFileTable):
+    """The table [model] of kind = "onnx"."""
+
+    output: NotEmpty | None = None
+    """The output that is explained; left out, the probabilities, or the only one of numbers."""
+
+    def loaded(self) -> LoadedModel:
+        return _said(partial(load_onnx, self.path, sha256=self.sha256, output=self.output))
+
+
+class SkopsTable(ModelFileTable):
+    """The table [model] of kind = "skops": an estimator of scikit-learn."""
+
+    method: Method = "auto"  # type: ignore[valid-type]
+    """The method that is explained; "auto": predict_proba where there is one, else predict."""
+    trusted: Names = ()
+    """The types in the file that are trusted, beside those that skops knows."""
+
+    def loaded(self) -> LoadedModel:
+        options: dict[str, Any] = {"trusted": self.trusted, "method": self.method}
+        return _said(partial(load_skops, self.path, sha256=self.sha256, **options))
+
+
+class PickleTable(ModelFileTable):
+    """The table [model] of kind = "pickle": an estimator in a pickle or a file of joblib."""
+
+    method: Method = "auto"  # type: ignore[valid-type]
+    """The method that is explained; "auto": predict_proba where there is one, else predict."""
+    allow_pickle: bool = False
+    """Whether the file, which may run any code, may be read."""
+
+    @model_validator(mode="after")
+    def _check_allowed(self) -> PickleTable:
+        if not self.allow_pickle:
+            raise ValueError(
+                'kind = "pickle" runs code of the file: where you trust who made it, give '
+                'allow_pickle = true and its sha256; "xgboost", "lightgbm", "onnx" and "skops" '
+                "need neither"
+            )
+        if self.sha256 is None:
+            raise ValueError(
+                'sha256 is missing: kind = "pickle" takes the file that you trust and no other '
+                "(sha256sum prints it)"
+            )
+        return self
+
+    def loaded(self) -> LoadedModel:
+        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "method": self.method}
+        return _said(partial(load_pickle, self.path, sha256=self.sha256, **options))
+
+
+def given_model(table: GivenModel) -> LoadedModel:
+    """The model of a table; one of a file is read once in a process, while its bytes stay."""
+    match table:
+        case ModelFileTable():
+            return table.model_now()
+    return table.loaded()
+
+
+def sha256_of_given(table: GivenModel) -> str:
+    """The SHA-256 of the file of a model, as it was read; empty for an object of Python code."""
+    file = given_model(table).file
+    if file is None:
+        return ""
+    return file.sha256
+
+
+@cache
+def _read(table: ModelFileTable, sha256: str) -> LoadedModel:
+    return table.loaded()
+
+
+def _said(load: partial[LoadedModel]) -> LoadedModel:
+    """The model that a function loads; its messages begin with the table."""
+    try:
+        return load()
+    except InputError as error:
+        raise InputError(f"[model] {error}") from error
+
+
+def _article(noun: str) -> str:
+    if noun[0].lower() in "aeiou":
+        return "an"
+    return "a"

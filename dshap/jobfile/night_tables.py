@@ -1,0 +1,71 @@
+"""The tables [incremental] and [prepare] of a job file: what a night carries from the one before."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, model_validator
+
+from dshap.core.errors import shown
+from dshap.jobfile.kinds import Table
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+"""Letter of a unit of time -> its name in `datetime.timedelta`."""
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+
+
+def duration_of(given: Any) -> datetime.timedelta:
+    """A time span written as a number and a unit, as in "24h", "1.5d" or "2w".
+
+    Raises
+    ------
+    ValueError
+        Another text, or a span of no time.
+    """
+    if isinstance(given, datetime.timedelta):
+        return given
+    found = None
+    if isinstance(given, str):
+        found = _DURATION.fullmatch(given.strip())
+    if found is None or float(found[1]) == 0:
+        raise ValueError(
+            f'{shown(given)} is no time span: give a number and a unit, as in "90m", "24h", "30d" '
+            'or "2w"'
+        )
+    try:
+        return datetime.timedelta(**{UNITS[found[2]]: float(found[1])})
+    except OverflowError:
+        raise ValueError(f"{shown(given)} is too long: give a shorter time span") from None
+
+
+Duration = Annotated[datetime.timedelta, BeforeValidator(duration_of)]
+
+
+class IncrementalTable(Table):
+    """The table [incremental]: whether a run explains only what changed since the run before."""
+
+    strategy: Literal["none", "digest"] = "none"
+    """"digest": each run writes a whole cube of its own, into which a row whose key and used columns
+    are those of the run before is carried; "none": there is one cube."""
+    deletes: Literal["remove", "mark", "keep"] = "remove"
+    """The fate of keys that are gone, in the tables of the sinks: their lines are removed, or stay
+    with status "deleted", or stay as they are."""
+
+    @model_validator(mode="after")
+    def _check(self) -> IncrementalTable:
+        if self.strategy == "none" and self.deletes != "remove":
+            raise ValueError(
+                f'deletes = "{self.deletes}" is about keys that the run before had: give '
+                'strategy = "digest" too'
+            )
+        return self
+
+
+class PrepareTable(Table):
+    """The table [prepare]: how long what was learned is used."""
+
+    every: Duration | None = None
+    """The age at which all is learned anew from the rows of that run, and all rows are explained;
+    left out, what was learned stays until model, options or columns change."""

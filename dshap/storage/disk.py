@@ -1,0 +1,82 @@
+"""Syncing files and folders to the disk, and files that get their name once they are whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+SYNC_THREADS = 8
+"""Number of syncs that run at once: the file system then writes its journal once for all of them.
+
+The 42 syncs of a block take 20 ms so, and 130 ms one after the other.
+"""
+NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
+"""The error numbers of file systems that cannot sync a folder."""
+
+
+@contextmanager
+def whole_file(path: Path, *, synced: bool = False) -> Iterator[Path]:
+    """A private path to write to, renamed to `path` once everything is written.
+
+    The folder is made if it does not exist.  With `synced` the name stands for content that a power
+    cut does not undo: the content is on the disk before it has the name, then the name itself.
+    """
+    if synced:
+        make_folder(path.parent)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield private
+        if synced:
+            sync([private])
+        os.replace(private, path)
+    finally:
+        private.unlink(missing_ok=True)
+    if synced:
+        sync([path.parent])
+
+
+def free_bytes(path: Path) -> int:
+    """The bytes that are free on the disk that holds `path`, which need not be there."""
+    there = next((each for each in (path, *path.parents) if each.exists()), Path())
+    return shutil.disk_usage(there).free
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its missing parents, and sync the folders that hold them."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        _sync(each.parent)
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Return once the content of these files, and the names in these folders, are on disk."""
+    chosen = list(dict.fromkeys(paths))
+    with ThreadPoolExecutor(max(1, min(len(chosen), SYNC_THREADS))) as pool:
+        for _ in pool.map(_sync, chosen):
+            pass
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NO_SYNC or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Sync a folder and everything in it."""
+    sync([folder, *folder.rglob("*")])

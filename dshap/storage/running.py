@@ -1,0 +1,177 @@
+"""Who runs on a store: one run alone, or any number of shards beside each other.
+
+| | beside a run alone | beside a shard | beside the finish |
+|---|---|---|---|
+| a run alone (`alone`) | refused | refused | refused |
+| a shard (`beside_others`) | refused | runs | runs; refused once it has rows to explain (`refuse_finishing`) |
+| the finish (`beside_others`) | refused | refused | refused |
+| the finish by a shard (`finishing`) | | runs, unless blocks may change | leaves it to the other |
+
+A run alone holds the lease "run".  A shard has a lease of a name of its own.  Each puts its own
+lease first and looks for the others' then, so that of a run and a shard that begin together at
+least one is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator
+
+from dshap.core.errors import InputError, LockedError
+from dshap.core.places import Place
+from dshap.storage.folder import Folder
+from dshap.storage.lease import Holder, Lease, clear_gone, held_names, holder_of, living_holder
+from dshap.storage.workspace import Rooms, workspace_of
+
+RUN = "run"
+"""The name that a run alone holds."""
+FINISH = "finish"
+"""The name that is held by the process that finishes what shards have explained."""
+
+Say = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
+    """Hold the lock of a store while nobody else runs on it, a shard neither.
+
+    Raises
+    ------
+    LockedError
+        Another run or a shard runs on this store.
+    """
+    folder = lease_folder(store)
+    workspace = workspace_of(store)
+    with (
+        workspace.opened(scratch) as rooms,
+        Lease(folder, RUN, what, place=store, say=say) as lease,
+    ):
+        refuse_running(store, say, but=RUN)
+        clear_gone(folder)
+        workspace.clear(rooms)
+        rooms.lease = lease
+        yield rooms
+
+
+@contextlib.contextmanager
+def beside_others(
+    store: Place,
+    what: str,
+    say: Say | None = None,
+    scratch: str = "",
+    *,
+    finishes: bool = False,
+) -> Iterator[Rooms]:
+    """Run on a store that others may run on too, but no run alone; nobody at all where it `finishes`.
+
+    Raises
+    ------
+    LockedError
+        A run has the store for itself, or another process finishes; beside a finish any shard.
+    """
+    folder = lease_folder(store)
+    if finishes:
+        name = FINISH
+    else:
+        name = f"shard-{uuid.uuid4().hex[:12]}"
+    with (
+        workspace_of(store).opened(scratch) as rooms,
+        Lease(folder, name, what, place=store, say=say) as lease,
+    ):
+        clear_gone(folder)
+        _refuse(store, [RUN], say)
+        if finishes:
+            _refuse(store, _shards_on(store), say)
+        rooms.lease = lease
+        yield rooms
+
+
+@contextlib.contextmanager
+def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterator[bool]:
+    """Finish what shards have explained, as one of them, which waits for nobody.
+
+    It gives False where another shard runs and `may_change`: blocks may be explained again.
+
+    Raises
+    ------
+    LockedError
+        Another process finishes.
+    """
+    with Lease(lease_folder(store), FINISH, what, place=store, waits=False):
+        yield n_shards_on(store) <= 1 or not may_change()
+
+
+def refuse_finishing(store: Place, say: Say | None = None) -> None:
+    """Raise a `LockedError` if a process finishes what the shards of this store have explained."""
+    _refuse(store, [FINISH], say)
+
+
+def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
+    """Raise a `LockedError` if anything runs on the store, beside the holder of the name `but`.
+
+    What runs on another machine is watched until it gives a sign of life, or is dead.
+    """
+    _refuse(store, [name for name in _names_on(store) if name != but], say)
+
+
+def _refuse(store: Place, names: list[str], say: Say | None) -> None:
+    holder = living_holder(lease_folder(store), *names, say=say)
+    if holder is not None:
+        raise LockedError(f"{store} is locked by {holder}: wait for it")
+
+
+def holders_on(store: Place) -> list[Holder]:
+    """The processes that run on a store, seen at once; those on other machines may be dead.
+
+    They are in the order of their work: shard 2 comes before shard 10.
+    """
+    found = (holder_of(lease_folder(store), name) for name in _names_on(store))
+    holders = [holder for holder in found if holder is not None]
+    return sorted(holders, key=lambda holder: (len(holder.what), holder.what, holder.token))
+
+
+def n_shards_on(store: Place) -> int:
+    """The number of shards that run on a store, seen at once; those elsewhere may be dead."""
+    folder = lease_folder(store)
+    return sum(holder_of(folder, name) is not None for name in _shards_on(store))
+
+
+def _shards_on(store: Place) -> list[str]:
+    """The names of the leases of shards on a store."""
+    return [name for name in _names_on(store) if name not in (RUN, FINISH)]
+
+
+def _names_on(store: Place) -> list[str]:
+    """The names of the leases of a store; none where nothing can run, or where one cannot look.
+
+    Raises
+    ------
+    LockedError
+        The leases are in a folder of another user, which cannot be looked into.
+    """
+    try:
+        return held_names(lease_folder(store))
+    except PermissionError as error:
+        raise LockedError(
+            f"{store} may be locked by a running job: {error.filename} belongs to another user"
+        ) from error
+    except (OSError, InputError):
+        return []
+
+
+def is_running(store: Place) -> bool:
+    """Whether a run or a shard has the store now.
+
+    One on another machine that was silent for ten minutes does not count; a folder of leases of
+    another user, which cannot be looked into, does.
+    """
+    try:
+        return any(not holder.is_silent for holder in holders_on(store))
+    except LockedError:
+        return True
+
+
+def lease_folder(store: Place) -> Folder:
+    """The folder of the leases of a store."""
+    return workspace_of(store).leases()

@@ -1,0 +1,158 @@
+"""The rows of two tables that have the same key, found on disk.
+
+Each table is written once as files of hashes and digests, sorted by the hash of the key; both are
+then read range by range of the hashes, so that few rows are in memory however many there are.  A
+hash of 128 bits stands for a key (`key_hashes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dshap.core.records import BoolArray
+from dshap.core.rows import spans
+from dshap.tables.keys.digests import RowDigests
+from dshap.tables.keys.hashes import number_keys, wide_hashes
+from dshap.tables.keys.sorted_runs import (
+    Columns,
+    leave_sorted,
+    ranges,
+    rows_between,
+    sorted_files,
+)
+
+ROWS_TOGETHER = 1 << 17
+"""Rows that are sorted, compared or given at once: 40 bytes each, and as much again to compare them."""
+N_COLUMNS = 5
+"""Columns of the files of `HashedRows`."""
+NO_ROW = -1
+"""The position that stands for a row whose key the earlier table does not have."""
+
+
+@dataclass(frozen=True)
+class HashedRows:
+    """The rows of a table by the hashes of their keys, in files of a folder of their own.
+
+    A file has five columns: the two halves of the hash, those of the digest, and the position.
+    """
+
+    folder: Path
+    n_rows: int
+
+    @classmethod
+    def of(cls, rows: RowDigests, folder: Path) -> HashedRows:
+        """Write the hashes of the rows into an empty folder."""
+        n_rows = len(rows)
+        held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows)), np.uint64)
+        start = 0
+        for columns in _columns_of(rows):
+            while columns.shape[1]:
+                at = int(columns[-1, 0]) - start
+                part = columns[:, : ROWS_TOGETHER - at]
+                held[:, at : at + part.shape[1]] = part
+                columns = columns[:, part.shape[1] :]
+                stop = start + at + part.shape[1]
+                if stop == n_rows or stop - start == ROWS_TOGETHER:
+                    leave_sorted(folder / f"{start:015d}.npy", held[:, : stop - start])
+                    start = stop
+        return cls(folder, n_rows)
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted_files(self.folder)
+
+    def count_repeats(self) -> int:
+        """The number of rows whose key is that of another row that is counted already."""
+        files = self.files
+        n_repeats = 0
+        for part in ranges(files, ROWS_TOGETHER):
+            first, second = rows_between(files, part.low, part.high, [0, 1])
+            order = np.lexsort((second, first))
+            is_same = np.diff(first[order]) == 0
+            is_same &= np.diff(second[order]) == 0
+            n_repeats += int(np.count_nonzero(is_same))
+        return n_repeats
+
+
+def _columns_of(rows: RowDigests) -> Iterator[Columns]:
+    """Yield the columns of `HashedRows` (5, n) of consecutive rows."""
+    for batch in rows.batches():
+        positions = np.arange(batch.start, batch.start + batch.n_rows, dtype=np.uint64)
+        yield np.concatenate([wide_hashes(batch.keys).T, batch.digests.T, positions[None]])
+
+
+@dataclass(frozen=True)
+class KeyJoin:
+    """For each row of a table, the row of an earlier table that has its key, if any.
+
+    The earlier rows are in files of a folder, sorted by the position of the row of this table.
+    """
+
+    folder: Path
+    n_rows: int
+    """The number of rows of the table."""
+    n_before: int
+    """The number of rows of the earlier table."""
+    n_known: int
+    """The number of rows whose key the earlier table has."""
+    n_unchanged: int
+    """The number of those rows that have the digest of the earlier row."""
+
+    @classmethod
+    def of(cls, rows: HashedRows, before: HashedRows, folder: Path) -> KeyJoin:
+        """Join two tables by their keys, each of which is in one row of a table."""
+        files = rows.files
+        files_before = before.files
+        n_known = 0
+        n_unchanged = 0
+        for part in ranges([*files, *files_before], ROWS_TOGETHER):
+            if not part.n_rows:
+                continue
+            *hashes, low, high, positions = _rows_in(files, part.low, part.high, N_COLUMNS)
+            *hashes_before, low_before, high_before, positions_before = _rows_in(
+                files_before, part.low, part.high, N_COLUMNS
+            )
+            numbered = number_keys(np.stack(hashes_before, axis=1), np.stack(hashes, axis=1))
+            old, new = numbered.pairs
+            is_unchanged = (low[new] == low_before[old]) & (high[new] == high_before[old])
+            n_known += len(new)
+            n_unchanged += int(np.count_nonzero(is_unchanged))
+            found = np.stack(
+                [positions[new], positions_before[old], is_unchanged.astype(np.uint64)]
+            )
+            leave_sorted(folder / f"{part.low:020d}.npy", found)
+        return cls(folder, rows.n_rows, before.n_rows, n_known, n_unchanged)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Spans of rows that are read at once."""
+        yield from spans(0, self.n_rows, ROWS_TOGETHER)
+
+    def read(self, start: int, stop: int) -> tuple[NDArray[np.int64], BoolArray]:
+        """The earlier row of each row of a span (n,), `NO_ROW` for none; whether it is unchanged (n,)."""
+        positions = np.full(stop - start, NO_ROW, np.int64)
+        is_unchanged = np.zeros(stop - start, bool)
+        at, earlier, flags = _rows_in(sorted_files(self.folder), start, stop, 3)
+        at = at.astype(np.int64) - start
+        positions[at] = earlier
+        is_unchanged[at] = flags
+        return positions, is_unchanged
+
+
+def keys_not_in(rows: RowDigests, join: KeyJoin) -> Iterator[pa.RecordBatch]:
+    """Yield the key columns of the rows of a table whose keys the other table of a join lacks."""
+    for batch in rows.batches():
+        positions, _ = join.read(batch.start, batch.start + batch.n_rows)
+        yield batch.keys_where(positions == NO_ROW)
+
+
+def _rows_in(files: list[Path], low: int, high: int, n_columns: int) -> Columns:
+    """(columns, m): the rows of files in a range of their first column."""
+    if not files:
+        return np.zeros((n_columns, 0), np.uint64)
+    return rows_between(files, low, high)

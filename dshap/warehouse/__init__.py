@@ -1,0 +1,1 @@
+"""Rows that are read once: databases, queries and CSV files, under promises, into parts with a record."""
