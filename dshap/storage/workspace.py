@@ -8,6 +8,7 @@ machine.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -57,6 +58,7 @@ class Rooms:
         """The lease by which other processes see the run; None where no other can be."""
         self.token = uuid.uuid4().hex[:12]
         """A part of the names of the folders, by which they are known as those of this process."""
+        self._number = itertools.count()  # two threads never have the same one
         self._made: list[Path] = []
 
     def check(self) -> None:
@@ -81,7 +83,7 @@ class Rooms:
         """A new folder, for one of `ROOMS`."""
         if name not in ROOMS:
             raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
-        path = self.path / f"{name}-{self.token}-{len(self._made)}"
+        path = self.path / f"{name}-{self.token}-{next(self._number)}"
         path.mkdir(mode=0o700)
         self._made.append(path)
         return path
