@@ -575,7 +575,7 @@ def run(
     from dshap.core.options import RULES
     from dshap.core.rules import as_path
     from dshap.engine.performance import report_path
-    from dshap.jobs import Command, RunPart, about_start, error_of, load_job, run_recorded
+    from dshap.jobs import Command, about_start, error_of, load_job, run_recorded, scope_of
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -584,17 +584,17 @@ def run(
     page = None
     if performance is not None:
         page = report_path(as_path("--performance-report", performance, "file"))
-    part = RunPart.of(only, shard, job_file, os.environ)
+    scope = scope_of(only, shard, job_file, os.environ)
     job = load_job(job_file, settings, cluster)
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
         require_jinja()
     given = Command(
-        job_file, settings, as_of, reread, wait_s, part, cluster, page, accept, backfill
+        job_file, settings, as_of, reread, wait_s, scope, cluster, page, accept, backfill
     )
     if not quiet:
-        LOGS[log].open(about_start(job, part))
+        LOGS[log].open(about_start(job, scope))
     ended = run_recorded(job, _progress(quiet, log), given)
     _show_run(job, ended, LOGS[log], as_json, quiet)
     if error := error_of(ended.facts):

@@ -283,17 +283,17 @@ def test_every_floor_is_there():
         ("dshap.tables.parquet", ["pyarrow.parquet", "pandas"], 0),
         ("dshap.values.marginal", ["xarray"], 1),
         (
-            "dshap.jobs.runner",
+            "dshap.jobs.store_runs",
             ["dshap.run.explanation", "dshap.run.session", "dshap.cube", "dshap.__version__"],
             0,
         ),
-        ("dshap.jobs.runner", ["dshap.api", "dshap.report"], 1),  # sideways on the face
+        ("dshap.jobs.store_runs", ["dshap.api", "dshap.report"], 1),  # sideways on the face
         # a run is one floor without folders
         ("dshap.run.quality", ["dshap.run.explanation", "dshap.run.identity"], 0),
         ("dshap.run.quality", ["dshap.jobfile.schema", "dshap"], 2),  # up
         ("dshap.cli", ["dshap.jobs", "dshap.report", "dshap.api"], 0),
         ("dshap.shap_compat", ["dshap.cli"], 1),  # up
-        ("dshap.jobs.runner", ["distributed"], 1),
+        ("dshap.jobs.store_runs", ["distributed"], 1),
         ("dshap.newcomer.part", ["numpy"], 1),  # no floor
         ("dshap.api", ["dshap.newcomer"], 1),
     ],

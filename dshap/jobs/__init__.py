@@ -5,16 +5,19 @@ from dshap.jobfile.reading import read_job_file as load_job
 from dshap.jobfile.schema import Job
 from dshap.jobs.cluster_check import check_cluster
 from dshap.jobs.job_check import check_job
+from dshap.jobs.job_store import fit_report
 from dshap.jobs.manifests import manifests_of
-from dshap.jobs.pipeline import Command, RecordedRun, run_recorded
 from dshap.jobs.planning import plan_from_source
+from dshap.jobs.plans import JobPlan, plan_job
 from dshap.jobs.repair import refuse_damage, repair_with_job
+from dshap.jobs.results import ExplanationResult, JobResult
 from dshap.jobs.run_record import RunFacts, error_of
-from dshap.jobs.runner import ExplanationResult, JobPlan, JobResult, fit_report, plan_job, run_job
 from dshap.jobs.runs import about_run, about_start, closing_lines, run_content, runs_summary
 from dshap.jobs.schedules import Schedule
-from dshap.jobs.shards import RunPart
+from dshap.jobs.scope import Scope, scope_of
+from dshap.jobs.store_runs import RecordedRun, run_job, run_recorded
 from dshap.jobs.summary import JobSummary, job_summary
+from dshap.jobs.under_way import Command
 from dshap.jobs.verification import repair_job_store, verify_job_store
 
 __all__ = [
@@ -24,10 +27,10 @@ __all__ = [
     "JobPlan",
     "JobResult",
     "JobSummary",
-    "RunPart",
     "RecordedRun",
     "RunFacts",
     "Schedule",
+    "Scope",
     "about_run",
     "about_start",
     "check_cluster",
@@ -48,5 +51,6 @@ __all__ = [
     "run_job",
     "run_recorded",
     "runs_summary",
+    "scope_of",
     "verify_job_store",
 ]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError
 from dshap.core.printing import label
-from dshap.jobfile.model_tables import ImportedModel, ModelFileTable, given_model
 from dshap.jobfile.schema import Job
 from dshap.jobfile.source_tables import CsvTable, SqlTable
-from dshap.models.adapters.model_files import feature_names_of, n_columns_of
+from dshap.jobs.job_model import model_of_job
 from dshap.predictors.times import DATE, time_kind
-from dshap.predictors.tree_kinds import is_ensemble
 from dshap.tables.columns import as_names
 from dshap.tables.sources import version_key
 
@@ -20,34 +18,6 @@ QUERY_CHARACTERS = 120
 """The most characters of a query that a message shows."""
 KEYS = ("key", "target", "features", "column")
 """Keys of [source] that name columns."""
-
-
-def feature_columns(job: Job) -> Sequence[str] | None:
-    """The columns that a given model was fitted on, in its order; those of [source] otherwise.
-
-    Raises
-    ------
-    InputError
-        [source] features names other columns than the model knows.
-    """
-    given: Sequence[str] | None = dict(job.source).get("features")
-    if not job.is_given:
-        return given
-    known = feature_names_of(given_model(job.model))
-    if known is None or given is None:
-        return known or given
-    if other := [name for name in given if name not in known]:
-        raise InputError(
-            f"[source] features names a column that {_model_of(job)} was not fitted on: "
-            f"{unknown_name('column', other[0], known)} Leave features out: the model knows its "
-            "columns"
-        )
-    if absent := [name for name in known if name not in given]:
-        raise InputError(
-            f"[source] features lacks column {absent[0]!r}, which {_model_of(job)} was fitted on: "
-            "leave features out, as the model knows its columns"
-        )
-    return known
 
 
 def check_width(job: Job, columns: Sequence[str]) -> None:
@@ -58,14 +28,12 @@ def check_width(job: Job, columns: Sequence[str]) -> None:
     InputError
         There are more or fewer.
     """
-    if not job.is_given or job.is_of_texts:
-        return
-    given = given_model(job.model)
-    wanted = n_columns_of(given)
-    if wanted in (None, len(columns)) or feature_names_of(given) is not None:
+    model = model_of_job(job)
+    wanted = model.width
+    if wanted in (None, len(columns)) or model.names is not None or job.is_of_texts:
         return
     listed = label(", ".join(columns), QUERY_CHARACTERS)
-    takes = f"{_model_of(job)} takes {wanted} and does not know their names"
+    takes = f"{model_of_job(job)} takes {wanted} and does not know their names"
     if dict(job.source).get("features"):
         raise InputError(
             f"[source] features names {len(columns)} columns ({listed}), and {takes}: name those of "
@@ -75,11 +43,6 @@ def check_width(job: Job, columns: Sequence[str]) -> None:
         f"[source] features is left out, so that all {len(columns)} columns of numbers are features "
         f"({listed}), and {takes}: name those of the fit, in their order"
     )
-
-
-def takes_times(job: Job) -> bool:
-    """Whether columns of times may be features of the job: trees take numbers alone."""
-    return job.is_given and not job.is_of_trees and not is_ensemble(given_model(job.model).model)
 
 
 def place_of_table(job: Job) -> str:
@@ -114,17 +77,7 @@ def _naming(job: Job, column: str) -> str:
     for key in KEYS:
         if column in as_names(source.get(key)):
             return f"[source] {key} names"
-    return f"{_model_of(job)} was fitted on"
-
-
-def _model_of(job: Job) -> str:
-    """The model with the key that names it."""
-    match job.model:
-        case ModelFileTable(path=path):
-            return f'the model of [model] path = "{path}"'
-        case ImportedModel(function=function):
-            return f'the model of [model] function = "{function}"'
-    return f'[model] kind = "{job.model.kind}"'
+    return f"{model_of_job(job)} was fitted on"
 
 
 def _times_in_words(job: Job, error: InputError) -> str:
@@ -149,13 +102,11 @@ def _times_in_words(job: Job, error: InputError) -> str:
                 'in the file, or by [source] kind = "sql" on DuckDB with query = "SELECT * REPLACE '
                 f'({seconds}) FROM {rows}"'
             )
-    number = "a number"
-    if job.is_given:
-        number = "the number that the model was fitted on"
+    model = model_of_job(job)
     said = (
         f"column {error.column!r} of {place_of_table(job)} holds {what} ({error.times}), and "
-        f"{_model_of(job)} takes numbers there: give it as {number}, {remedy}"
+        f"{model_of_job(job)} takes numbers there: give it as {model.number}, {remedy}"
     )
-    if not job.is_given or feature_names_of(given_model(job.model)) is None:
+    if model.names is None:
         said += ", or take it out of [source] features"
     return said

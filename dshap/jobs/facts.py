@@ -17,8 +17,8 @@ from dshap.cube.blocks import CubeArrays
 from dshap.engine import Plan
 from dshap.jobfile.model_tables import GivenModel, given_model
 from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobs.results import ExplanationResult, JobResult
 from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
-from dshap.jobs.runner import ExplanationResult, JobResult
 from dshap.jobs.stages import StageUse
 from dshap.models.adapters.model_files import ModelFile
 from dshap.report import accuracy
@@ -64,7 +64,7 @@ def _failed_of_part(ended: ExplanationResult) -> int:
 def _ending_of_part(ended: ExplanationResult) -> ExplanationFacts:
     if ended.failure is not None:
         return ExplanationFacts(ended.name, "partial success", failure=ended.failure)
-    if ended.was_complete or (ended.shard is not None and ended.shard.is_done):
+    if ended.is_kept:
         return ExplanationFacts(ended.name, "no-op")
     return ExplanationFacts(ended.name, "success")
 

@@ -16,14 +16,16 @@ from dshap.core.errors import DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
-from dshap.jobfile.model_tables import GivenModel, given_model
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobs.backfills import check_day
-from dshap.jobs.columns import feature_columns, in_words_of, place_of_table
+from dshap.jobs.columns import in_words_of, place_of_table
+from dshap.jobs.cubes_of_job import cubes_of_job
+from dshap.jobs.job_model import model_of_job
+from dshap.jobs.job_store import refuse_store
 from dshap.jobs.judging import refuse_unknown_runs
+from dshap.jobs.row_sources import row_source
 from dshap.jobs.run_record import source_types_before
-from dshap.jobs.runner import refuse_other_layout, refuse_store
 from dshap.jobs.seen_places import probed_places
 from dshap.jobs.sink_targets import sink_in
 from dshap.jobs.spooling import look_before_reading, rules_of
@@ -35,8 +37,6 @@ from dshap.warehouse.column_types import is_number_type
 from dshap.warehouse.looks import SourceLook
 
 NOT_CHECKED = "not checked"
-SHOWN_DIGITS = 12
-"""The digits of a SHA-256 that a line shows."""
 
 
 @dataclass(frozen=True)
@@ -143,17 +143,10 @@ class _Checking:
 
     def model(self) -> str:
         """Load the model that the job is given."""
-        match self.job.model:
-            case GivenModel() as table:
-                file = given_model(table).file
-            case _:
-                file = None
-        self.features = feature_columns(self.job)
-        if not self.job.is_given:
-            return "the run fits it"
-        if file is None:
-            return "it loads"
-        return f"it loads, SHA-256 {file.sha256[:SHOWN_DIGITS]}…"
+        model = model_of_job(self.job)
+        said = model.describe()
+        self.features = model.columns()
+        return said
 
     def source(self) -> str:
         """Open the source, and look for its columns."""
@@ -177,7 +170,7 @@ class _Checking:
         """Check that the store is one of this job, or can be made, and that a file can be written."""
         store = place_of(self.job.job.store)
         refuse_unknown_runs(self.job.check, store)
-        refuse_other_layout(store, is_incremental=self.job.is_incremental)
+        cubes_of_job(self.job, store, row_source(self.job)).refuse_other_layout()
         refuse_altered(store)
         refuse_store(self.job, store)
         check_day(self.job, store, self.as_of, is_backfill=False)

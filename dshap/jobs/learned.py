@@ -8,7 +8,7 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dshap.core.errors import DamagedError, InputError, NotLearnedError, StoreMismatchError
@@ -16,20 +16,21 @@ from dshap.core.places import Place
 from dshap.cube import states_of
 from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
-from dshap.jobfile.model_tables import sha256_of_given
-from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.schema import ExplainTable
+from dshap.jobs.job_model import model_of_job
+from dshap.jobs.job_store import fingerprint_of_job
+from dshap.jobs.opened import OpenedJob
 from dshap.jobs.outlook import ROOM, LearnedAbout, keep_learned, read_learned
-from dshap.jobs.run_folders import RunFolders, remove_room
-from dshap.jobs.runner import WHOLE, JobRun, fingerprint_of_job, plan_of, value_of
-from dshap.jobs.shards import RunPart
+from dshap.jobs.plans import value_of
+from dshap.jobs.run_folders import remove_room
+from dshap.jobs.scope import Phase
 from dshap.jobs.sink_targets import without_targets
 from dshap.jobs.spooling import job_of_parts
-from dshap.jobs.stages import StageRecorder
+from dshap.jobs.steps import Act, carry_out
 from dshap.jobs.table import JobRows
+from dshap.jobs.under_way import RunUnderWay
 from dshap.run.fixed import fixed_method, refuse_other_numerics
-from dshap.run.learning import NothingLearned
 from dshap.run.prepared import Prepared
-from dshap.run.session import Session
 from dshap.storage.folder import Folder
 from dshap.warehouse.snapshot import (
     copy_rows,
@@ -52,38 +53,22 @@ class NightMethod:
     """Why it was learned anew; empty where it is reused."""
 
 
-class Learner:
-    """Finds the method of each explanation, or learns it from tonight's rows.
+class LearnedMethods:
+    """Finds the method of each explanation, or learns it from the rows of a run.
 
     Parameters
     ----------
-    job : Job
-    run : the folders of tonight's run, whose parts are whole
-    session, progress : where passes over rows run, and are told
-    part : the part of the run that is carried out; one that does not learn finds what is learned
-    trusts_files : whether what was found in these rows before still holds
+    run : the run, whose rows are read; a scope that does not learn finds what is learned
     """
 
-    def __init__(
-        self,
-        job: Job,
-        run: RunFolders,
-        session: Session,
-        progress: StageRecorder,
-        trusts_files: bool = True,
-        part: RunPart = WHOLE,
-    ) -> None:
-        self.job = job
-        self.run = run
-        self.part = part
-        if part.learns:
-            self.session = session
-        else:
-            nothing = NothingLearned(session.executor, run.store / ROOM)
-            self.session = replace(session, executor=nothing)
-        self.progress = progress
-        self.trusts_files = trusts_files
-        self._opened: dict[str, tuple[JobRun, Any]] = {}
+    def __init__(self, run: RunUnderWay) -> None:
+        self.under_way = run
+        self.job = run.rows
+        self.run = run.folders
+        self.scope = run.scope
+        self.session = run.scope.session_to_learn(run.session, self.room)
+        self.progress = run.progress
+        self._opened: dict[str, tuple[OpenedJob, Any]] = {}
         """The run of the rows -> the job on them, and its model."""
 
     @property
@@ -94,7 +79,7 @@ class Learner:
         """The method of an explanation, for a night of so many rows."""
         about = self._about(explain)
         self._refuse_damaged(about)
-        if not self.part.learns:
+        if not self.scope.does(Phase.LEARN):
             return self._method_of_tonight(explain, about, n_rows)
         if self._is_backfill:  # it learns nothing, however old the method is
             reason = self._damage_of_learned(explain, about)
@@ -205,9 +190,6 @@ class Learner:
         self, explain: ExplainTable, value: Any, n_rows: int, method: str | None
     ) -> Prepared:
         """Open a method by its digest, or learn it."""
-        sha256 = ""
-        if self.job.is_given:
-            sha256 = sha256_of_given(self.job.model)
         with self.progress.stage(f"{explain.name}: method"):
             return fixed_method(
                 value,
@@ -217,20 +199,20 @@ class Learner:
                 seed=self.job.design_seed,
                 n_rows=n_rows,
                 method=method,
-                model_sha256=sha256,
+                model_sha256=model_of_job(self.job).sha256,
             )
 
     def _value(self, explain: ExplainTable, run_id: str) -> Any:
         """The value function of an explanation, from the rows of a run and the model on them."""
         if run_id not in self._opened:
             self._opened[run_id] = self._open(run_id)
-        work, model = self._opened[run_id]
-        return value_of(explain, work.table.context(model, LoopExecutor()))
+        opened, model = self._opened[run_id]
+        return value_of(explain, opened.table.context(model, LoopExecutor()))
 
-    def _open(self, run_id: str) -> tuple[JobRun, Any]:
+    def _open(self, run_id: str) -> tuple[OpenedJob, Any]:
         """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
         rows = self.room / "rows" / run_id
-        if self.part.checks_rows:
+        if self.scope.checks_rows:
             refuse_damaged_rows(
                 rows,
                 f"dshap verify {self.run.store} --repair removes these rows, and the same command "
@@ -239,26 +221,16 @@ class Learner:
         job = job_of_parts(self.job, rows)
         if run_id != self.run.run_id:
             job = without_targets(job)
-        table = JobRows(job, states_of(self.run.store), trusts_files=self.trusts_files)
-        plan = plan_of(job, table)
-        work = JobRun(
-            job,
-            plan,
-            table,
-            self.run.store,
-            self.session,
-            self.progress,
-            self.part,
-            is_spooled=True,
+        store = self.run.store
+        table = JobRows(job, states_of(store), trusts_files=self.under_way.trusts_files)
+        opened = OpenedJob(
+            job, table, store, self.session, self.progress, self.scope, has_unique_keys=True
         )
-        plan.check(job.memory_limit, job.n_threads)
-        if job.is_given:
-            model = work.model({})
-        else:
-            model = work.model(fingerprint_of_job(job, table.reader, work.census()))
-        if self.part.learns:
-            work.say_damaged(table.keep())
-        return work, model
+        opened.plan  # noqa: B018 (the first access refuses what does not fit)
+        model = opened.model(lambda: fingerprint_of_job(job, table.reader, opened.census()))
+        keep = Act(Phase.BEGIN, lambda: opened.say_damaged(table.keep()))
+        carry_out([keep], self.scope)
+        return opened, model
 
     def _keep_rows(self) -> str:
         """Keep tonight's rows to learn from; gives the run's id.

@@ -9,19 +9,14 @@ from datetime import UTC, date, datetime
 from dshap.core.places import place_of
 from dshap.jobfile.schema import Job
 from dshap.jobs.backfills import check_day
-from dshap.jobs.columns import in_words_of
+from dshap.jobs.cubes_of_job import cubes_of_job
+from dshap.jobs.job_store import refuse_store
 from dshap.jobs.judging import refuse_unknown_runs
 from dshap.jobs.outlook import nights_of, sinks_of
-from dshap.jobs.runner import JobPlan, plan_job, plan_rows, refuse_other_layout, refuse_store
+from dshap.jobs.plans import JobPlan
+from dshap.jobs.row_sources import row_source
 from dshap.jobs.shard_work import ShardsPlan
 from dshap.jobs.sink_targets import with_targets
-from dshap.jobs.spooling import (
-    is_spooled,
-    job_of_parts,
-    look_at_source,
-    spool_job,
-)
-from dshap.storage.scratch import scratch_folder
 
 
 def plan_from_source(
@@ -58,25 +53,11 @@ def plan_from_source(
     store = place_of(job.job.store)
     refuse_store(job, store)
     refuse_unknown_runs(job.check, store)
-    refuse_other_layout(store, is_incremental=job.is_incremental)
+    cubes_of_job(job, store, row_source(job)).refuse_other_layout()
     day = as_of or datetime.now(UTC).date()
     check_day(job, store, day, is_backfill=False)
     job = with_targets(job, day, say)
-    plan = _plan_of_rows(job, day, say)
+    plan = row_source(job).plan(day, say)
     if shards is not None:
         plan = replace(plan, shards=ShardsPlan.of(shards, plan.explanations))
     return replace(plan, nights=nights_of(job), sinks=sinks_of(job))
-
-
-def _plan_of_rows(job: Job, day: date, say: Callable[[str], None]) -> JobPlan:
-    """Plan a job from its rows, which are read into a temporary folder where a run reads them once."""
-    if not is_spooled(job):
-        with in_words_of(job):
-            look_at_source(job, day, None, say)
-        return plan_job(job)
-    with scratch_folder(job.options().scratch or "") as folder:
-        parts = folder / "parts"
-        with in_words_of(job):
-            snapshot = spool_job(job, parts, day, None, say)
-            plan = plan_rows(job_of_parts(job, parts))
-    return replace(plan, source=f"{snapshot.source}: {snapshot.n_rows:,} rows on {snapshot.as_of}")

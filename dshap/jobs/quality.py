@@ -11,6 +11,7 @@ from dshap.core.types import RowReader
 from dshap.cube import read_notes
 from dshap.engine import Plan, format_bytes
 from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobs.job_model import model_of_job
 from dshap.run.explanation import Explanation
 from dshap.run.measuring import measure
 from dshap.run.quality import Note
@@ -76,10 +77,7 @@ def quality_sample(job: Job, reader: RowReader, n_rows: int) -> tuple[FloatArray
     It is a sample of all rows where none were held out.  The rows are those with the smallest draws
     of `rows.row_draws`, which also decide the rows held out; the table is read span by span.
     """
-    if job.is_given:
-        holdout = 0.0
-    else:
-        holdout = job.model.holdout
+    holdout = model_of_job(job).holdout
     chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
     is_held_out = len(chosen) > 0
     if not is_held_out:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from functools import cached_property
 
 from dshap.core.errors import DamagedError
@@ -82,6 +83,11 @@ class RunFolders:
         with contextlib.suppress(ValueError, TypeError):
             return RunAbout(**whole_record(ABOUT, content or b""))
         return None
+
+    @property
+    def as_of(self) -> date | None:
+        """The date of the run; None where it has not begun."""
+        return date.fromisoformat(self.about.as_of) if self.about else None
 
     def refuse_damaged(self) -> None:
         """Raise a `DamagedError` where the facts that the run began with were altered."""

@@ -25,7 +25,7 @@ from dshap.jobs.run_record import (
     exit_status,
     read_records,
 )
-from dshap.jobs.shards import RunPart
+from dshap.jobs.scope import Scope
 
 N_MOVED = 3
 """The most columns that a closing line names."""
@@ -201,14 +201,14 @@ def _content(record: RunRecord) -> dict[str, Any]:
     return {"run_id": record.run_id, "is_over": True, "keys": keys, **record.content}
 
 
-def about_start(job: Job, part: RunPart) -> dict[str, Any]:
+def about_start(job: Job, scope: Scope) -> dict[str, Any]:
     """The facts that a run begins with, for machines."""
     return {
         "version": __version__,
         "job": job.job.name,
         "store": str(job.job.store),
-        "part": part.name,
-        **part.arguments,
+        "part": scope.name,
+        **scope.arguments,
         "cluster": job.cluster.kind,
         "explanations": [explain.name for explain in job.explain],
         "host": socket.gethostname(),

@@ -10,7 +10,7 @@ from pathlib import Path
 from dshap.core.errors import InputError
 from dshap.core.places import Place, place_of
 from dshap.jobfile.schema import Job
-from dshap.jobs.spooling import reads_once
+from dshap.jobs.row_sources import row_source
 from dshap.storage.folder import Folder
 from dshap.storage.workspace import workspace_of
 
@@ -21,10 +21,11 @@ def places_of_workers(job: Job, store: Place, here: Path) -> dict[str, Place]:
     `here` is a file or folder of this machine that stands for the rooms of the run before they are
     made.  Workers read files in these rooms unless rows are read once; then only MSE_v needs that.
     """
-    reads_rows = not reads_once(job) or any(each.n_quality_rows is not None for each in job.explain)
-    places = workspace_of(store).seen_places(here, reads_rows)
-    table = str(dict(job.source).get("path", ""))
-    if table and not reads_once(job) and Folder(table).is_there():
+    source = row_source(job)
+    measures = any(each.n_quality_rows is not None for each in job.explain)
+    places = workspace_of(store).seen_places(here, measures or source.workers_read)
+    table = source.table()
+    if table and Folder(table).is_there():
         places["table"] = place_of(table)
     return places
 

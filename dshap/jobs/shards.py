@@ -1,6 +1,4 @@
-"""The parts of a run that the commands of an array job carry out, each in a process of its own.
-
-    learn  →  shard 1 of N, …, shard N of N, in any order, as many at once as there are  →  finish
+"""Shards: shares of the blocks of a run, each explained by a process of its own.
 
 A shard explains a run of neighbouring blocks and waits for nobody.
 """
@@ -8,10 +6,8 @@ A shard explains a run of neighbouring blocks and waits for nobody.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from dshap.core.errors import InputError
 
@@ -88,93 +84,6 @@ def _number_of_task(environment: Mapping[str, str]) -> tuple[int, str]:
         raise InputError(f"--shard auto: {said} contradict each other: give the number, like 3/8")
     first = ", ".join(f"{name} begins at {FIRST[name]}" for name in told)
     return numbers.pop(), f" ({said}; {first})"
-
-
-@dataclass(frozen=True)
-class RunPart:
-    """A part of a run that one command does, such as a task of an array job; or all of it."""
-
-    name: Literal["run", "learn", "shard", "finish"] = "run"
-    shard: Shard | None = None
-    job_file: str = "JOB.toml"
-    """The file of the job, in messages."""
-
-    @classmethod
-    def of(
-        cls, only: str | None, shard: str | None, job_file: str, environment: Mapping[str, str]
-    ) -> RunPart:
-        """The part that `--only` and `--shard` name; all of a run where neither is given."""
-        if shard is not None:
-            if only is not None:
-                raise InputError(
-                    f"--only {only} --shard {shard}: a shard explains, and neither learns nor "
-                    "finishes: give one of both"
-                )
-            return cls("shard", Shard.of(shard, environment), job_file)
-        match only:
-            case "learn" | "finish":
-                return cls(only, job_file=job_file)
-        return cls(job_file=job_file)
-
-    @property
-    def is_whole(self) -> bool:
-        return self.name == "run"
-
-    @property
-    def learns(self) -> bool:
-        """Whether it may do what comes before the first row: read, fit, learn, create."""
-        return self.name in ("run", "learn")
-
-    @property
-    def checks_rows(self) -> bool:
-        """Whether it compares all rows with their digests: a shard reads its share of them only."""
-        return self.shard is None
-
-    @property
-    def explains(self) -> bool:
-        return self.name in ("run", "shard")
-
-    @property
-    def finishes(self) -> bool:
-        """Whether it does what comes after the last row: notes, sinks, checks, the record."""
-        return self.name in ("run", "finish")
-
-    def of_finish(self) -> RunPart:
-        """The part that finishes the same run."""
-        return RunPart("finish", job_file=self.job_file)
-
-    @property
-    def again(self) -> str:
-        """The words for what to run to try failed rows again: a finish explains none."""
-        if self.explains:
-            return "the same again"
-        return f"`dshap run {shlex.quote(self.job_file)}`"
-
-    @property
-    def learn_command(self) -> str:
-        """The command that learns what this part needs."""
-        return f"dshap run {shlex.quote(self.job_file)} --only learn"
-
-    @property
-    def shard_command(self) -> str:
-        """The command that explains a share of what this part has learned."""
-        return f"dshap run {shlex.quote(self.job_file)} --shard I/N"
-
-    @property
-    def arguments(self) -> dict[str, str | None]:
-        """The options that name this part on the command line, for the record of the run."""
-        if self.shard is not None:
-            return {"only": None, "shard": f"{self.shard.number}/{self.shard.count}"}
-        if self.is_whole:
-            return {"only": None, "shard": None}
-        return {"only": self.name, "shard": None}
-
-    def __str__(self) -> str:
-        if self.shard is not None:
-            return str(self.shard)
-        if self.is_whole:
-            return "a run"
-        return f"dshap run --only {self.name}"
 
 
 @dataclass(frozen=True)

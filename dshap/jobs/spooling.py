@@ -11,8 +11,8 @@ from typing import Any
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.jobfile.schema import READ_ONCE, SOURCES, Job
-from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
-from dshap.jobs.columns import feature_columns
+from dshap.jobfile.source_tables import CsvTable, HeldTable, SqlTable
+from dshap.jobs.job_model import model_of_job
 from dshap.jobs.table import open_table
 from dshap.jobs.table_versions import files_of
 from dshap.tables.columns import as_names
@@ -29,16 +29,6 @@ from dshap.warehouse.snapshot import Snapshot
 
 _ROLES = ("key", "target", "features", "missing")
 """Keys of [source] that stay when its rows are read from parts."""
-
-
-def is_spooled(job: Job) -> bool:
-    """Whether the rows of the job's source are read into parts before they are explained."""
-    return isinstance(job.source, SpooledTable)
-
-
-def reads_once(job: Job) -> bool:
-    """Whether a run reads the source once, into parts of the store that all is done from."""
-    return is_spooled(job) or job.is_incremental
 
 
 def spool_job(
@@ -73,7 +63,7 @@ def spool_job(
         A source that is older than its freshness allows.
     """
     source = job.source
-    rules = rules_of(job, previous, feature_columns(job))
+    rules = rules_of(job, previous, model_of_job(job).columns())
     files = files_of(source)
     if files is not None:
         return spool_files(files, folder, as_of, rules, say)
@@ -113,7 +103,7 @@ def look_at_source(
         files = files_of(job.source)
     if files is None:
         return None
-    rules = rules_of(job, previous, feature_columns(job))
+    rules = rules_of(job, previous, model_of_job(job).columns())
     return look_at_files(files, as_of, rules, say)
 
 
@@ -163,7 +153,7 @@ def rules_of(
     previous : mapping, optional
         Column -> type in the run before.
     features : sequence of names, optional
-        The columns that are explained (`feature_columns`); all where None.
+        The columns that are explained (`JobModel.columns`); all where None.
     """
     source = dict(job.source)
     keys = as_names(source.get("key"))

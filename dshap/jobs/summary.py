@@ -10,8 +10,9 @@ from typing import Any
 
 from dshap import report
 from dshap.jobfile.schema import Job
-from dshap.jobs.runner import JobResult
+from dshap.jobs.results import JobResult
 from dshap.jobs.runs import about_run
+from dshap.jobs.scope import Phase
 from dshap.report import Ranking
 from dshap.run.quality import note_text
 
@@ -107,8 +108,8 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
     shares = {each.name: each.shard for each in result.explanations if each.shard is not None}
     content = {
         "job": job.job.name,
-        "part": result.part.name,
-        "shard": str(result.part.shard or "") or None,
+        "part": result.scope.name,
+        "shard": str(result.scope.shard or "") or None,
         "was_complete": result.was_complete,
         "explanations": {name: share.to_dict() for name, share in shares.items()},
         "cubes": result.paths,
@@ -118,17 +119,17 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
     if result.over:
         said = f"nothing to do: run {result.over} is over"
         return JobSummary([said], content)
-    if result.part.learns:
+    if result.scope.does(Phase.BEGIN):
         lines = [
             _done_line(result),
             *(f"cube: {path} ({name})" for name, path in result.paths.items()),
         ]
         if not _is_finished(result):
-            lines.append(f"next: {result.part.shard_command}")
+            lines.append(f"next: {result.scope.shard_command}")
         return JobSummary(lines, content)
-    lines = [f"{result.part}: {name}: {share}" for name, share in shares.items()]
+    lines = [f"{result.scope}: {name}: {share}" for name, share in shares.items()]
     if not shares:
-        lines = [f"{result.part}: every explanation is finished"]
+        lines = [f"{result.scope}: every explanation is finished"]
     return JobSummary(lines, content)
 
 
@@ -151,7 +152,7 @@ def _done_line(result: JobResult) -> str:
         return f"nothing to do: no row is new, changed or deleted since run {run_id}"
     if _is_finished(result):
         return f"nothing to do: every explanation is finished{_by_earlier(result)}"
-    if not result.seconds and result.part.name == "learn":
+    if not result.seconds and result.scope.name == "learn":
         return "done: all was learned before"
     if not result.seconds:
         return "done: every block was explained before"

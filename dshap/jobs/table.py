@@ -26,7 +26,8 @@ from dshap.core.vocabulary import Ids
 from dshap.engine import Executor, LoopExecutor, learn_from
 from dshap.jobfile.arguments import Context
 from dshap.jobfile.schema import Job
-from dshap.jobs.columns import check_width, feature_columns, takes_times
+from dshap.jobs.columns import check_width
+from dshap.jobs.job_model import model_of_job
 from dshap.jobs.table_versions import files_of
 from dshap.models.labels import MAX_CLASSES
 from dshap.predictors.frames import Frame
@@ -82,10 +83,7 @@ class JobRows:
 
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:
         """Gather what the objects of the job's other tables are built from, beside their own keys."""
-        if self.job.is_given:
-            classes = self.job.model.classes or model.classes
-        else:
-            classes = None
+        classes = model_of_job(self.job).classes(model)
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 
     def check_kinds(self, value: Any) -> None:
@@ -250,13 +248,15 @@ def open_table(job: Job) -> RowReader:
     """
     source = job.source
     roles: dict[str, Any] = {}
-    features = feature_columns(job)
+    model = model_of_job(job)
+    features = model.columns()
     if features is not None:
         source = _with(source, features=features)
-    if takes_times(job):
+    if model.takes_times:
         roles["times"] = features
-    if features is not None and job.is_given and (files := files_of(source)) is not None:
-        roles["categories"] = dict.fromkeys(files.listed(features), ())
+    files = files_of(source)
+    if files is not None:
+        roles["categories"] = model.listed(files.listed)
     reader: RowReader = source.made(roles)
     check_width(job, reader.feature_names)
     return reader

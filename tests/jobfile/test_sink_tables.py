@@ -15,7 +15,7 @@ from dshap.engine import SilentProgress
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
-from dshap.jobs.runner import plan_job
+from dshap.jobs.plans import plan_job
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.jobs.test_nights import model, shop  # noqa: F401 (fixtures)
 

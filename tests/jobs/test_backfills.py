@@ -149,12 +149,12 @@ def test_a_run_that_explained_nothing_has_no_day(days, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("dshap.jobs.nights.spool_job", dies)
+        patched.setattr("dshap.jobs.row_sources.spool_job", dies)
         with pytest.raises(Killed):
             run(days, "--as-of", "2027-01-05")
     assert last_day(store).as_of == date(2026, 11, 20)
     with monkeypatch.context() as patched:
-        patched.setattr("dshap.jobs.nights.digest_rows", dies)
+        patched.setattr("dshap.jobs.nightly_cubes.digest_rows", dies)
         with pytest.raises(Killed):
             run(days, "--as-of", "2026-12-24")
     assert last_day(store).as_of == date(2026, 12, 24)  # its rows are read: it is finished first
@@ -212,7 +212,7 @@ def test_a_killed_backfill_is_finished_as_one(days, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("dshap.jobs.pipeline.load_sink", dies)
+        patched.setattr("dshap.jobs.endings.load_sink", dies)
         with pytest.raises(Killed):
             backfill(days)
     assert not read_records(store)[-1].is_over

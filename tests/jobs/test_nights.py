@@ -31,9 +31,9 @@ from dshap.engine import SilentProgress
 from dshap.jobs import Command, job_summary, parse_job, run_recorded
 from dshap.jobs.history import NightHistory
 from dshap.jobs.key_joins import KeyJoins
+from dshap.jobs.opened import OpenedJob
 from dshap.jobs.run_folders import runs_in_store
 from dshap.jobs.run_record import exit_status, read_records
-from dshap.jobs.runner import JobRun
 from dshap.jobs.runs import closing_lines, runs_summary
 from dshap.jobs.verification import verify_job_store
 from dshap.models.adapters.model_files import sha256_of
@@ -207,7 +207,7 @@ def test_rows_to_learn_from_that_a_kill_left_in_part_are_kept_anew(shop, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("dshap.jobs.nights.plan_of", stopped)  # once all is learned
+        patch.setattr("dshap.jobs.nightly_cubes.Night.cube_steps", stopped)  # once all is learned
         with pytest.raises(KeyboardInterrupt):
             shop.night()
     store = shop.folder / "store"
@@ -252,7 +252,7 @@ def killed(shop, monkeypatch):
     """A shop whose first night was killed once its rows are digested and its method is learned."""
     shop.table = rows_of(64, seed=0)
     shop.put()
-    killed_at(monkeypatch, "dshap.jobs.nights.plan_of", shop)
+    killed_at(monkeypatch, "dshap.jobs.nightly_cubes.Night.cube_steps", shop)
     (shop.folder / "store").rename(shop.folder / "killed")
     return shop
 
@@ -346,7 +346,7 @@ def test_no_flipped_bit_changes_an_attribution(shop, monkeypatch, seed):
     shop.table.loc[shop.table["id"] % 9 == 0, "d"] = -1.5
     shop.table = shop.table[shop.table["id"] % 25 != 3]
     shop.put()
-    killed_at(monkeypatch, "dshap.jobs.nights.plan_of", shop)
+    killed_at(monkeypatch, "dshap.jobs.nightly_cubes.Night.cube_steps", shop)
     root = shop.folder / "killed"
     (shop.folder / "store").rename(root)
     files = [
@@ -748,7 +748,7 @@ def test_rows_that_are_tried_again_reach_the_sink_of_one_cube(shop, moody, monke
     assert exit_status(shop.night(**changed).facts) == 5
     assert loaded(shop, database="sink")[7][0] == "failed"
     moody.is_down = False
-    killed_at(monkeypatch, "dshap.jobs.pipeline.load_sink", shop, **changed)
+    killed_at(monkeypatch, "dshap.jobs.endings.load_sink", shop, **changed)
     assert exit_status(shop.night(**changed).facts) == 0
     assert {status for status, _ in loaded(shop, database="sink").values()} == {"ok"}
     assert not shop.night(**changed).facts.has_work
@@ -762,9 +762,9 @@ def test_a_model_is_deployed_after_a_night_was_killed(shop, monkeypatch, is_whol
     before = sha256_of(shop.model)
     shop.table.loc[:5, "a"] = 7.0
     shop.put()
-    place = "dshap.jobs.nights.Night._explained"
+    place = "dshap.jobs.nightly_cubes.Night.cube_steps"
     if is_whole:
-        place = "dshap.jobs.pipeline.load_sink"
+        place = "dshap.jobs.endings.load_sink"
     killed_at(monkeypatch, place, shop, sink=[sink_of(shop)])
     deploy_another(shop)
     shop.table.loc[6:9, "a"] = 7.0
@@ -797,9 +797,9 @@ def test_a_job_is_edited_after_a_night_was_killed(shop, monkeypatch, is_whole):
         "model": {"kind": "import", "function": "my_wide_model:predict"},
         "explain": [{"name": "reasons", "value": "marginal", "background": 10}],
     }
-    place = "dshap.jobs.nights.set_current"
+    place = "dshap.jobs.nightly_cubes.set_current"
     if is_whole:
-        place = "dshap.jobs.pipeline.judge"
+        place = "dshap.jobs.endings.judge"
     killed_at(monkeypatch, place, shop, source=source, **changed)
     (killed,) = runs_in_store(shop.folder / "store")
     time.sleep(1.0)  # the id of a run that is dropped is free again in its second
@@ -833,14 +833,14 @@ def test_another_treatment_of_nan_and_another_key_explain_all_rows(shop):
 def test_a_model_that_is_replaced_meanwhile_explains_no_row(shop, monkeypatch):
     before = sha256_of(shop.model)
     value = dshap.values.Trees(_booster(shop.model))
-    plain = JobRun.census
+    plain = OpenedJob.census
 
     def census(self):
         deploy_another(shop)
         return plain(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(JobRun, "census", census)
+        patch.setattr(OpenedJob, "census", census)
         shop.night()
     shop.check(value)
     shop.night()

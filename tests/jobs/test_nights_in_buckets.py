@@ -222,7 +222,7 @@ def test_damage_beside_the_cubes_is_named_and_mended(shop, tmp_path):
 
 
 def test_rows_that_were_altered_after_a_kill_are_refused(shop, monkeypatch):
-    killed_at(monkeypatch, "dshap.jobs.nights.plan_of", shop)
+    killed_at(monkeypatch, "dshap.jobs.nightly_cubes.Night.cube_steps", shop)
     (run,) = runs_in_store(shop.store)
     store = Folder(shop.store)
     for room in ("parts", "prepared/rows"):
@@ -420,7 +420,7 @@ def test_what_every_worker_must_see(shop, beside, monkeypatch):
         required.append(next(sorted(each) for each in given if isinstance(each, dict)))
         raise Stopped
 
-    monkeypatch.setattr("dshap.jobs.runner.ClusterExecutor", stopped)
+    monkeypatch.setattr("dshap.jobs.holding.ClusterExecutor", stopped)
     shop.table.to_parquet(shop.folder / "rows.parquet")
     roles = {"key": ["id"], "features": FEATURES, "missing": "pass"}
     in_place = {

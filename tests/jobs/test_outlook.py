@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from dshap.cli import cli
 from dshap.cube import create_store
+from dshap.jobs.job_store import NIGHTS
 from dshap.jobs.run_record import ExplanationFacts, RunFacts, write_record
-from dshap.jobs.runner import NIGHTS
 from tests.jobs.job_files import nightly_job
 
 RUN = "20261127T031502Z"

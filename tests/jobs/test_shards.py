@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import cube_paths, cube_status, states_of
-from dshap.jobs import RunPart
+from dshap.jobs import scope_of
 from dshap.jobs.run_record import read_records
 from dshap.jobs.shards import FIRST, Shard
 from dshap.run import explanation
@@ -199,7 +199,7 @@ def test_a_shard_neither_learns_nor_finishes(folder):
     refused = run("--only", "learn", "--shard", "1/2")
     assert refused.exit_code == 2 and "give one of both" in last_error(refused)
     assert run("--only", "explain").exit_code == 2
-    assert RunPart.of(None, None, "job.toml", {}).is_whole
+    assert str(scope_of(None, None, "job.toml", {})) == "a run"
 
 
 # --- the same files ------------------------------------------------------------------------------
@@ -780,11 +780,11 @@ def test_two_shards_find_every_block(folder, monkeypatch):
     ran("--only", "learn", "-q")
 
     def after_another(store, what, may_change):
-        monkeypatch.setattr("dshap.jobs.pipeline.finishing", finishing)
+        monkeypatch.setattr("dshap.jobs.store_runs.finishing", finishing)
         ran("--shard", "1/1", "-q")
         return finishing(store, what, may_change)
 
-    monkeypatch.setattr("dshap.jobs.pipeline.finishing", after_another)
+    monkeypatch.setattr("dshap.jobs.store_runs.finishing", after_another)
     ran("--shard", "1/1", "-q")
     assert [each.is_over for each in read_records(Path("out.zarr"))] == [True]
 

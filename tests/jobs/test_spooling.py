@@ -11,7 +11,8 @@ import pytest
 
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.jobs import parse_job
-from dshap.jobs.spooling import is_spooled, job_of_parts, spool_job
+from dshap.jobs.row_sources import ReadOnce, row_source
+from dshap.jobs.spooling import job_of_parts, spool_job
 from dshap.warehouse.databases import Database
 from dshap.warehouse.snapshot import Snapshot
 from tests.jobs.job_files import changed
@@ -74,7 +75,7 @@ def test_one_word_changed_gives_the_same_parts(places, tmp_path, monkeypatch, ro
     for kind in KINDS:
         monkeypatch.setenv("WAREHOUSE", places[kind])
         job = job_on("{{ env_var(WAREHOUSE) }}", **rows)
-        assert is_spooled(job)
+        assert type(row_source(job)) is ReadOnce
         snapshot = spool_job(job, tmp_path / kind, DAY, None, print)
         assert snapshot == Snapshot.read(tmp_path / kind)
         assert snapshot.kind == kind
@@ -114,7 +115,7 @@ def test_csv_files_are_typed_once_and_read_into_parts(tmp_path):
     (folder / "a.csv").write_text("id,tenure,spend,plan,churned\n1,5,,basic,0\n2,6,3,,1\n")
     (folder / "2026" / "b.csv").write_text("plan,id,tenure,spend,churned\npiù,3,NA,2.5,0\n")
     job = csv_job(folder)
-    assert is_spooled(job)
+    assert type(row_source(job)) is ReadOnce
     snapshot = spool_job(job, tmp_path / "parts", DAY, None, print)
     assert snapshot.kind == "csv" and snapshot.detail["files"] == 2
     assert rows_of(tmp_path / "parts").sort_by("id").to_pydict() == {
@@ -145,7 +146,7 @@ def test_parquet_files_are_copied_with_the_columns_of_their_folders(tmp_path):
         shifted = table.set_column(0, "id", pa.array([year, year + 100]))
         pq.write_table(shifted, tmp_path / "given" / f"year={year}" / "part.parquet")
     job = csv_job(tmp_path / "given", kind="parquet", features=["tenure", "spend", "plan", "year"])
-    assert not is_spooled(job)
+    assert not isinstance(row_source(job), ReadOnce)
     snapshot = spool_job(job, tmp_path / "parts", DAY, None, print)
     assert snapshot.kind == "parquet" and snapshot.n_rows == 4
     found = rows_of(tmp_path / "parts")

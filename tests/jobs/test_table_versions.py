@@ -19,7 +19,8 @@ from dshap.jobfile.json_schema import json_schema
 from dshap.jobs import Command, parse_job, run_recorded
 from dshap.jobs.planning import plan_from_source
 from dshap.jobs.run_record import read_records
-from dshap.jobs.shards import RunPart, Shard
+from dshap.jobs.scope import WHOLE, LearnScope, Scope, ShardScope
+from dshap.jobs.shards import Shard
 from tests.jobs.job_files import JOB, changed, small_table
 from tests.lakes import iceberg, metadata_file
 
@@ -69,9 +70,9 @@ class Lake:
             )
         )
 
-    def run(self, *changes: tuple[str, Any], part: RunPart | None = None) -> tuple[Any, list[str]]:
+    def run(self, *changes: tuple[str, Any], scope: Scope = WHOLE) -> tuple[Any, list[str]]:
         said = Said()
-        command = Command("job.toml") if part is None else Command("job.toml", part=part)
+        command = Command("job.toml", scope=scope)
         return run_recorded(self.job(*changes), said, command), said.lines
 
     @property
@@ -132,9 +133,9 @@ def test_the_same_command_reads_the_version_of_its_store(delta):
 
 
 def test_parts_of_a_run_read_the_version_that_was_learned(lake):
-    lake.run(part=RunPart("learn"))
+    lake.run(scope=LearnScope())
     lake.write(small_table()[:7].assign(id=range(7)), mode="append")
-    lake.run(part=RunPart("shard", Shard(1, 1)))
+    lake.run(scope=ShardScope(share=Shard(1, 1)))
     assert lake.cube.sizes["instance"] == 300
 
 
