@@ -18,17 +18,17 @@ from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
-from dshap.jobs.backfills import check_day
-from dshap.jobs.columns import in_words_of, place_of_table
-from dshap.jobs.cubes_of_job import cubes_of_job
-from dshap.jobs.job_model import model_of_job
-from dshap.jobs.job_store import refuse_store
-from dshap.jobs.judging import refuse_unknown_runs
-from dshap.jobs.row_sources import row_source
-from dshap.jobs.run_record import source_types_before
-from dshap.jobs.seen_places import probed_places
-from dshap.jobs.sink_targets import sink_in
-from dshap.jobs.spooling import look_before_reading, rules_of
+from dshap.jobs.history.backfills import check_day
+from dshap.jobs.history.job_store import refuse_store
+from dshap.jobs.history.run_record import source_types_before
+from dshap.jobs.rows.job_columns import in_words_of, place_of_table
+from dshap.jobs.rows.job_model import model_of_job
+from dshap.jobs.rows.sink_targets import sink_in
+from dshap.jobs.rows.spooling import look_before_reading, rules_of
+from dshap.jobs.steps.cubes_of_job import cubes_of_job
+from dshap.jobs.steps.judging import refuse_unknown_runs
+from dshap.jobs.steps.row_sources import row_source
+from dshap.jobs.steps.seen_places import probed_places
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
 from dshap.storage.folder import Folder

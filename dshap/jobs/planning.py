@@ -8,15 +8,15 @@ from datetime import UTC, date, datetime
 
 from dshap.core.places import place_of
 from dshap.jobfile.schema import Job
-from dshap.jobs.backfills import check_day
-from dshap.jobs.cubes_of_job import cubes_of_job
-from dshap.jobs.job_store import refuse_store
-from dshap.jobs.judging import refuse_unknown_runs
-from dshap.jobs.outlook import nights_of, sinks_of
-from dshap.jobs.plans import JobPlan
-from dshap.jobs.row_sources import row_source
-from dshap.jobs.shard_work import ShardsPlan
-from dshap.jobs.sink_targets import with_targets
+from dshap.jobs.history.backfills import check_day
+from dshap.jobs.history.job_store import refuse_store
+from dshap.jobs.history.outlook import nights_of, sinks_of
+from dshap.jobs.rows.sink_targets import with_targets
+from dshap.jobs.steps.cubes_of_job import cubes_of_job
+from dshap.jobs.steps.judging import refuse_unknown_runs
+from dshap.jobs.steps.plans import JobPlan
+from dshap.jobs.steps.row_sources import row_source
+from dshap.jobs.steps.shard_work import ShardsPlan
 
 
 def plan_from_source(

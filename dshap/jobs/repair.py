@@ -7,9 +7,9 @@ from dshap.core.places import Place, place_of
 from dshap.cube import is_left
 from dshap.engine import Progress
 from dshap.jobfile.reading import read_job_file
-from dshap.jobs.run_record import error_of
+from dshap.jobs.history.run_record import error_of
+from dshap.jobs.steps.under_way import Command
 from dshap.jobs.store_runs import run_recorded
-from dshap.jobs.under_way import Command
 from dshap.jobs.verification import Damages, repair_job_store, verify_job_store
 
 

@@ -15,8 +15,8 @@ from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import read_job
 from dshap.jobfile.schema import Job
-from dshap.jobs.baselines import has_failed_check, is_accepted
-from dshap.jobs.run_record import (
+from dshap.jobs.history.baselines import has_failed_check, is_accepted
+from dshap.jobs.history.run_record import (
     EarlierRuns,
     ExplanationFacts,
     KeyCounts,
@@ -25,7 +25,7 @@ from dshap.jobs.run_record import (
     exit_status,
     read_records,
 )
-from dshap.jobs.scope import Scope
+from dshap.jobs.steps.scope import Scope
 
 N_MOVED = 3
 """The most columns that a closing line names."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from dshap import report
 from dshap.jobfile.schema import Job
-from dshap.jobs.results import JobResult
 from dshap.jobs.runs import about_run
-from dshap.jobs.scope import Phase
+from dshap.jobs.steps.results import JobResult
+from dshap.jobs.steps.scope import Phase
 from dshap.report import Ranking
 from dshap.run.quality import note_text
 

@@ -14,7 +14,7 @@ from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.engine import local_client
 from dshap.engine.performance import PerformanceReport, report_path
-from dshap.jobs.executor import ClusterExecutor
+from dshap.jobs.cluster.executor import ClusterExecutor
 from tests.jobs.job_files import changed, small_table, write_job
 
 

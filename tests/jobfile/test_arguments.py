@@ -21,9 +21,9 @@ from dshap.jobfile.arguments import model_of, optional_expansion, placeholder
 from dshap.jobfile.model_tables import given_model
 from dshap.jobfile.schema import VALUES, Job
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
-from dshap.jobs.quality import quality_sample
-from dshap.jobs.stages import ALL_KEPT
-from dshap.jobs.table import JobRows, open_table
+from dshap.jobs.history.stages import ALL_KEPT
+from dshap.jobs.rows.job_rows import JobRows, open_table
+from dshap.jobs.rows.quality_of_job import quality_sample
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.values import Gaussian

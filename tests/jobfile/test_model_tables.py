@@ -21,7 +21,7 @@ import dshap
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, plan_job, run_job
-from dshap.jobs.facts import model_facts
+from dshap.jobs.steps.facts_of_job import model_facts
 from dshap.models.adapters.model_files import sha256_of
 from tests.jobs.job_files import JOB, changed, small_table
 

@@ -17,7 +17,7 @@ from dshap.cli import cli
 from dshap.storage.folder import Folder
 from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, to_toml
-from tests.jobs.test_nights import model, shop  # noqa: F401 (fixtures)
+from tests.jobs.steps.test_nightly_cubes import model, shop  # noqa: F401 (fixtures)
 from tests.sinks.test_loading import run
 from tests.sinks.test_rights import SECRET, mart  # noqa: F401 (a fixture)
 

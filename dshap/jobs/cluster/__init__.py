@@ -1,0 +1,1 @@
+"""The cluster of a job: its executor, its objects of Kubernetes, and the time that a queue gives."""
