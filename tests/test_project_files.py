@@ -107,8 +107,8 @@ def is_there(name: str) -> bool:
 
 
 def words() -> dict[str, str]:
-    """Word -> the places where it lives, of the table in ARCHITECTURE.md."""
-    table = (ROOT / "dshap" / "ARCHITECTURE.md").read_text().partition("## Words")[2]
+    """Word -> the places where it lives, of the table in WORDS.md."""
+    table = (ROOT / "dshap" / "WORDS.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| (`[^|]+`) \|$", table, re.MULTILINE)
     assert len(rows) == len(dict(rows)) == table.count("\n|") - 2  # the heading and its line
     return dict(rows)

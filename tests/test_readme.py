@@ -38,7 +38,11 @@ NEEDS = {
 """Page -> a package that its blocks want beyond those of a plain installation."""
 DOCUMENTS = {
     **PAGES,
-    **{name: ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md")},
+    **{name: ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md")},
+    **{
+        f"dshap/{name}.md": ROOT / "dshap" / f"{name}.md"
+        for name in ("ARCHITECTURE", "WALKS", "WORDS")
+    },
 }
 RUNNABLE = [
     name

@@ -21,7 +21,7 @@ EXECUTED = ROOT / "build" / "notebooks"
 """The folder in which tests/report/test_notebook.py keeps the notebooks that it has run."""
 GALLERY = "gallery"
 """The notebook of all pictures."""
-DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md")
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md", "dshap/WALKS.md", "dshap/WORDS.md")
 LINK = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 
@@ -111,8 +111,8 @@ def notebook_of(path: Path) -> nbformat.NotebookNode:
 
 
 def words_page() -> str:
-    """The word list, from the table "Words" of the architecture."""
-    table = (ROOT / "dshap" / "ARCHITECTURE.md").read_text().partition("## Words")[2]
+    """The word list, from the table of dshap/WORDS.md."""
+    table = (ROOT / "dshap" / "WORDS.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (`[^|]+`) \|$", table, re.MULTILINE)
     entries = []
     for words, meaning, places in sorted(rows, key=lambda row: row[0].lower()):
