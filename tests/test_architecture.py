@@ -26,6 +26,8 @@ FLOORS = (
     {"run"},
     {"report", "sinks"},
     {"jobfile"},
+    {"history", "jobinput"},
+    {"steps"},
     # the faces among them: public names of tables and core
     {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},

@@ -369,7 +369,7 @@ def test_quality_has_no_place_in_a_closed_form(folder):
 
 
 def test_a_sample_for_quality_that_is_too_large(folder, monkeypatch):
-    monkeypatch.setattr("dshap.jobs.rows.quality_of_job.MAX_SAMPLE_BYTES", 8 * 3 * 100)
+    monkeypatch.setattr("dshap.jobinput.quality_of_job.MAX_SAMPLE_BYTES", 8 * 3 * 100)
     assert run_job(folder, ("explain.0.quality_rows", 100), command="plan").exit_code == 0
     refused(
         run_job(folder, ("explain.0.quality_rows", 101)),

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from dshap import errors
 from dshap.cli import cli
-from dshap.jobs.history.run_record import read_records
+from dshap.history.run_record import read_records
 from dshap.storage.running import alone
 from tests.jobs.job_files import nightly_job
 

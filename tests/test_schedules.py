@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from dshap import errors
 from dshap.cli import cli
 from dshap.core.exit_statuses import EXIT_STATUSES, FINAL, SKIPPED
-from dshap.jobs.history.run_record import read_records
+from dshap.history.run_record import read_records
 from tests.jobs.job_files import changed, small_table, write_job
 from tests.pages import ROOT
 from tests.restricted_pods import faults_of, pods_of

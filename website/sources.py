@@ -21,7 +21,14 @@ EXECUTED = ROOT / "build" / "notebooks"
 """The folder in which tests/report/test_notebook.py keeps the notebooks that it has run."""
 GALLERY = "gallery"
 """The notebook of all pictures."""
-DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md", "dshap/WALKS.md", "dshap/WORDS.md")
+DOCUMENTS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "dshap/ARCHITECTURE.md",
+    "dshap/WALKS.md",
+    "dshap/WORDS.md",
+)
 LINK = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 

@@ -28,7 +28,7 @@ JOB = "dshap_job"
 RUNS = "runs"
 """The room of the records of a job's runs, in its store."""
 ROOMS_OF_RUNS = ("keys", "parts", "prepared", RUNS)
-"""The folders in the store of a job that hold no cube: see `dshap.jobs.history.run_folders`."""
+"""The folders in the store of a job that hold no cube: see `dshap.history.run_folders`."""
 RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
 """The form of the names in the folder `runs`: times in UTC."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())

@@ -28,7 +28,7 @@ from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobfile.cluster_tables import ClusterSite
 from dshap.jobfile.reading import read_cluster, read_job_file
 from dshap.jobfile.schema import Job
-from dshap.jobs.steps.seen_places import probed_places
+from dshap.steps.seen_places import probed_places
 
 
 @dataclass(frozen=True)

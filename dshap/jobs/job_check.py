@@ -16,21 +16,21 @@ from dshap.core.errors import DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
+from dshap.history.backfills import check_day
+from dshap.history.job_store import refuse_store
+from dshap.history.run_record import source_types_before
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
-from dshap.jobs.history.backfills import check_day
-from dshap.jobs.history.job_store import refuse_store
-from dshap.jobs.history.run_record import source_types_before
-from dshap.jobs.rows.job_columns import in_words_of, place_of_table
-from dshap.jobs.rows.job_model import model_of_job
-from dshap.jobs.rows.sink_targets import sink_in
-from dshap.jobs.rows.spooling import look_before_reading, rules_of
-from dshap.jobs.steps.cubes_of_job import cubes_of_job
-from dshap.jobs.steps.judging import refuse_unknown_runs
-from dshap.jobs.steps.row_sources import row_source
-from dshap.jobs.steps.seen_places import probed_places
+from dshap.jobinput.job_columns import in_words_of, place_of_table
+from dshap.jobinput.job_model import model_of_job
+from dshap.jobinput.spooling import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
+from dshap.steps.cubes_of_job import cubes_of_job
+from dshap.steps.judging import refuse_unknown_runs
+from dshap.steps.row_sources import row_source
+from dshap.steps.seen_places import probed_places
+from dshap.steps.sink_targets import sink_in
 from dshap.storage.folder import Folder
 from dshap.tables.columns import as_names
 from dshap.warehouse.column_types import is_number_type

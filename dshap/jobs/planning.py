@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from dshap.core.places import place_of
+from dshap.history.backfills import check_day
+from dshap.history.job_store import refuse_store
 from dshap.jobfile.schema import Job
-from dshap.jobs.history.backfills import check_day
-from dshap.jobs.history.job_store import refuse_store
-from dshap.jobs.history.outlook import nights_of, sinks_of
-from dshap.jobs.rows.sink_targets import with_targets
-from dshap.jobs.steps.cubes_of_job import cubes_of_job
-from dshap.jobs.steps.judging import refuse_unknown_runs
-from dshap.jobs.steps.plans import JobPlan
-from dshap.jobs.steps.row_sources import row_source
-from dshap.jobs.steps.shard_work import ShardsPlan
+from dshap.steps.cubes_of_job import cubes_of_job
+from dshap.steps.judging import refuse_unknown_runs
+from dshap.steps.outlook import nights_of, sinks_of
+from dshap.steps.plans import JobPlan
+from dshap.steps.row_sources import row_source
+from dshap.steps.shard_work import ShardsPlan
+from dshap.steps.sink_targets import with_targets
 
 
 def plan_from_source(

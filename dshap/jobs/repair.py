@@ -6,11 +6,11 @@ from dshap.core.errors import DamagedError, InputError
 from dshap.core.places import Place, place_of
 from dshap.cube import is_left
 from dshap.engine import Progress
+from dshap.history.run_record import error_of
 from dshap.jobfile.reading import read_job_file
-from dshap.jobs.history.run_record import error_of
-from dshap.jobs.steps.under_way import Command
 from dshap.jobs.store_runs import run_recorded
 from dshap.jobs.verification import Damages, repair_job_store, verify_job_store
+from dshap.steps.under_way import Command
 
 
 def repair_with_job(store: Place, job_file: str, progress: Progress) -> Damages:

@@ -14,9 +14,8 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import read_job
-from dshap.jobfile.schema import Job
-from dshap.jobs.history.baselines import has_failed_check, is_accepted
-from dshap.jobs.history.run_record import (
+from dshap.history.baselines import has_failed_check, is_accepted
+from dshap.history.run_record import (
     EarlierRuns,
     ExplanationFacts,
     KeyCounts,
@@ -25,7 +24,8 @@ from dshap.jobs.history.run_record import (
     exit_status,
     read_records,
 )
-from dshap.jobs.steps.scope import Scope
+from dshap.jobfile.schema import Job
+from dshap.steps.scope import Scope
 
 N_MOVED = 3
 """The most columns that a closing line names."""

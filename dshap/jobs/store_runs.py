@@ -39,14 +39,12 @@ from dshap.cube import (
 )
 from dshap.cube.current import has_nights
 from dshap.engine import Progress
-from dshap.jobfile.model_tables import ModelFileTable
-from dshap.jobfile.schema import Job
-from dshap.jobs.history.backfills import check_day
-from dshap.jobs.history.baselines import accept
-from dshap.jobs.history.job_store import refuse_store
-from dshap.jobs.history.key_joins import KeyJoins
-from dshap.jobs.history.run_folders import RunAbout, RunFolders, unfinished_runs
-from dshap.jobs.history.run_record import (
+from dshap.history.backfills import check_day
+from dshap.history.baselines import accept
+from dshap.history.job_store import refuse_store
+from dshap.history.key_joins import KeyJoins
+from dshap.history.run_folders import RunAbout, RunFolders, unfinished_runs
+from dshap.history.run_record import (
     EarlierRuns,
     RunFacts,
     RunRecord,
@@ -54,22 +52,24 @@ from dshap.jobs.history.run_record import (
     new_run_id,
     write_record,
 )
-from dshap.jobs.history.stages import StageRecorder
-from dshap.jobs.rows.job_columns import in_words_of
-from dshap.jobs.rows.sink_targets import with_targets
-from dshap.jobs.steps.cubes_of_job import cubes_of_job
-from dshap.jobs.steps.endings import ending_steps
-from dshap.jobs.steps.facts_of_job import facts_of_part
-from dshap.jobs.steps.holding import held
-from dshap.jobs.steps.job_cubes import JobCubes
-from dshap.jobs.steps.judging import refuse_unknown_runs
-from dshap.jobs.steps.learned import LearnedMethods
-from dshap.jobs.steps.results import JobResult
-from dshap.jobs.steps.row_sources import RowSource, row_source
-from dshap.jobs.steps.scope import FinishScope, LearnScope, Phase, Scope, ShardScope
-from dshap.jobs.steps.step import Act, Step, carry_out
-from dshap.jobs.steps.under_way import Command, RunUnderWay
+from dshap.history.stages import StageRecorder
+from dshap.jobfile.model_tables import ModelFileTable
+from dshap.jobfile.schema import Job
+from dshap.jobinput.job_columns import in_words_of
 from dshap.run.session import Session
+from dshap.steps.cubes_of_job import cubes_of_job
+from dshap.steps.endings import ending_steps
+from dshap.steps.facts_of_job import facts_of_part
+from dshap.steps.holding import held
+from dshap.steps.job_cubes import JobCubes
+from dshap.steps.judging import refuse_unknown_runs
+from dshap.steps.learned import LearnedMethods
+from dshap.steps.results import JobResult
+from dshap.steps.row_sources import RowSource, row_source
+from dshap.steps.scope import FinishScope, LearnScope, Phase, Scope, ShardScope
+from dshap.steps.sink_targets import with_targets
+from dshap.steps.step import Act, Step, carry_out
+from dshap.steps.under_way import Command, RunUnderWay
 from dshap.storage.folder import Folder
 from dshap.storage.full_disk import naming_full_disk
 from dshap.storage.running import finishing

@@ -11,10 +11,10 @@ from typing import Any
 from dshap import report
 from dshap.jobfile.schema import Job
 from dshap.jobs.runs import about_run
-from dshap.jobs.steps.results import JobResult
-from dshap.jobs.steps.scope import Phase
 from dshap.report import Ranking
 from dshap.run.quality import note_text
+from dshap.steps.results import JobResult
+from dshap.steps.scope import Phase
 
 LOG = logging.getLogger(__name__)
 

@@ -27,12 +27,12 @@ from dshap.cube import runs_of as cubes_of
 from dshap.cube.arrays import RUNS, is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
-from dshap.jobs.history.backfills import is_backfill
-from dshap.jobs.history.key_joins import KeyJoins
-from dshap.jobs.history.outlook import ROOM, read_learned
-from dshap.jobs.history.row_history import NightHistory
-from dshap.jobs.history.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
-from dshap.jobs.history.run_record import RECORD, RunRecord, document_in
+from dshap.history.backfills import is_backfill
+from dshap.history.key_joins import KeyJoins
+from dshap.history.row_history import NightHistory
+from dshap.history.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
+from dshap.history.run_record import RECORD, RunRecord, document_in
+from dshap.steps.outlook import ROOM, read_learned
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import UNREADABLE

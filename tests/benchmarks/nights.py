@@ -29,7 +29,7 @@ import pyarrow as pa
 import xgboost
 
 import dshap
-from dshap.jobs.history.run_record import read_records
+from dshap.history.run_record import read_records
 from dshap.warehouse.databases import Database
 from tests.benchmarks.peers import machine, write_json
 

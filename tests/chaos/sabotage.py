@@ -24,14 +24,14 @@ def trust_all_blocks() -> None:
     def statuses(path: Any, n_rows: int) -> Any:
         return np.full(n_rows, Status.OK, np.int8)
 
-    _replace("dshap.jobs.steps.nightly_cubes.statuses_of_whole_blocks", statuses)
+    _replace("dshap.steps.nightly_cubes.statuses_of_whole_blocks", statuses)
 
 
 def keep_every_lease() -> None:
     """A holder that was stopped goes on as if nobody could have taken its lease."""
     for name in ("check", "confirm"):
         _replace(f"dshap.storage.lease.Lease.{name}", lambda lease: None)
-    _replace("dshap.jobs.steps.nightly_cubes.set_current", _point)
+    _replace("dshap.steps.nightly_cubes.set_current", _point)
 
 
 def _point(folder: Any, run_id: str) -> None:

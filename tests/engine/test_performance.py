@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.engine import local_client
+from dshap.engine.late_cluster import ClusterExecutor
 from dshap.engine.performance import PerformanceReport, report_path
-from dshap.jobs.cluster.executor import ClusterExecutor
 from tests.jobs.job_files import changed, small_table, write_job
 
 

@@ -17,13 +17,13 @@ from dshap.core.errors import InputError
 from dshap.core.records import Record
 from dshap.cube import states_of
 from dshap.engine import SilentProgress
+from dshap.history.stages import ALL_KEPT
 from dshap.jobfile.arguments import model_of, optional_expansion, placeholder
 from dshap.jobfile.model_tables import given_model
 from dshap.jobfile.schema import VALUES, Job
+from dshap.jobinput.job_rows import JobRows, open_table
+from dshap.jobinput.quality_of_job import quality_sample
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
-from dshap.jobs.history.stages import ALL_KEPT
-from dshap.jobs.rows.job_rows import JobRows, open_table
-from dshap.jobs.rows.quality_of_job import quality_sample
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.values import Gaussian

@@ -17,8 +17,8 @@ from dshap.engine import SilentProgress
 from dshap.jobfile.arguments import MODEL_PARTS, VALUE_PARTS
 from dshap.jobfile.model_tables import given_model
 from dshap.jobfile.schema import CLUSTERS, DESIGNS, MODELS, VALUES
+from dshap.jobinput.job_rows import JobRows
 from dshap.jobs import parse_job, plan_job, run_job
-from dshap.jobs.rows.job_rows import JobRows
 from tests.jobs.job_files import changed, small_table
 
 CODE = '''

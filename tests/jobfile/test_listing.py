@@ -15,7 +15,7 @@ from dshap.core.options import RunOptions
 from dshap.jobfile.listing import as_toml, keys_of, shown_setting
 from dshap.jobfile.schema import DESIGNS, MODELS, TABLES, VALUES, Run
 from dshap.jobs import parse_job
-from dshap.jobs.steps.under_way import Command
+from dshap.steps.under_way import Command
 from tests.jobs.job_files import JOB, changed, write_job
 
 

@@ -21,8 +21,8 @@ import dshap
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, plan_job, run_job
-from dshap.jobs.steps.facts_of_job import model_facts
 from dshap.models.adapters.model_files import sha256_of
+from dshap.steps.facts_of_job import model_facts
 from tests.jobs.job_files import JOB, changed, small_table
 
 NAMES = ["hr", "temp", "hum"]

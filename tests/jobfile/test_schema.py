@@ -10,8 +10,8 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.core.options import MISSING_POLICIES, STORED_DTYPES, RunOptions
 from dshap.jobfile.schema import Run
+from dshap.jobinput.job_rows import open_table
 from dshap.jobs import load_job, parse_job
-from dshap.jobs.rows.job_rows import open_table
 from tests.jobs.job_files import JOB, changed, to_toml, write_job
 
 REGRESSION = {"name": "regression", "value": "conditional_regression", "landmarks": 20}

@@ -15,9 +15,9 @@ from dshap.engine import SilentProgress
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
-from dshap.jobs.steps.plans import plan_job
+from dshap.steps.plans import plan_job
 from tests.jobs.job_files import changed, small_table, write_job
-from tests.jobs.steps.test_nightly_cubes import model, shop  # noqa: F401 (fixtures)
+from tests.steps.test_nightly_cubes import model, shop  # noqa: F401 (fixtures)
 
 SINK = {"explain": "observational", "uri": "duckdb:///shop.duckdb", "table": "mart.reasons"}
 

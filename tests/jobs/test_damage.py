@@ -10,12 +10,12 @@ import pytest
 from dshap.core.errors import DamagedError
 from dshap.cube import current_of
 from dshap.engine import SilentProgress
+from dshap.history.run_record import exit_status
 from dshap.jobs import Command, run_recorded
-from dshap.jobs.history.run_record import exit_status
 from dshap.jobs.runs import closing_lines
 from dshap.jobs.verification import repair_job_store, verify_job_store
-from tests.jobs.steps.test_nightly_cubes import Shop, counts, flip, rows_of
-from tests.jobs.steps.test_nightly_cubes import model as model  # the fixture
+from tests.steps.test_nightly_cubes import Shop, counts, flip, rows_of
+from tests.steps.test_nightly_cubes import model as model  # the fixture
 
 
 @pytest.fixture

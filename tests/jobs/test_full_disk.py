@@ -14,7 +14,7 @@ from dshap.cube.creation import is_free
 from dshap.jobs.verification import verify_job_store
 from tests.chaos.faults import small_disk
 from tests.jobs.job_files import to_toml
-from tests.jobs.steps.test_nightly_cubes import rows_of
+from tests.steps.test_nightly_cubes import rows_of
 
 DISK_BYTES = 1 << 20
 PAGE = 4096

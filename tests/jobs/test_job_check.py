@@ -17,9 +17,9 @@ from dshap.cli import cli
 from dshap.storage.folder import Folder
 from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, to_toml
-from tests.jobs.steps.test_nightly_cubes import model, shop  # noqa: F401 (fixtures)
 from tests.sinks.test_loading import run
 from tests.sinks.test_rights import SECRET, mart  # noqa: F401 (a fixture)
+from tests.steps.test_nightly_cubes import model, shop  # noqa: F401 (fixtures)
 
 
 def write(shop, **changes):

@@ -18,9 +18,9 @@ from dshap.core.errors import DamagedError, InputError, LockedError, StaleSource
 from dshap.core.places import place_of
 from dshap.cube import current_of, named_cubes
 from dshap.engine import SilentProgress
+from dshap.history.run_folders import runs_in_store
+from dshap.history.run_record import read_records
 from dshap.jobs import Command, parse_job, run_recorded
-from dshap.jobs.history.run_folders import runs_in_store
-from dshap.jobs.history.run_record import read_records
 from dshap.jobs.verification import verify_job_store
 from dshap.storage.folder import Folder
 from dshap.storage.running import lease_folder
@@ -28,7 +28,8 @@ from dshap.storage.workspace import Rooms
 from tests.buckets import BUCKET
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_in_bucket
-from tests.jobs.steps.test_nightly_cubes import (
+from tests.processes import forked
+from tests.steps.test_nightly_cubes import (
     FEATURES,
     Shop,
     counts,
@@ -37,7 +38,6 @@ from tests.jobs.steps.test_nightly_cubes import (
     model,
     rows_of,
 )
-from tests.processes import forked
 
 __all__ = ["model"]
 TIMED = re.compile(r"runs/.*|.*snapshot\.json|.*/facts/.*")
@@ -222,7 +222,7 @@ def test_damage_beside_the_cubes_is_named_and_mended(shop, tmp_path):
 
 
 def test_rows_that_were_altered_after_a_kill_are_refused(shop, monkeypatch):
-    killed_at(monkeypatch, "dshap.jobs.steps.nightly_cubes.Night.cube_steps", shop)
+    killed_at(monkeypatch, "dshap.steps.nightly_cubes.Night.cube_steps", shop)
     (run,) = runs_in_store(shop.store)
     store = Folder(shop.store)
     for room in ("parts", "prepared/rows"):
@@ -420,7 +420,7 @@ def test_what_every_worker_must_see(shop, beside, monkeypatch):
         required.append(next(sorted(each) for each in given if isinstance(each, dict)))
         raise Stopped
 
-    monkeypatch.setattr("dshap.jobs.steps.holding.ClusterExecutor", stopped)
+    monkeypatch.setattr("dshap.steps.holding.ClusterExecutor", stopped)
     shop.table.to_parquet(shop.folder / "rows.parquet")
     roles = {"key": ["id"], "features": FEATURES, "missing": "pass"}
     in_place = {

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import create_store
-from dshap.jobs.history.run_record import ExplanationFacts, KeyCounts, write_record
+from dshap.history.run_record import ExplanationFacts, KeyCounts, write_record
 from dshap.jobs.runs import WIDTH, closing_lines, moved_most, runs_summary
-from tests.jobs.history.test_run_record import DONE, FACTS, LOADED, NIGHT
+from tests.history.test_run_record import DONE, FACTS, LOADED, NIGHT
 
 
 def store_of(folder):

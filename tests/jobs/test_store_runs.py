@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 import dshap
 from dshap.cli import cli
 from dshap.core.places import place_of
-from dshap.jobs.history.run_record import read_records
+from dshap.history.run_record import read_records
 from dshap.storage.folder import Folder
 from tests.buckets import BUCKET
 from tests.jobs.job_files import changed, small_table, write_job

@@ -21,7 +21,7 @@ import dshap
 from dshap.cli import cli
 from dshap.core.errors import StoreMismatchError
 from dshap.cube import read_run
-from dshap.jobs.history.run_record import RunRecord, read_records
+from dshap.history.run_record import RunRecord, read_records
 from dshap.run.versions import NUMERICS_VERSION
 from tests.jobs.job_files import changed, nightly_job, small_table, write_job
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import DamagedError
 from dshap.cube import current_of
-from dshap.jobs.history.run_folders import runs_in_store
+from dshap.history.run_folders import runs_in_store
 from dshap.jobs.verification import repair_job_store, verify_job_store
-from tests.jobs.steps.test_nightly_cubes import FEATURES, Shop, counts, predictions_of, rows_of
+from tests.steps.test_nightly_cubes import FEATURES, Shop, counts, predictions_of, rows_of
 
 N_ROWS = 150
 

@@ -1,0 +1,180 @@
+"""Spooling the source of a job: read once into Parquet parts, from which everything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from dshap.core.errors import InputError
+from dshap.core.places import Place
+from dshap.jobfile.schema import READ_ONCE, SOURCES, Job
+from dshap.jobfile.source_tables import CsvTable, HeldTable, SqlTable
+from dshap.jobinput.job_model import model_of_job
+from dshap.jobinput.job_rows import open_table
+from dshap.jobinput.table_versions import files_of
+from dshap.tables.columns import as_names
+from dshap.tables.sources import version_key
+from dshap.warehouse.looks import SourceLook, look_at_csv, look_at_database, look_at_parquet
+from dshap.warehouse.reading_once import (
+    SpoolRules,
+    look_at_files,
+    spool_csv,
+    spool_database,
+    spool_files,
+)
+from dshap.warehouse.snapshot import Snapshot
+
+_ROLES = ("key", "target", "features", "missing")
+"""Keys of [source] that stay when its rows are read from parts."""
+
+
+def spool_job(
+    job: Job,
+    folder: Path,
+    as_of: date,
+    previous: Mapping[str, str] | None,
+    say: Callable[[str], None],
+) -> Snapshot:
+    """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
+
+    Parquet files and the tables of lakehouses are copied too: a job whose nights build on each
+    other needs rows that stay.
+
+    Parameters
+    ----------
+    job : Job
+    folder : Path
+        A folder that does not exist; it is removed again where anything goes wrong.
+    as_of : date
+        The day that stands for {as_of} in a query.
+    previous : mapping, optional
+        Column -> type in the run before, which the contract compares those of this run with.
+    say : function
+        Takes a line for people, such as a warning.
+
+    Raises
+    ------
+    InputError
+        A source that cannot be read, or does not hold what the contract promises.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    """
+    source = job.source
+    rules = rules_of(job, previous, model_of_job(job).columns())
+    files = files_of(source)
+    if files is not None:
+        return spool_files(files, folder, as_of, rules, say)
+    match source:
+        case SqlTable():
+            return spool_database(source.database(), source.rows(), folder, as_of, rules, say)
+        case CsvTable():
+            return spool_csv(source.files(), folder, as_of, rules, say)
+    raise InputError(
+        f'[source] kind = "{source.kind}": runs that are kept one by one read a database or files: '
+        f"name one of {', '.join(READ_ONCE)}, or leave [incremental] out"
+    )
+
+
+def look_at_source(
+    job: Job, as_of: date, previous: Mapping[str, str] | None, say: Callable[[str], None]
+) -> Snapshot | None:
+    """Hold a table that is read where it lies to its freshness and contract.
+
+    Gives None where [source] has neither, unless the table has versions: the record names the one
+    that was read.
+
+    Parameters
+    ----------
+    previous : mapping, optional
+        Column -> type in the run before.
+
+    Raises
+    ------
+    InputError
+        The table has other columns than the contract allows, or no column of times by that name.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    """
+    files = None
+    if promises_something(job):
+        files = files_of(job.source)
+    if files is None:
+        return None
+    rules = rules_of(job, previous, model_of_job(job).columns())
+    return look_at_files(files, as_of, rules, say)
+
+
+def look_before_reading(
+    job: Job, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+) -> SourceLook | None:
+    """Look at the source of a job: whether it opens, its columns and its age.
+
+    Gives None for a kind whose columns are not known before its rows: made-up rows, and texts.
+
+    Raises
+    ------
+    InputError
+        A source that cannot be opened, or lacks a column.
+    StaleSourceError
+        A source that is older than its freshness allows.
+    """
+    source = job.source
+    files = files_of(source)
+    if files is not None:
+        return look_at_parquet(files, as_of, rules, say)
+    match source:
+        case SqlTable():
+            return look_at_database(source.database(), source.rows(), as_of, rules)
+        case CsvTable():
+            return look_at_csv(source.files(), rules)
+    open_table(job)
+    return None
+
+
+def promises_something(job: Job) -> bool:
+    """Whether the table has limits of its age, a contract, or versions."""
+    match job.source:
+        case HeldTable(promises=True):
+            return True
+    return bool(version_key(job.source.kind))
+
+
+def rules_of(
+    job: Job, previous: Mapping[str, str] | None, features: Sequence[str] | None
+) -> SpoolRules:
+    """The rules that the source of a job is held to.
+
+    Parameters
+    ----------
+    job : Job
+    previous : mapping, optional
+        Column -> type in the run before.
+    features : sequence of names, optional
+        The columns that are explained (`JobModel.columns`); all where None.
+    """
+    source = dict(job.source)
+    keys = as_names(source.get("key"))
+    named = (*keys, *as_names(source.get("target")))
+    if features is None:
+        used = None
+    else:
+        used = tuple(dict.fromkeys((*named, *features)))
+    rules = SpoolRules(keys, used, named, previous=previous)
+    match job.source:
+        case HeldTable() as held:
+            return replace(rules, freshness=held.age_limits(), contract=held.contract.made())
+    return rules
+
+
+def job_of_parts(job: Job, room: Place) -> Job:
+    """Build the job whose source is the Parquet table in a room of parts."""
+    given: dict[str, Any] = {
+        key: value
+        for key, value in dict(job.source).items()
+        if key in _ROLES and key in job.source.model_fields_set
+    }
+    source = SOURCES({"kind": "parquet", "path": str(room), **given})
+    return job.model_copy(update={"source": source})

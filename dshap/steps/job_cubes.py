@@ -1,0 +1,93 @@
+"""The cubes that a job writes, whichever kind they are: one for all runs, or one for each run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from dshap.core.places import Place
+from dshap.cube import is_finished
+from dshap.history.backfills import is_backfill
+from dshap.history.run_folders import RunFolders, runs_with_rows
+from dshap.history.run_record import RunFacts
+from dshap.jobfile.schema import Job
+from dshap.run.session import Session
+from dshap.sinks import RowHistory
+from dshap.steps.step import Step
+from dshap.steps.under_way import Command, RunUnderWay
+
+
+class JobCubes(ABC):
+    """The cubes of the explanations of a job.
+
+    Parameters
+    ----------
+    job : the job
+    store : its store
+    """
+
+    def __init__(self, job: Job, store: Place) -> None:
+        self.job = job
+        self.store = store
+
+    @abstractmethod
+    def refuse_other_layout(self) -> None:
+        """Raise a `StoreMismatchError` where the store holds cubes of the other kind."""
+
+    @abstractmethod
+    def previous(self, explain: str, command: Command, session: Session) -> str | None:
+        """The run whose rows those of a run that begins now are compared with; None for none."""
+
+    @abstractmethod
+    def are_whole(self, run: RunUnderWay) -> bool:
+        """Whether a run has all its cubes, so that nothing is done to them."""
+
+    @abstractmethod
+    def needs_rows(self, run: RunFolders, explain: str) -> bool:
+        """Whether an unfinished cube of an explanation needs the rows of a run."""
+
+    @abstractmethod
+    def steps(self, run: RunUnderWay) -> Iterator[Step]:
+        """The steps from the rows of a run to its cubes."""
+
+    def to_load(self, explain: str) -> Place | None:
+        """The whole cube of an explanation that sinks are loaded with; None for none."""
+        place = self.read_now(explain)
+        if place is not None and is_finished(place):
+            return place
+        return None
+
+    @abstractmethod
+    def read_now(self, explain: str) -> Place | None:
+        """The cube of an explanation that is read; None where none is."""
+
+    @abstractmethod
+    def history(self, explain: str, cube: Place, run: RunUnderWay) -> RowHistory:
+        """The runs that computed the rows of a cube."""
+
+    def tidy(self, run: RunUnderWay) -> None:
+        """List what the store holds beside its cubes; once every sink is loaded, remove the rows and
+        cubes of runs beyond `keep_runs`."""
+        self.list_contents()
+        if any(each.status in ("error", "skipped") for each in run.facts.sinks):
+            return
+        nights = [
+            each for each in runs_with_rows(self.store) if not is_backfill(self.store, each.run_id)
+        ]
+        for old in nights[: -self.n_kept]:
+            run.session.workspace.confirm()
+            old.drop_rows()
+        self.remove_old(run.facts, run.session)
+
+    @property
+    @abstractmethod
+    def n_kept(self) -> int:
+        """The number of runs whose rows stay."""
+
+    @abstractmethod
+    def list_contents(self) -> None:
+        """List what the store holds beside its cubes."""
+
+    @abstractmethod
+    def remove_old(self, facts: RunFacts, session: Session) -> None:
+        """Remove the cubes that no run and no check needs any more."""

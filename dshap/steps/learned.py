@@ -1,0 +1,244 @@
+"""The methods that nights keep: what was learned, from the rows of which run, and for how long.
+
+All that an explanation learns (a fit, length-scales, landmarks, a background, base values, moments, a
+pilot's choice) is learned from the rows of one night, which are kept under `prepared/rows/RUN_ID`.
+Later nights find it under `prepared/METHOD` and explain their rows by the same method; another
+model, option or column, or its age, makes a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dshap.core.errors import DamagedError, InputError, NotLearnedError, StoreMismatchError
+from dshap.core.places import Place
+from dshap.cube import states_of
+from dshap.cube.reference_copy import PREPARED, fault_of_prepared
+from dshap.engine import LoopExecutor
+from dshap.history.job_store import fingerprint_of_job
+from dshap.history.run_folders import remove_room
+from dshap.jobfile.schema import ExplainTable
+from dshap.jobinput.job_model import model_of_job
+from dshap.jobinput.job_rows import JobRows
+from dshap.jobinput.spooling import job_of_parts
+from dshap.run.fixed import fixed_method, refuse_other_numerics
+from dshap.run.prepared import Prepared
+from dshap.steps.opened import OpenedJob
+from dshap.steps.outlook import ROOM, LearnedAbout, keep_learned, read_learned
+from dshap.steps.plans import value_of
+from dshap.steps.scope import Phase
+from dshap.steps.sink_targets import without_targets
+from dshap.steps.step import Act, carry_out
+from dshap.steps.under_way import RunUnderWay
+from dshap.storage.folder import Folder
+from dshap.warehouse.snapshot import (
+    copy_rows,
+    faults_of_rows,
+    refuse_damaged_rows,
+)
+
+
+@dataclass(frozen=True)
+class NightMethod:
+    """The method of an explanation for one night."""
+
+    value: Any
+    """The value function, made from the rows that the method was learned from."""
+    prepared: Prepared
+    about: LearnedAbout
+    is_reused: bool
+    """Whether an earlier night learned it."""
+    reason: str
+    """Why it was learned anew; empty where it is reused."""
+
+
+class LearnedMethods:
+    """Finds the method of each explanation, or learns it from the rows of a run.
+
+    Parameters
+    ----------
+    run : the run, whose rows are read; a scope that does not learn finds what is learned
+    """
+
+    def __init__(self, run: RunUnderWay) -> None:
+        self.under_way = run
+        self.job = run.rows
+        self.run = run.folders
+        self.scope = run.scope
+        self.session = run.scope.session_to_learn(run.session, self.room)
+        self.progress = run.progress
+        self._opened: dict[str, tuple[OpenedJob, Any]] = {}
+        """The run of the rows -> the job on them, and its model."""
+
+    @property
+    def room(self) -> Place:
+        return self.run.store / ROOM
+
+    def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
+        """The method of an explanation, for a night of so many rows."""
+        about = self._about(explain)
+        self._refuse_damaged(about)
+        if not self.scope.does(Phase.LEARN):
+            return self._method_of_tonight(explain, about, n_rows)
+        if self._is_backfill:  # it learns nothing, however old the method is
+            reason = self._damage_of_learned(explain, about)
+        else:
+            reason = self._reason_to_learn(explain, about)
+        if about is not None and not reason:
+            try:
+                refuse_other_numerics(self.room / about.method)  # before its old rows are opened
+                value = self._value(explain, about.run_id)
+                prepared = self._fixed(explain, value, n_rows, about.method)
+                return NightMethod(value, prepared, about, True, "")
+            # another model, option or column, or numbers of another version of dshap
+            except (StoreMismatchError, InputError) as error:
+                reason = f"{error}"
+                self.progress.say(f"explanation {explain.name}: all rows are explained: {reason}")
+        if self._is_backfill:
+            raise InputError(
+                f"--backfill: explanation {explain.name} cannot be explained by the method of the "
+                f"runs before: {reason or 'none was learned'}: run the job without --backfill first"
+            )
+        value = self._value(explain, self._keep_rows())
+        prepared = self._fixed(explain, value, n_rows, None)
+        about = LearnedAbout(prepared.digest, self.run.run_id)
+        keep_learned(self.room, explain.name, about)
+        return NightMethod(value, prepared, about, False, reason)
+
+    def _refuse_damaged(self, about: LearnedAbout | None) -> None:
+        """Raise a `DamagedError` where the description of the method is not what was written."""
+        if about is None:
+            return
+        path = self.room / about.method
+        if fault := fault_of_prepared(path):
+            raise DamagedError(
+                f"{path / PREPARED}, which describes the method, is damaged ({fault}): dshap verify "
+                f"{self.run.store} --repair removes it, and the same command then learns the method "
+                "anew, from its own rows"
+            )
+
+    def _method_of_tonight(
+        self, explain: ExplainTable, about: LearnedAbout | None, n_rows: int
+    ) -> NightMethod:
+        """The method that the night has settled before; nothing is learned."""
+        if about is None:
+            raise NotLearnedError(
+                f"explanation {explain.name} of {self.run.store} has no method yet"
+            )
+        value = self._value(explain, about.run_id)
+        prepared = self._fixed(explain, value, n_rows, about.method)
+        return NightMethod(value, prepared, about, True, "")
+
+    @property
+    def _is_backfill(self) -> bool:
+        """Whether the run is a backfill, which explains by what was learned, however old."""
+        return self.run.about is not None and self.run.about.backfill
+
+    def forget_tonight(self) -> None:
+        """Remove what was learned from the rows of a run that is thrown away."""
+        for explain in self.job.explain:
+            about = self._about(explain)
+            if about is not None and about.run_id == self.run.run_id:
+                Folder(self.room).delete(f"{explain.name}.json")
+        self.forget_others()
+
+    def forget_others(self) -> None:
+        """Remove the rows and states that no explanation uses any more."""
+        used = [about for about in map(self._about, self.job.explain) if about is not None]
+        keep = {about.method for about in used} | {"rows"}
+        for name in Folder(self.room).list():
+            if name not in keep and Folder(self.room).has_room(name):
+                remove_room(self.room / name)
+        rows = self.room / "rows"
+        for name in Folder(rows).list():
+            if name not in {about.run_id for about in used}:
+                remove_room(rows / name)
+
+    def _about(self, explain: ExplainTable) -> LearnedAbout | None:
+        return read_learned(self.room, explain.name)
+
+    def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
+        """Why what was learned is not used; empty where it may be."""
+        if reason := self._damage_of_learned(explain, about):
+            self.progress.say(f"warning: {reason}: the method is learned anew")
+            return reason
+        if about is None:
+            return "nothing was learned before"
+        every = self.job.prepare.every
+        age = about.age_at(self.run.run_id)
+        if every is not None and age >= every:
+            return f"it was learned {age.days} days before, and [prepare] every = {every}"
+        return ""
+
+    def _damage_of_learned(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
+        """The thing that was learned before and is lost, in words; empty where nothing is."""
+        room = self.room
+        if about is None:
+            known = self.run.about
+            if known is not None and explain.name in known.previous:
+                return f"{room / explain.name}.json, which says what was learned, was lost"
+            return ""
+        if not Folder(room / about.method).has(PREPARED):
+            return f"{room / about.method / PREPARED}, which describes the method, was lost"
+        rows = room / "rows" / about.run_id
+        if not Folder(rows).list():
+            return f"{rows}, the rows that the method was learned from, were lost or removed"
+        return ""
+
+    def _fixed(
+        self, explain: ExplainTable, value: Any, n_rows: int, method: str | None
+    ) -> Prepared:
+        """Open a method by its digest, or learn it."""
+        with self.progress.stage(f"{explain.name}: method"):
+            return fixed_method(
+                value,
+                self.session,
+                self.room,
+                design=self.job.design_of(len(value.players)),
+                seed=self.job.design_seed,
+                n_rows=n_rows,
+                method=method,
+                model_sha256=model_of_job(self.job).sha256,
+            )
+
+    def _value(self, explain: ExplainTable, run_id: str) -> Any:
+        """The value function of an explanation, from the rows of a run and the model on them."""
+        if run_id not in self._opened:
+            self._opened[run_id] = self._open(run_id)
+        opened, model = self._opened[run_id]
+        return value_of(explain, opened.table.context(model, LoopExecutor()))
+
+    def _open(self, run_id: str) -> tuple[OpenedJob, Any]:
+        """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
+        rows = self.room / "rows" / run_id
+        if self.scope.checks_rows:
+            refuse_damaged_rows(
+                rows,
+                f"dshap verify {self.run.store} --repair removes these rows, and the same command "
+                "then learns the method anew, from its own rows",
+            )
+        job = job_of_parts(self.job, rows)
+        if run_id != self.run.run_id:
+            job = without_targets(job)
+        store = self.run.store
+        table = JobRows(job, states_of(store), trusts_files=self.under_way.trusts_files)
+        opened = OpenedJob(
+            job, table, store, self.session, self.progress, self.scope, has_unique_keys=True
+        )
+        opened.plan  # noqa: B018 (the first access refuses what does not fit)
+        model = opened.model(lambda: fingerprint_of_job(job, table.reader, opened.census()))
+        keep = Act(Phase.BEGIN, lambda: opened.say_damaged(table.keep()))
+        carry_out([keep], self.scope)
+        return opened, model
+
+    def _keep_rows(self) -> str:
+        """Keep tonight's rows to learn from; gives the run's id.
+
+        What a killed process left of them, while it removed or kept them, is replaced.
+        """
+        kept = self.room / "rows" / self.run.run_id
+        if any(faults_of_rows(kept)):
+            remove_room(kept)
+            copy_rows(self.run.parts, kept)
+        return self.run.run_id

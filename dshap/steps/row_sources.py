@@ -1,0 +1,332 @@
+"""Where the rows of a run come from: a table that is read in place, or one that is read once into parts.
+
+Parts lie in the store of the job.  A run whose rows are read once says what it is about before it
+reads, so that the same command finishes it from its parts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import ClassVar
+
+from dshap.core.errors import EmptyTableError
+from dshap.core.places import Place
+from dshap.cube import states_of
+from dshap.engine import LoopExecutor
+from dshap.history.leftovers import clear_leftovers
+from dshap.history.run_folders import RunAbout, RunFolders, unfinished_runs
+from dshap.history.run_record import source_types_before
+from dshap.jobfile.schema import Job
+from dshap.jobfile.source_tables import SpooledTable
+from dshap.jobinput.job_columns import in_words_of
+from dshap.jobinput.job_rows import JobRows
+from dshap.jobinput.spooling import job_of_parts, look_at_source, spool_job
+from dshap.jobinput.table_versions import at_version_of_store
+from dshap.run.session import Session
+from dshap.steps.opened import OpenedJob
+from dshap.steps.plans import JobPlan, plan_job, plan_rows
+from dshap.steps.scope import Phase
+from dshap.steps.step import Act, Step
+from dshap.steps.under_way import RunUnderWay
+from dshap.storage.folder import Folder
+from dshap.storage.scratch import scratch_folder
+from dshap.warehouse.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
+
+NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
+"""The remedy of an `EmptyTableError` about a source that is read once."""
+REMEDY = (
+    "dshap verify {} --repair removes the rows of this run, and the same command then reads the "
+    "source again"
+)
+"""The remedy of a `DamagedError` about the rows that a run has read."""
+
+
+class RowSource(ABC):
+    """The rows of a job's runs.
+
+    Parameters
+    ----------
+    job : the job
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    @abstractmethod
+    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
+        """Plan the job from its rows on a day; nothing is left behind."""
+
+    workers_read: ClassVar[bool]
+    """Whether workers read rows from files of the run, whatever it measures."""
+
+    @abstractmethod
+    def table(self) -> str:
+        """The path of the table that workers read rows from; empty for none."""
+
+    @abstractmethod
+    def begin(self, run: RunFolders, about: Callable[[], RunAbout]) -> None:
+        """Say what a run is about that begins now."""
+
+    @abstractmethod
+    def unfinished(self, store: Place) -> Sequence[RunFolders]:
+        """The runs that a command finishes, or throws away, before its own begins."""
+
+    @abstractmethod
+    def leftovers(self, store: Place) -> Sequence[str]:
+        """Remove what killed runs left in a store; gives the names."""
+
+    @abstractmethod
+    def is_read(self, run: RunFolders) -> bool:
+        """Whether the rows of a run are there."""
+
+    @abstractmethod
+    def is_of_job(self, run: RunFolders, digest: str) -> bool:
+        """Whether a run began with the job of this digest, as far as its rows are concerned."""
+
+    @abstractmethod
+    def run_without_work(self, tonight: Callable[[], RunFolders]) -> RunFolders | None:
+        """The run for a command that learns nothing, where no run waits for it; None for none."""
+
+    @abstractmethod
+    def steps(self, run: RunUnderWay) -> Iterator[Step]:
+        """The steps that come before the rows can be opened."""
+
+    @abstractmethod
+    def opened(self, run: RunUnderWay) -> OpenedJob:
+        """Open the rows of a run.
+
+        Raises
+        ------
+        EmptyTableError
+            There are none.
+        """
+
+    @abstractmethod
+    def session_to_compare(self, session: Session) -> Session:
+        """The session in which rows are compared with those of the store, by files of the run."""
+
+    @abstractmethod
+    def leave(self, run: RunUnderWay, about: Callable[[], RunAbout]) -> None:
+        """Leave what later commands of the run need, which this one did not finish."""
+
+    @abstractmethod
+    def end(self, run: RunUnderWay) -> None:
+        """Remove what the run needed, before its sinks are loaded."""
+
+    @abstractmethod
+    def tidy(self, run: RunUnderWay, tidy_cubes: Callable[[RunUnderWay], None]) -> None:
+        """Remove what no run needs any more, once its sinks are loaded."""
+
+
+class InPlace(RowSource):
+    """A table that stays as it is while it is explained."""
+
+    workers_read = True
+
+    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
+        with in_words_of(self.job):
+            look_at_source(self.job, day, None, say)
+        return plan_job(self.job)
+
+    def table(self) -> str:
+        return str(dict(self.job.source).get("path", ""))
+
+    def begin(self, run: RunFolders, about: Callable[[], RunAbout]) -> None:
+        """Nothing is written: what shards explain stays until this command is known not to be refused."""
+
+    def unfinished(self, store: Place) -> Sequence[RunFolders]:
+        return ()
+
+    def leftovers(self, store: Place) -> Sequence[str]:
+        return ()
+
+    def is_read(self, run: RunFolders) -> bool:
+        return True
+
+    def is_of_job(self, run: RunFolders, digest: str) -> bool:
+        return True  # the store knows more exactly what differs
+
+    def run_without_work(self, tonight: Callable[[], RunFolders]) -> RunFolders | None:
+        return tonight()
+
+    def steps(self, run: RunUnderWay) -> Iterator[Step]:
+        run.rows = at_version_of_store(self.job, run.store, run.progress.say)
+        run.snapshot = run.folders.look
+
+        def look() -> None:
+            before = source_types_before(run.store)
+            run.snapshot = look_at_source(run.rows, run.command.day, before, run.progress.say)
+
+        yield Act(Phase.BEGIN, look)
+
+    def opened(self, run: RunUnderWay) -> OpenedJob:
+        table = JobRows(run.rows, states_of(run.store), trusts_files=run.trusts_files)
+        return OpenedJob(run.rows, table, run.store, run.session, run.progress, run.scope)
+
+    def session_to_compare(self, session: Session) -> Session:
+        return session
+
+    def leave(self, run: RunUnderWay, about: Callable[[], RunAbout]) -> None:
+        run.session.workspace.confirm()
+        run.folders.begin(about())
+        if run.snapshot is not None:
+            run.folders.keep_look(run.snapshot)
+        self.end(run)
+
+    def end(self, run: RunUnderWay) -> None:
+        for other in unfinished_runs(run.store):
+            if other.run_id != run.run_id:
+                run.session.workspace.confirm()
+                other.drop()
+
+    def tidy(self, run: RunUnderWay, tidy_cubes: Callable[[RunUnderWay], None]) -> None:
+        """Nothing is kept beside the cubes."""
+
+
+class ReadOnce(RowSource):
+    """A table that is read once into parts of the store, from which all is done."""
+
+    workers_read = False
+
+    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
+        """The rows are read into a temporary folder, which is removed."""
+        with scratch_folder(self.job.options().scratch or "") as folder:
+            parts = folder / "parts"
+            with in_words_of(self.job):
+                snapshot = spool_job(self.job, parts, day, None, say)
+                plan = plan_rows(job_of_parts(self.job, parts))
+        said = f"{snapshot.source}: {snapshot.n_rows:,} rows on {snapshot.as_of}"
+        return replace(plan, source=said)
+
+    def table(self) -> str:
+        return ""
+
+    def begin(self, run: RunFolders, about: Callable[[], RunAbout]) -> None:
+        run.begin(about())
+
+    def unfinished(self, store: Place) -> Sequence[RunFolders]:
+        return unfinished_runs(store)
+
+    def leftovers(self, store: Place) -> Sequence[str]:
+        return clear_leftovers(store)
+
+    def is_read(self, run: RunFolders) -> bool:
+        return run.about is not None and has_snapshot(run.parts)
+
+    def is_of_job(self, run: RunFolders, digest: str) -> bool:
+        return run.about is not None and run.about.job in ("", digest)
+
+    def run_without_work(self, tonight: Callable[[], RunFolders]) -> RunFolders | None:
+        return None
+
+    def steps(self, run: RunUnderWay) -> Iterator[Step]:
+        yield ReadRows(run)
+        assert run.snapshot is not None, "the rows are read"
+        if not run.snapshot.n_rows:
+            raise EmptyTableError(run.snapshot.source, NO_ROWS)
+        run.rows = job_of_parts(self.job, run.folders.parts)
+
+    def opened(self, run: RunUnderWay) -> OpenedJob:
+        states = run.scope.facts_of_rows(run.folders.facts)
+        table = JobRows(run.rows, states, trusts_files=run.trusts_files)
+        return OpenedJob(
+            run.rows, table, run.store, run.session, run.progress, run.scope, has_unique_keys=True
+        )
+
+    def session_to_compare(self, session: Session) -> Session:
+        """Workers that read rows in a bucket may not see the folder of the run."""
+        if session.workspace.is_shared:
+            return session
+        return replace(session, executor=LoopExecutor())
+
+    def leave(self, run: RunUnderWay, about: Callable[[], RunAbout]) -> None:
+        """The run has said what it is about, and its rows are there."""
+
+    def end(self, run: RunUnderWay) -> None:
+        """Rows and keys stay until the sinks are loaded."""
+
+    def tidy(self, run: RunUnderWay, tidy_cubes: Callable[[RunUnderWay], None]) -> None:
+        run.session.workspace.confirm()
+        run.folders.drop_facts()
+        tidy_cubes(run)
+
+
+class Copied(ReadOnce):
+    """A table of files, which runs that build on each other copy into parts."""
+
+    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
+        return InPlace(self.job).plan(day, say)
+
+
+def row_source(job: Job) -> RowSource:
+    """The rows of a job's runs, by the kind of its table, and whether its runs build on each other."""
+    match job.source:
+        case SpooledTable():
+            return ReadOnce(job)
+    if job.is_incremental:
+        return Copied(job)
+    return InPlace(job)
+
+
+class ReadRows(Step):
+    """The rows of a run are read into its parts."""
+
+    phase = Phase.LEARN
+
+    def __init__(self, run: RunUnderWay) -> None:
+        self.run = run
+
+    @property
+    def missing(self) -> str:
+        return f"run {self.run.run_id} of {self.run.store} has not read its rows yet"
+
+    def is_done(self) -> bool:
+        return has_snapshot(self.run.folders.parts)
+
+    def keep(self) -> None:
+        """Take the rows that were read before.
+
+        The command that finishes a run compares all parts with their digests; a shard reads its
+        share of the rows only, whose pages have checksums.
+
+        Raises
+        ------
+        DamagedError
+            The record or a part is not what was written.
+        """
+        run = self.run
+        room = run.folders.parts
+        known = Snapshot.read(room)
+        if known is None or run.scope.checks_rows:
+            refuse_damaged_rows(room, REMEDY.format(run.store))
+        if known is not None and not known.parts:
+            run.progress.say(
+                f"run {run.run_id}: its rows were read by an earlier version of dshap, without "
+                "digests: only their number is checked"
+            )
+        run.snapshot = known
+        run.progress.kept("rows read")
+
+    def do(self) -> None:
+        run = self.run
+        with run.progress.stage("rows read") as counted:
+            room = run.folders.parts
+            made = Folder(room).folder_to_fill(lambda: run.session.folder("rows") / "parts")
+            before = source_types_before(run.store)
+            found = spool_job(run.job, made, run.as_of, before, run.progress.say)
+            put_rows(made, room)
+            if made != room:
+                run.made = made
+            counted.rows = found.n_rows
+        run.snapshot = found
+
+
+def drop_made(run: RunUnderWay) -> None:
+    """Remove the folder in which parts were made that lie in a bucket by now."""
+    if run.made is not None:
+        shutil.rmtree(run.made, ignore_errors=True)
+        run.made = None

@@ -1,0 +1,293 @@
+"""The share of a run that one command does: all of it, or a part such as a task of an array job does.
+
+    learn  →  shard 1 of N, …, shard N of N, in any order, as many at once as there are  →  finish
+
+A scope selects the steps of a run by their phase, and the blocks that are explained.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from dshap.core.errors import InputError
+from dshap.core.places import Place
+from dshap.engine.block_time import Deadline
+from dshap.run.explanation import Explanation
+from dshap.run.learning import NothingLearned
+from dshap.run.session import Session
+from dshap.steps.shards import BlocksOfShard, Shard
+from dshap.storage.running import alone, beside_others, refuse_finishing
+from dshap.storage.sealed_files import StateFolder
+from dshap.storage.workspace import Rooms
+
+
+class Phase(enum.Enum):
+    """When a step is done: before the first row, with the rows, or after the last one."""
+
+    BEGIN = enum.auto()
+    """Before the first row, by a command that may change what it finds; other commands leave it."""
+    LEARN = enum.auto()
+    """Once, before the first row is explained; other commands find what it left, or are refused."""
+    EXPLAIN = enum.auto()
+    """By every command, each for its own blocks."""
+    FINISH = enum.auto()
+    """Once, after the last row; other commands leave it."""
+
+
+@dataclass(frozen=True)
+class Scope(ABC):
+    """The share of a run that one command does.
+
+    Parameters
+    ----------
+    job_file : str
+        The file of the job, in messages.
+    """
+
+    job_file: str = "JOB.toml"
+
+    name: ClassVar[str]
+    goes_on: ClassVar[str] = (
+        "its rows are those that shards explain; the source is read again after --only finish"
+    )
+    """How a run goes on that was not over, in words."""
+    phases: ClassVar[frozenset[Phase]]
+    """The phases whose steps it does."""
+    checks_rows: ClassVar[bool] = True
+    """Whether it compares all rows with their digests: a shard reads its share of them only."""
+
+    @property
+    def shard(self) -> Shard | None:
+        """The share of the blocks that it explains; None where that is not a matter of shares."""
+        return None
+
+    def does(self, phase: Phase) -> bool:
+        return phase in self.phases
+
+    @abstractmethod
+    def hold(
+        self, store: Place, say: Callable[[str], None], scratch: str
+    ) -> AbstractContextManager[Rooms]:
+        """Hold the store, alone or beside others; gives the room beside it."""
+
+    @abstractmethod
+    def carry_out(
+        self,
+        explanation: Explanation,
+        session: Session,
+        share: BlocksOfShard | None,
+        deadline: Callable[[], Deadline | None],
+    ) -> Explanation:
+        """Do this share of an explanation; gives it with the blocks that failed."""
+
+    def session_to_learn(self, session: Session, room: Place) -> Session:
+        """The session in which methods are learned in a room, or found there."""
+        return session
+
+    def facts_of_rows(self, folder: Place) -> StateFolder | None:
+        """The folder of facts about the rows that one command leaves to the next; None for none."""
+        return StateFolder(folder)
+
+    def was_complete(self, explanation: Explanation) -> bool:
+        """Whether an explanation was finished before, with all that this scope would write."""
+        return explanation.is_complete
+
+    def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
+        """Raise where another process keeps rows from being explained now."""
+        return None
+
+    @property
+    def again(self) -> str:
+        """The words for what to run to try failed rows again."""
+        return "the same again"
+
+    @property
+    def learn_command(self) -> str:
+        """The command that learns what this share needs."""
+        return f"dshap run {shlex.quote(self.job_file)} --only learn"
+
+    @property
+    def shard_command(self) -> str:
+        """The command that explains a share of what was learned."""
+        return f"dshap run {shlex.quote(self.job_file)} --shard I/N"
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        """The options that name it on the command line, for the record of the run."""
+        return {"only": self.name, "shard": None}
+
+    def __str__(self) -> str:
+        return f"dshap run --only {self.name}"
+
+
+class WholeRun(Scope):
+    """All of a run."""
+
+    name = "run"
+    goes_on = "it is finished from its rows"
+    phases = frozenset(Phase)
+
+    def hold(
+        self, store: Place, say: Callable[[str], None], scratch: str
+    ) -> AbstractContextManager[Rooms]:
+        return alone(store, str(self), say, scratch)
+
+    def carry_out(
+        self,
+        explanation: Explanation,
+        session: Session,
+        share: BlocksOfShard | None,
+        deadline: Callable[[], Deadline | None],
+    ) -> Explanation:
+        return explanation.run(session)
+
+    def facts_of_rows(self, folder: Place) -> StateFolder | None:
+        return None
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        return {"only": None, "shard": None}
+
+    def __str__(self) -> str:
+        return "a run"
+
+
+class LearnScope(Scope):
+    """The work before the first row."""
+
+    name = "learn"
+    phases = frozenset({Phase.BEGIN, Phase.LEARN, Phase.EXPLAIN})
+
+    def hold(
+        self, store: Place, say: Callable[[str], None], scratch: str
+    ) -> AbstractContextManager[Rooms]:
+        return alone(store, str(self), say, scratch)
+
+    def carry_out(
+        self,
+        explanation: Explanation,
+        session: Session,
+        share: BlocksOfShard | None,
+        deadline: Callable[[], Deadline | None],
+    ) -> Explanation:
+        explanation.learn(session)
+        return explanation
+
+    @property
+    def again(self) -> str:
+        return _whole_command(self.job_file)
+
+
+@dataclass(frozen=True)
+class ShardScope(Scope):
+    """The rows of one shard, with what was learned before."""
+
+    share: Shard = field(kw_only=True)
+
+    name = "shard"
+    phases = frozenset({Phase.EXPLAIN})
+    checks_rows = False
+
+    @property
+    def shard(self) -> Shard | None:
+        return self.share
+
+    def hold(
+        self, store: Place, say: Callable[[str], None], scratch: str
+    ) -> AbstractContextManager[Rooms]:
+        return beside_others(store, str(self), say, scratch, finishes=False)
+
+    def carry_out(
+        self,
+        explanation: Explanation,
+        session: Session,
+        share: BlocksOfShard | None,
+        deadline: Callable[[], Deadline | None],
+    ) -> Explanation:
+        assert share is not None, "a shard has a share of each explanation"
+        return explanation.explain(session, share.blocks, deadline())
+
+    def session_to_learn(self, session: Session, room: Place) -> Session:
+        return replace(session, executor=NothingLearned(session.executor, room))
+
+    def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
+        refuse_finishing(store, say)
+
+    @property
+    def of_finish(self) -> FinishScope:
+        """The scope that finishes the same run."""
+        return FinishScope(self.job_file)
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        return {"only": None, "shard": f"{self.share.number}/{self.share.count}"}
+
+    def __str__(self) -> str:
+        return str(self.share)
+
+
+class FinishScope(Scope):
+    """The work after the last row: notes, sinks, checks, the record."""
+
+    name = "finish"
+    phases = frozenset({Phase.EXPLAIN, Phase.FINISH})
+
+    def hold(
+        self, store: Place, say: Callable[[str], None], scratch: str
+    ) -> AbstractContextManager[Rooms]:
+        return beside_others(store, str(self), say, scratch, finishes=True)
+
+    def carry_out(
+        self,
+        explanation: Explanation,
+        session: Session,
+        share: BlocksOfShard | None,
+        deadline: Callable[[], Deadline | None],
+    ) -> Explanation:
+        return explanation.finish(session)
+
+    def session_to_learn(self, session: Session, room: Place) -> Session:
+        return replace(session, executor=NothingLearned(session.executor, room))
+
+    def was_complete(self, explanation: Explanation) -> bool:
+        return explanation.is_complete and explanation.has_current_notes
+
+    @property
+    def again(self) -> str:
+        return _whole_command(self.job_file)
+
+
+def scope_of(
+    only: str | None, shard: str | None, job_file: str, environment: Mapping[str, str]
+) -> Scope:
+    """The scope that `--only` and `--shard` name; all of a run where neither is given.
+
+    Raises
+    ------
+    InputError
+        Both are given, or `shard` is no shard (`Shard.of`).
+    """
+    if shard is not None:
+        if only is not None:
+            raise InputError(
+                f"--only {only} --shard {shard}: a shard explains, and neither learns nor "
+                "finishes: give one of both"
+            )
+        return ShardScope(job_file, share=Shard.of(shard, environment))
+    return ONLY.get(only, WholeRun)(job_file)
+
+
+WHOLE = WholeRun()
+"""All of a run, as one command carries it out."""
+ONLY: dict[str | None, type[Scope]] = {"learn": LearnScope, "finish": FinishScope}
+"""The value of `--only` -> the scope."""
+
+
+def _whole_command(job_file: str) -> str:
+    return f"`dshap run {shlex.quote(job_file)}`"

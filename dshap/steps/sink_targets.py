@@ -1,0 +1,62 @@
+"""The targets of a job's sinks, looked at once before a source is read: refused, or held by the job.
+
+A plan then compares each table with the cube that it is for (`SinkTable.refuse_other_shape`), over
+no further connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+
+from dshap.core.errors import InputError
+from dshap.history.backfills import sink_of_backfill
+from dshap.jobfile.schema import Job
+from dshap.jobfile.sink_tables import SinkTable, look_at_sink
+from dshap.sinks import Sink
+
+
+def sink_in(job: Job, table: SinkTable) -> Sink:
+    """The sink of a table [[sink]], with what it leaves to the rest of the job."""
+    return table.sink(job.explain[0].name, job.incremental.deletes)
+
+
+def with_targets(
+    job: Job, as_of: date, say: Callable[[str], None], *, is_backfill: bool = False
+) -> Job:
+    """Look at the target of each sink that a run loads; give the job whose sinks hold them.
+
+    A sink that cannot be reached now does not stop a run, as it may be there when the cube is
+    loaded: a line says so.
+
+    Parameters
+    ----------
+    job : the job
+    as_of : the date of the run
+    say : takes a line for people
+    is_backfill : whether the run is for an earlier date, which leaves out most sinks
+
+    Raises
+    ------
+    InputError
+        A load would be refused; the message names every such sink.
+    """
+    tables = []
+    faults: list[str] = []
+    for table in job.sink:
+        sink = sink_in(job, table)
+        target = None
+        if not is_backfill or sink_of_backfill(sink) is not None:
+            target = look_at_sink(sink, job.source, as_of, job.job.name)
+            faults += target.faults
+            if target.unreachable:
+                say(f"warning: {target.unreachable}; it is tried again when the cube is loaded")
+        tables.append(table.with_target(target))
+    if faults:
+        raise InputError("; ".join(faults))
+    return job.model_copy(update={"sink": tables})
+
+
+def without_targets(job: Job) -> Job:
+    """The job whose sinks hold no target: of rows that no sink is loaded with."""
+    return job.model_copy(update={"sink": [each.with_target(None) for each in job.sink]})

@@ -1,0 +1,64 @@
+"""Steps of a run: each knows whether it is done, so that the same command goes on where one ended."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dshap.core.errors import NotLearnedError
+from dshap.steps.scope import Phase, Scope
+
+
+class Step(ABC):
+    """One step of a run."""
+
+    phase: Phase
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do: an earlier command has done it."""
+        return False
+
+    @abstractmethod
+    def do(self) -> None:
+        """Do what is left."""
+
+    def keep(self) -> None:
+        """Take what an earlier command has done."""
+        return None
+
+    @property
+    def missing(self) -> str:
+        """The message where a command needs what this step leaves, and may not do it."""
+        return f"{type(self).__name__} was not done"
+
+
+@dataclass(frozen=True)
+class Act(Step):
+    """A step that is one call, done whenever a command does its phase."""
+
+    phase: Phase
+    act: Callable[[], object]
+
+    def do(self) -> None:
+        self.act()
+
+
+def carry_out(steps: Iterable[Step], scope: Scope) -> None:
+    """Do those of the steps that are left, and are of this scope.
+
+    Raises
+    ------
+    NotLearnedError
+        A step that comes before the first row is left, and is not of this scope.
+    """
+    for step in steps:
+        is_of_scope = scope.does(step.phase)
+        if not is_of_scope and step.phase is not Phase.LEARN:
+            continue
+        if step.is_done():
+            step.keep()
+        elif is_of_scope:
+            step.do()
+        else:
+            raise NotLearnedError(step.missing)

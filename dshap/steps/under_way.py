@@ -1,0 +1,152 @@
+"""A run that is under way: its job and its folders, and what its steps have found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from dshap.core.places import Place
+from dshap.history.key_joins import KeyJoins
+from dshap.history.run_folders import RunAbout, RunFolders
+from dshap.history.run_record import KeyCounts, RunFacts
+from dshap.history.stages import StageRecorder
+from dshap.jobfile.listing import shown_setting
+from dshap.jobfile.schema import Job
+from dshap.models import FitReport
+from dshap.run.session import Session
+from dshap.steps.results import ExplanationResult, JobResult
+from dshap.steps.scope import WHOLE, Scope
+from dshap.warehouse.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Command:
+    """The command that a run was started with, as its record tells it."""
+
+    job_file: str
+    settings: tuple[str, ...] = ()
+    as_of: date | None = None
+    reread: bool = False
+    wait_s: float | None = None
+    scope: Scope = WHOLE
+    """The share of a run that it does."""
+    cluster: str | None = None
+    performance: Path | None = None
+    """The performance report of the cluster that it writes; None for none."""
+    accept: str = ""
+    """The run whose failed checks are accepted; empty for none."""
+    backfill: bool = False
+    """Whether the run is for an earlier date than the last one."""
+
+    @property
+    def day(self) -> date:
+        """The date of a run that begins now: that of the command, else today in UTC."""
+        return self.as_of or datetime.now(UTC).date()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as dbt's records have them."""
+        return {
+            "which": "run",
+            "job_file": self.job_file,
+            "set": [shown_setting(each) for each in self.settings],
+            "as_of": self.as_of,
+            "reread": self.reread,
+            "wait": self.wait_s,
+            "cluster": self.cluster,
+            "accept": self.accept or None,
+            "backfill": self.backfill,
+            **self.scope.arguments,
+        }
+
+
+@dataclass
+class RunUnderWay:
+    """A run that a command carries out, and what its steps have found so far."""
+
+    job: Job
+    """The job as its file has it."""
+    folders: RunFolders
+    session: Session
+    progress: StageRecorder
+    command: Command
+    joins: KeyJoins
+    """The comparisons of its rows with those of earlier runs."""
+    facts: RunFacts
+    """The facts of its record, as far as they are known."""
+    rows: Job
+    """The job whose table is that of the rows: of parts, or of one version of a table."""
+    snapshot: Snapshot | None = None
+    """The record of what was read; None where the table is read in place and promises nothing."""
+    changes: KeyCounts | None = None
+    """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
+    of_methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """explanation -> the facts of its model and method; empty without [incremental]."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """explanation -> why rows are explained anew, where something of the run before is damaged."""
+    damaged: Mapping[str, int] = field(default_factory=dict)
+    """explanation -> the unchanged rows that are explained anew, as their blocks are damaged."""
+    results: dict[str, ExplanationResult] = field(default_factory=dict)
+    """explanation -> its outcome."""
+    report: FitReport | None = None
+    """The report of the fit; None where the job fits no model."""
+    is_empty: bool = False
+    """Whether the table has no rows."""
+    is_idle: bool = False
+    """Whether no row has changed since the night before."""
+    has_explained: bool = False
+    """Whether this process has explained blocks of an earlier explanation."""
+    made: Path | None = None
+    """The folder of this machine in which parts were made that lie in a bucket, until it is removed."""
+
+    @property
+    def store(self) -> Place:
+        return self.folders.store
+
+    @property
+    def run_id(self) -> str:
+        return self.folders.run_id
+
+    @property
+    def scope(self) -> Scope:
+        return self.command.scope
+
+    @property
+    def trusts_files(self) -> bool:
+        """Whether what was found before in files that look the same still holds."""
+        return not self.command.reread
+
+    @property
+    def about(self) -> RunAbout:
+        """The facts that the run began with."""
+        about = self.folders.about
+        assert about is not None, "a run begins with run.json"
+        return about
+
+    @property
+    def as_of(self) -> date:
+        """The date that {as_of} of a query stands for."""
+        return self.folders.as_of or self.command.day
+
+    @property
+    def result(self) -> JobResult:
+        """The outcome so far, in the order of the job."""
+        found = tuple(
+            self.results[each.name] for each in self.job.explain if each.name in self.results
+        )
+        return JobResult(
+            self.store,
+            found,
+            self.report,
+            tuple(self.progress.stages),
+            self.is_empty,
+            self.is_idle,
+            self.scope,
+        )
+
+    def know(self, **facts: Any) -> None:
+        """Add to the facts of its record."""
+        self.facts = replace(self.facts, **facts)

@@ -1,0 +1,303 @@
+"""What the stages of a job took: peaks of processes, the steps of an explanation, and a table that
+adds up."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dshap.engine import DaskExecutor, JsonProgress, LoopExecutor, SilentProgress, progress
+from dshap.engine.late_cluster import ThisProcess
+from dshap.engine.progress import PeakMeter, on_workers, peak_bytes, reset_peak
+from dshap.history.stages import ALL_KEPT, StageRecorder, StageUse
+from dshap.report import stage_table
+
+MiB = 1 << 20
+HELD = 64 * MiB
+
+
+def hold() -> None:
+    np.ones(HELD // 8)
+
+
+@pytest.fixture
+def has_peaks() -> None:
+    if not reset_peak():
+        pytest.skip("this system has no /proc/self/clear_refs to write")
+
+
+def peaks() -> list[int | None]:
+    """Before, while and after an array is held."""
+    assert reset_peak()
+    found = [peak_bytes()]
+    hold()
+    found.append(peak_bytes())
+    assert reset_peak()
+    return [*found, peak_bytes()]
+
+
+@pytest.mark.slow
+def test_a_peak_is_that_of_its_stage(has_peaks):
+    """In a process of its own: threads of earlier tests may let go of as much as is held."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        before, during, after = pool.submit(peaks).result(timeout=60)
+    assert during - before > 0.9 * HELD  # the pages of the array, less what the process had free
+    assert after < during - 0.9 * HELD
+
+
+def test_without_proc_nothing_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "STATUS", tmp_path / "none")
+    monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
+    meter = PeakMeter()
+    meter.reset(LoopExecutor())
+    assert (meter.client(), meter.worker(LoopExecutor()), peak_bytes(), reset_peak()) == (
+        None,
+        None,
+        None,
+        False,
+    )
+    (tmp_path / "none").write_text("VmRSS:\t 5 kB\n")
+    assert peak_bytes() is None
+
+
+def test_a_peak_that_was_not_reset_is_not_told(has_peaks, monkeypatch, tmp_path):
+    """It would be that of an earlier stage."""
+    monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
+    meter = PeakMeter()
+    meter.reset(LoopExecutor())
+    assert (
+        meter.client() is None and meter.worker(LoopExecutor()) is None and peak_bytes() is not None
+    )
+
+
+def test_who_the_workers_are(has_peaks):
+    assert on_workers(LoopExecutor(), lambda: 3) == [3]
+    assert on_workers(None, lambda: 3) == []  # a cluster that has not started
+    meter = PeakMeter()
+    meter.reset(None)
+    assert meter.worker(None) is None and meter.worker(LoopExecutor()) == meter.client() > 10 * MiB
+
+
+@pytest.mark.cluster
+def test_peaks_of_the_workers_of_a_cluster(client, has_peaks):
+    executor, meter = DaskExecutor(client), PeakMeter()
+    assert len(on_workers(executor, peak_bytes)) == len(client.nthreads())
+    client.run(hold)  # whatever the function's module imports is there now
+    meter.reset(executor)
+    at_rest = meter.worker(executor)
+    client.run(hold)
+    during = meter.worker(executor)
+    meter.reset(executor)
+    assert during - at_rest > 0.9 * HELD and during - meter.worker(executor) > 0.9 * HELD
+
+
+class Told(SilentProgress):
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple] = []
+
+    def begin(self, *given) -> None:
+        self.said.append(("begin", *given))
+
+    def advance(self, amount: int = 1) -> None:
+        self.said.append(("advance", amount))
+
+    def end(self) -> None:
+        self.said.append(("end",))
+
+    def say(self, text: str, **facts: Any) -> None:
+        self.said.append(("say", text))
+
+
+def explained(recorder: StageRecorder, *stages: tuple) -> None:
+    """What the engine tells in one explanation: a pause, then each (stage, total, unit, done) of 10
+    ms."""
+    time.sleep(0.01)
+    for stage in stages:
+        recorder.begin(*stage)
+        time.sleep(0.01)
+        recorder.advance(2)
+        recorder.end()
+
+
+def test_the_steps_of_an_explanation():
+    told = Told()
+    recorder = StageRecorder(told, ThisProcess())
+    with recorder.stage("fit", 500):
+        recorder.begin("fit", 3, "passes", 0)  # no step of an explanation
+        time.sleep(0.01)
+        recorder.end()
+    stages = (
+        ("base value", 1, "stages", 0),
+        ("moments", 8, "coalition tiles", 3),
+        ("evaluation", 90, "rows", 30),
+    )
+    started = time.monotonic()
+    with recorder.explanation("a", data_rows=500, learns=True):
+        explained(recorder, *stages)
+    elapsed = time.monotonic() - started
+    fit, base, learn, evaluation = recorder.stages
+    assert [use.name for use in recorder.stages] == [
+        "fit",
+        "a: base value",
+        "a: learn",
+        "a: evaluation",
+    ]
+    assert [use.rows for use in recorder.stages] == [500, 500, 500, 60]  # 30 were there
+    # the pause before counts as learning: landmarks
+    assert learn.seconds >= 0.02 > 0.01 <= base.seconds
+    # every moment in one step
+    assert 0.03 <= base.seconds + learn.seconds + evaluation.seconds <= elapsed
+    assert (base.kept, learn.kept) == ("", "3 of 8 coalition tiles kept from before")
+    assert evaluation.kept == "30 of 90 rows kept from before"
+    for use in recorder.stages:
+        assert use.rows_per_second == use.rows / use.seconds and fit.kept == ""
+    assert fit.started <= fit.ended <= learn.started <= base.started <= base.ended
+    assert base.ended <= evaluation.started <= evaluation.ended and base.ended <= learn.ended
+    recorder.say("done")
+    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)] and told.said[-1] == (
+        "say",
+        "done",
+    )
+    assert [one[1:] for one in told.said if one[0] == "begin"][1:] == list(stages)
+    assert told.said.count(("advance", 2)) == 3
+
+
+def test_what_is_told_from_elsewhere():
+    """How far the run is goes to the signs of life: at once where rows begin to be explained."""
+    told: list[tuple[dict[str, Any], bool]] = []
+    recorder = StageRecorder(
+        SilentProgress(), ThisProcess(), tell=lambda facts, at_once: told.append((facts, at_once))
+    )
+    with recorder.stage("fit", 500):
+        assert told[-1][0]["stage"] == "fit" and told[-1][0]["total"] == 500
+    recorder.has_blocks("a", range(3, 5))
+    with recorder.explanation("a", data_rows=500, learns=True):
+        recorder.begin("evaluation", 90, "rows", 30)
+        facts, at_once = told[-1]
+        assert at_once and facts["explains"] and facts["explanation"] == "a"
+        assert facts["blocks"] == {"a": [3, 5]} and facts["stage_started"] > 1e9
+        recorder.advance(20)
+        assert told[-1][0]["done"] == 50 and not told[-1][1]
+        recorder.end()
+    assert told[-1][0]["stage"] == "" and not told[-1][0]["explains"]
+    assert [at_once for _, at_once in told].count(True) == 1
+    assert "workers" not in told[-1][0]  # no cluster has started
+
+
+def test_steps_that_an_earlier_run_did():
+    recorder = StageRecorder(SilentProgress(), ThisProcess())
+    with recorder.explanation("a", data_rows=500, learns=True):
+        explained(recorder, ("evaluation", 90, "rows", 0))
+    recorder.kept_explanation("b", learns=False)
+    recorder.kept("b: quality")
+    assert [(use.name, use.kept) for use in recorder.stages] == [
+        ("a: base value", ALL_KEPT),
+        ("a: learn", ALL_KEPT),
+        ("a: evaluation", ""),
+        ("b: base value", ALL_KEPT),
+        ("b: evaluation", ALL_KEPT),
+        ("b: quality", ALL_KEPT),
+    ]
+    assert recorder.stages[1].rows is None and recorder.stages[1].rows_per_second is None
+
+
+def test_a_first_run_has_no_earlier_one():
+    """A step that does not begin has nothing to do, as the base value of trees."""
+    recorder = StageRecorder(SilentProgress(), ThisProcess())
+    with recorder.explanation("a", data_rows=500, learns=True, is_new=True):
+        explained(recorder, ("evaluation", 90, "rows", 0))
+    assert [(use.name, use.kept) for use in recorder.stages] == [("a: evaluation", "")]
+
+
+def test_the_table():
+    uses = [
+        StageUse("census", 100_000, 0.5, None, 300 * MiB),
+        StageUse("start of the cluster", None, 2.5, 150 * MiB, 300 * MiB),
+        StageUse("fit", kept=ALL_KEPT),
+        StageUse("a: evaluation", 30, 60.0, 3 << 30, None, "5 of 35 rows kept from before"),
+    ]
+    head, census, start, fit, evaluation = stage_table([use.to_dict() for use in uses])
+    assert (
+        " ".join(head.split()) == "stage rows seconds rows/s peak of largest worker peak of client"
+    )
+    assert census.split() == ["census", "100,000", "0.5", "200,000", "-", "300.0", "MiB"]
+    assert start.split() == [
+        "start",
+        "of",
+        "the",
+        "cluster",
+        "-",
+        "2.5",
+        "-",
+        "150.0",
+        "MiB",
+        "300.0",
+        "MiB",
+    ]
+    assert fit.split() == ["fit", *ALL_KEPT.split()]
+    assert " ".join(evaluation.split()[2:]) == "30 60.0 0.5 3.0 GiB - 5 of 35 rows kept from before"
+    assert len(head) == len(census) == len(start)  # the columns stand under one another
+    # in one process the client is the largest worker
+    head, census, *_ = stage_table([use.to_dict() for use in uses], is_one_process=True)
+    assert head.split() == ["stage", "rows", "seconds", "rows/s", "peak", "memory"]
+    assert census.split() == ["census", "100,000", "0.5", "200,000", "300.0", "MiB"]
+    assert len(head) == len(census)
+
+
+def test_lines_for_machines():
+    """One for each stage that is over, and for each message; inside a stage one a minute."""
+    stream = io.StringIO()
+    recorder = StageRecorder(JsonProgress(stream), ThisProcess())
+    with recorder.stage("rows read", 200):
+        recorder.begin("reading", 200, "rows")
+        recorder.advance(100)
+        recorder.end()
+        recorder.say("a message from postgresql://me:hunter2@host")
+    recorder.kept("fit")
+    at_once = StageRecorder(JsonProgress(stream, interval=0.0), ThisProcess())
+    at_once.begin("evaluation", 200, "rows")
+    at_once.advance(100)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == [
+        *(
+            "stage_started",
+            "stage_started",
+            "message",
+            "stage",
+            "stage",
+            "stage_started",
+            "progress",
+        )
+    ]
+    began, reading, said, read, fit, _, shown = lines
+    assert began["explanation"] == read["explanation"] == fit["explanation"] == ""
+    assert (began["stage"], began["total"]) == ("rows read", 200)
+    assert (reading["stage"], reading["unit"], reading["done"]) == ("reading", "rows", 0)
+    assert said["message"] == "a message from postgresql://me:***@host"
+    assert (read["stage"], read["rows"]) == ("rows read", 200) and read["seconds"] > 0
+    assert (fit["stage"], fit["kept"]) == ("fit", ALL_KEPT)
+    assert shown["message"].startswith("evaluation 100 of 200 rows")
+    assert (shown["stage"], shown["done"], shown["total"]) == ("evaluation", 100, 200)
+    assert shown["seconds_left"] == pytest.approx(100 / shown["units_per_second"])
+    with at_once.stage("a: method"):
+        at_once.begin("moments", 8, "coalition tiles")
+    at_once.kept("sink shop: reasons")
+    of_method = [json.loads(line) for line in stream.getvalue().splitlines()][-4:]
+    assert [(line["event"], line["explanation"], line["stage"]) for line in of_method] == [
+        ("stage_started", "a", "method"),
+        ("stage_started", "a", "learn"),
+        ("stage", "a", "method"),
+        ("stage", "", "sink shop: reasons"),
+    ]
+    at_once.say("a worker is lost", event="worker_lost", lost=2)
+    last = json.loads(stream.getvalue().splitlines()[-1])
+    assert (last["event"], last["message"], last["lost"]) == ("worker_lost", "a worker is lost", 2)

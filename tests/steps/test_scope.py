@@ -1,0 +1,38 @@
+"""The share of a run that the options of a command name."""
+
+from __future__ import annotations
+
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.steps.scope import FinishScope, LearnScope, Phase, ShardScope, WholeRun, scope_of
+
+
+@pytest.mark.parametrize(
+    ("only", "shard", "kind", "said"),
+    [
+        (None, None, WholeRun, "a run"),
+        ("learn", None, LearnScope, "dshap run --only learn"),
+        ("finish", None, FinishScope, "dshap run --only finish"),
+        (None, "2/3", ShardScope, "shard 2 of 3"),
+    ],
+)
+def test_options_name_a_scope(only, shard, kind, said):
+    scope = scope_of(only, shard, "my job.toml", {})
+    assert type(scope) is kind and str(scope) == said
+    assert scope.arguments == {"only": only, "shard": shard}
+    assert scope.learn_command == "dshap run 'my job.toml' --only learn"
+
+
+def test_a_shard_neither_learns_nor_finishes():
+    with pytest.raises(InputError, match="give one of both"):
+        scope_of("learn", "1/2", "job.toml", {})
+    scope = scope_of(None, "auto/4", "job.toml", {"SLURM_ARRAY_TASK_ID": "3"})
+    assert scope.shard is not None and scope.shard.number == 3
+    assert scope.phases == {Phase.EXPLAIN}
+
+
+def test_failed_rows_are_tried_again_by_a_command_that_explains():
+    again = {name: scope_of(name, None, "job.toml", {}).again for name in (None, "learn", "finish")}
+    whole = "`dshap run job.toml`"
+    assert again == {None: "the same again", "learn": whole, "finish": whole}
