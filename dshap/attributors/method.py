@@ -45,6 +45,7 @@ from dshap.attributors.learning import (
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
+from dshap.attributors.tiling import Tiling
 from dshap.core.blocks import N_ENDS, DesignInfo
 from dshap.core.capabilities import (
     DirectSums,
@@ -69,7 +70,6 @@ from dshap.core.capabilities import (
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Record, State
-from dshap.core.tiling import Tiling
 from dshap.core.types import Attributor, Design, Pass, replaced
 from dshap.core.vocabulary import Vocabulary
 from dshap.designs.jackknife import N_REPLICATES

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from dshap.attributors.tiling import Tiling
 from dshap.core.errors import DoesNotFitError
 from dshap.core.html import table_html
 from dshap.core.printing import counted
 from dshap.core.rows import spans
-from dshap.core.tiling import Tiling
 
 OPERATIONS_PER_SECOND = 1.5e10
 """The assumed speed of one core on small matrix products.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dshap.attributors.tiling import Tiling
 from dshap.core.blocks import N_ENDS
 from dshap.core.capabilities import Work
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import n_partial_sums
 from dshap.core.rows import SPAN_ROWS, spans
-from dshap.core.tiling import Tiling
 from dshap.core.types import RowReader
 from dshap.engine.plan import PILOT_ROWS, Plan, Stage
 from dshap.engine.tiles import cut_tiles

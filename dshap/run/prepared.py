@@ -15,6 +15,7 @@ from dshap.attributors.choice import restored_method
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
+from dshap.attributors.tiling import Tiling
 from dshap.core.blocks import Attribution, RowBlock
 from dshap.core.capabilities import Work
 from dshap.core.errors import InputError, StoreMismatchError, shown
@@ -26,7 +27,6 @@ from dshap.core.records import FloatArray, Record, digest_of
 from dshap.core.rows import spans
 from dshap.core.rules import as_place
 from dshap.core.threads import process_threads
-from dshap.core.tiling import Tiling
 from dshap.core.types import Attributor, Explained, RowReader
 from dshap.cube import mark_prepared, read_prepared, states_of
 from dshap.engine import LoopExecutor

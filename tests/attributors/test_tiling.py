@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dshap.core.tiling import Tiling
+from dshap.attributors.tiling import Tiling
 
 TILING = Tiling(
     data_rows=25,
