@@ -13,6 +13,7 @@ from dshap.history.run_record import RunFacts
 from dshap.jobfile.schema import Job
 from dshap.run.session import Session
 from dshap.sinks import RowHistory
+from dshap.steps.row_sources import RowSource
 from dshap.steps.step import Step
 from dshap.steps.under_way import Command, RunUnderWay
 
@@ -24,11 +25,13 @@ class JobCubes(ABC):
     ----------
     job : the job
     store : its store
+    source : where its rows come from
     """
 
-    def __init__(self, job: Job, store: Place) -> None:
+    def __init__(self, job: Job, store: Place, source: RowSource) -> None:
         self.job = job
         self.store = store
+        self.source = source
 
     @abstractmethod
     def refuse_other_layout(self) -> None:

@@ -55,18 +55,7 @@ from dshap.tables.stored_parts import parts_in
 
 
 class NightlyCubes(JobCubes):
-    """One cube of each explanation for each run, and a pointer to the one that is read.
-
-    Parameters
-    ----------
-    job : the job
-    store : its store
-    source : where its rows come from
-    """
-
-    def __init__(self, job: Any, store: Place, source: RowSource) -> None:
-        super().__init__(job, store)
-        self.source = source
+    """One cube of each explanation for each run, and a pointer to the one that is read."""
 
     def refuse_other_layout(self) -> None:
         stored = read_job(self.store)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
@@ -38,6 +38,17 @@ class Phase(enum.Enum):
     """By every command, each for its own blocks."""
     FINISH = enum.auto()
     """Once, after the last row; other commands leave it."""
+
+
+class Work(NamedTuple):
+    """One explanation, as a command does its share of it."""
+
+    explanation: Explanation
+    session: Session
+    share: BlocksOfShard | None
+    """The blocks of a shard; None where that is not a matter of shares."""
+    deadline: Callable[[], Deadline | None]
+    """Gives the time at which a queue ends the process; None for none."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +81,14 @@ class Scope(ABC):
     def does(self, phase: Phase) -> bool:
         return phase in self.phases
 
-    @abstractmethod
     def hold(
         self, store: Place, say: Callable[[str], None], scratch: str
     ) -> AbstractContextManager[Rooms]:
         """Hold the store, alone or beside others; gives the room beside it."""
+        return alone(store, str(self), say, scratch)
 
     @abstractmethod
-    def carry_out(
-        self,
-        explanation: Explanation,
-        session: Session,
-        share: BlocksOfShard | None,
-        deadline: Callable[[], Deadline | None],
-    ) -> Explanation:
+    def carry_out(self, work: Work) -> Explanation:
         """Do this share of an explanation; gives it with the blocks that failed."""
 
     def session_to_learn(self, session: Session, room: Place) -> Session:
@@ -133,19 +138,8 @@ class WholeRun(Scope):
     goes_on = "it is finished from its rows"
     phases = frozenset(Phase)
 
-    def hold(
-        self, store: Place, say: Callable[[str], None], scratch: str
-    ) -> AbstractContextManager[Rooms]:
-        return alone(store, str(self), say, scratch)
-
-    def carry_out(
-        self,
-        explanation: Explanation,
-        session: Session,
-        share: BlocksOfShard | None,
-        deadline: Callable[[], Deadline | None],
-    ) -> Explanation:
-        return explanation.run(session)
+    def carry_out(self, work: Work) -> Explanation:
+        return work.explanation.run(work.session)
 
     def facts_of_rows(self, folder: Place) -> StateFolder | None:
         return None
@@ -164,28 +158,30 @@ class LearnScope(Scope):
     name = "learn"
     phases = frozenset({Phase.BEGIN, Phase.LEARN, Phase.EXPLAIN})
 
-    def hold(
-        self, store: Place, say: Callable[[str], None], scratch: str
-    ) -> AbstractContextManager[Rooms]:
-        return alone(store, str(self), say, scratch)
-
-    def carry_out(
-        self,
-        explanation: Explanation,
-        session: Session,
-        share: BlocksOfShard | None,
-        deadline: Callable[[], Deadline | None],
-    ) -> Explanation:
-        explanation.learn(session)
-        return explanation
+    def carry_out(self, work: Work) -> Explanation:
+        work.explanation.learn(work.session)
+        return work.explanation
 
     @property
     def again(self) -> str:
         return _whole_command(self.job_file)
 
 
+class BesideOthers(Scope):
+    """A share that is done while other processes do others: nothing is learned."""
+
+    def hold(
+        self, store: Place, say: Callable[[str], None], scratch: str
+    ) -> AbstractContextManager[Rooms]:
+        finishes = self.does(Phase.FINISH)
+        return beside_others(store, str(self), say, scratch, finishes=finishes)
+
+    def session_to_learn(self, session: Session, room: Place) -> Session:
+        return replace(session, executor=NothingLearned(session.executor, room))
+
+
 @dataclass(frozen=True)
-class ShardScope(Scope):
+class ShardScope(BesideOthers):
     """The rows of one shard, with what was learned before."""
 
     share: Shard = field(kw_only=True)
@@ -198,23 +194,9 @@ class ShardScope(Scope):
     def shard(self) -> Shard | None:
         return self.share
 
-    def hold(
-        self, store: Place, say: Callable[[str], None], scratch: str
-    ) -> AbstractContextManager[Rooms]:
-        return beside_others(store, str(self), say, scratch, finishes=False)
-
-    def carry_out(
-        self,
-        explanation: Explanation,
-        session: Session,
-        share: BlocksOfShard | None,
-        deadline: Callable[[], Deadline | None],
-    ) -> Explanation:
-        assert share is not None, "a shard has a share of each explanation"
-        return explanation.explain(session, share.blocks, deadline())
-
-    def session_to_learn(self, session: Session, room: Place) -> Session:
-        return replace(session, executor=NothingLearned(session.executor, room))
+    def carry_out(self, work: Work) -> Explanation:
+        assert work.share is not None, "a shard has a share of each explanation"
+        return work.explanation.explain(work.session, work.share.blocks, work.deadline())
 
     def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
         refuse_finishing(store, say)
@@ -232,28 +214,14 @@ class ShardScope(Scope):
         return str(self.share)
 
 
-class FinishScope(Scope):
+class FinishScope(BesideOthers):
     """The work after the last row: notes, sinks, checks, the record."""
 
     name = "finish"
     phases = frozenset({Phase.EXPLAIN, Phase.FINISH})
 
-    def hold(
-        self, store: Place, say: Callable[[str], None], scratch: str
-    ) -> AbstractContextManager[Rooms]:
-        return beside_others(store, str(self), say, scratch, finishes=True)
-
-    def carry_out(
-        self,
-        explanation: Explanation,
-        session: Session,
-        share: BlocksOfShard | None,
-        deadline: Callable[[], Deadline | None],
-    ) -> Explanation:
-        return explanation.finish(session)
-
-    def session_to_learn(self, session: Session, room: Place) -> Session:
-        return replace(session, executor=NothingLearned(session.executor, room))
+    def carry_out(self, work: Work) -> Explanation:
+        return work.explanation.finish(work.session)
 
     def was_complete(self, explanation: Explanation) -> bool:
         return explanation.is_complete and explanation.has_current_notes

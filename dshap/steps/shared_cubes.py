@@ -20,7 +20,7 @@ from dshap.engine import LoopExecutor
 from dshap.history.job_store import NIGHTS, fingerprint_of_job, refuse_store, version_of_cubes
 from dshap.history.run_folders import RunFolders, made_by
 from dshap.history.run_record import RunFacts
-from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.schema import ExplainTable
 from dshap.jobinput.job_model import model_of_job
 from dshap.models import KernelModel
 from dshap.run.difference import as_stored
@@ -32,7 +32,7 @@ from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.job_cubes import JobCubes
 from dshap.steps.opened import OpenedJob
 from dshap.steps.plans import value_of
-from dshap.steps.row_sources import RowSource, drop_made
+from dshap.steps.row_sources import drop_made
 from dshap.steps.scope import Phase
 from dshap.steps.step import Act, Step
 from dshap.steps.under_way import Command, RunUnderWay
@@ -40,18 +40,7 @@ from dshap.storage.folder import Folder
 
 
 class SharedCubes(JobCubes):
-    """One cube of each explanation, which all runs share.
-
-    Parameters
-    ----------
-    job : the job
-    store : its store
-    source : where its rows come from
-    """
-
-    def __init__(self, job: Job, store: Place, source: RowSource) -> None:
-        super().__init__(job, store)
-        self.source = source
+    """One cube of each explanation, which all runs share."""
 
     def refuse_other_layout(self) -> None:
         stored = read_job(self.store)
