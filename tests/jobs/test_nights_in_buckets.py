@@ -484,13 +484,18 @@ def lease_taken_by_another(store):
 
 @pytest.mark.parametrize(
     "moment",
-    ["nights.is_finished", "nights.digest_rows", "pipeline.judge", "pipeline.runs_with_rows"],
+    [
+        "nightly_cubes.is_finished",
+        "nightly_cubes.digest_rows",
+        "endings.judge",
+        "job_cubes.runs_with_rows",
+    ],
 )
 def test_a_holder_that_slept_changes_nothing_in_a_bucket(shop, monkeypatch, moment):
     """It slept just before a pointer, a record or a removal, and another machine has its lease."""
     before = {}
     module, name = moment.split(".")
-    step = getattr(importlib.import_module(f"dshap.jobs.{module}"), name)
+    step = getattr(importlib.import_module(f"dshap.steps.{module}"), name)
 
     def asleep(*given):
         found = step(*given)
@@ -500,7 +505,7 @@ def test_a_holder_that_slept_changes_nothing_in_a_bucket(shop, monkeypatch, mome
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"dshap.jobs.{module}.{name}", asleep)
+        patch.setattr(f"dshap.steps.{module}.{name}", asleep)
         with pytest.raises(LockedError, match=r"no longer locked by this process: .*node7\) has"):
             shop.night()
     assert {each: Folder(shop.store).version(each) for each in files_of(shop)} == before

@@ -69,7 +69,7 @@ def earlier(monkeypatch):
                 "run.identity",
                 "run.fixed",
                 "run.prepared",
-                "jobs.job_store",
+                "history.job_store",
             ):
                 patch.setattr(f"dshap.{module}.__version__", "0.2.0")
             yield
