@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dshap.core.errors import DamagedError, InputError, NotLearnedError, StoreMismatchError
+from dshap.core.errors import DamagedError, InputError, StoreMismatchError
 from dshap.core.places import Place
 from dshap.cube import states_of
 from dshap.cube.reference_copy import PREPARED, fault_of_prepared
@@ -29,7 +29,7 @@ from dshap.steps.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.steps.plans import value_of
 from dshap.steps.scope import Phase
 from dshap.steps.sink_targets import without_targets
-from dshap.steps.step import Act, carry_out
+from dshap.steps.step import Act, Step, carry_out
 from dshap.steps.under_way import RunUnderWay
 from dshap.storage.folder import Folder
 from dshap.warehouse.snapshot import (
@@ -75,12 +75,9 @@ class LearnedMethods:
     def room(self) -> Place:
         return self.run.store / ROOM
 
-    def method_of(self, explain: ExplainTable, n_rows: int) -> NightMethod:
-        """The method of an explanation, for a night of so many rows."""
-        about = self._about(explain)
-        self._refuse_damaged(about)
-        if not self.scope.does(Phase.LEARN):
-            return self._method_of_tonight(explain, about, n_rows)
+    def learn(self, explain: ExplainTable, n_rows: int) -> NightMethod:
+        """The method of an explanation for a night of so many rows: as learned before, or anew."""
+        about = self.about(explain)
         if self._is_backfill:  # it learns nothing, however old the method is
             reason = self._damage_of_learned(explain, about)
         else:
@@ -106,8 +103,9 @@ class LearnedMethods:
         keep_learned(self.room, explain.name, about)
         return NightMethod(value, prepared, about, False, reason)
 
-    def _refuse_damaged(self, about: LearnedAbout | None) -> None:
+    def refuse_damaged(self, explain: ExplainTable) -> None:
         """Raise a `DamagedError` where the description of the method is not what was written."""
+        about = self.about(explain)
         if about is None:
             return
         path = self.room / about.method
@@ -118,14 +116,10 @@ class LearnedMethods:
                 "anew, from its own rows"
             )
 
-    def _method_of_tonight(
-        self, explain: ExplainTable, about: LearnedAbout | None, n_rows: int
-    ) -> NightMethod:
+    def settled(self, explain: ExplainTable, n_rows: int) -> NightMethod:
         """The method that the night has settled before; nothing is learned."""
-        if about is None:
-            raise NotLearnedError(
-                f"explanation {explain.name} of {self.run.store} has no method yet"
-            )
+        about = self.about(explain)
+        assert about is not None, "the night has settled it"
         value = self._value(explain, about.run_id)
         prepared = self._fixed(explain, value, n_rows, about.method)
         return NightMethod(value, prepared, about, True, "")
@@ -138,14 +132,14 @@ class LearnedMethods:
     def forget_tonight(self) -> None:
         """Remove what was learned from the rows of a run that is thrown away."""
         for explain in self.job.explain:
-            about = self._about(explain)
+            about = self.about(explain)
             if about is not None and about.run_id == self.run.run_id:
                 Folder(self.room).delete(f"{explain.name}.json")
         self.forget_others()
 
     def forget_others(self) -> None:
         """Remove the rows and states that no explanation uses any more."""
-        used = [about for about in map(self._about, self.job.explain) if about is not None]
+        used = [about for about in map(self.about, self.job.explain) if about is not None]
         keep = {about.method for about in used} | {"rows"}
         for name in Folder(self.room).list():
             if name not in keep and Folder(self.room).has_room(name):
@@ -155,7 +149,8 @@ class LearnedMethods:
             if name not in {about.run_id for about in used}:
                 remove_room(rows / name)
 
-    def _about(self, explain: ExplainTable) -> LearnedAbout | None:
+    def about(self, explain: ExplainTable) -> LearnedAbout | None:
+        """The method that an explanation has, and where it was learned; None for none."""
         return read_learned(self.room, explain.name)
 
     def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
@@ -242,3 +237,30 @@ class LearnedMethods:
             remove_room(kept)
             copy_rows(self.run.parts, kept)
         return self.run.run_id
+
+
+class FindMethod(Step):
+    """The method of one explanation is found, or learned from the rows of the run."""
+
+    phase = Phase.LEARN
+    looks_anew = True
+
+    def __init__(self, methods: LearnedMethods, explain: ExplainTable, n_rows: int) -> None:
+        self.methods = methods
+        self.explain = explain
+        self.n_rows = n_rows
+        self.found: NightMethod | None = None
+        methods.refuse_damaged(explain)
+
+    def is_done(self) -> bool:
+        return self.methods.about(self.explain) is not None
+
+    def keep(self) -> None:
+        self.found = self.methods.settled(self.explain, self.n_rows)
+
+    def do(self) -> None:
+        self.found = self.methods.learn(self.explain, self.n_rows)
+
+    @property
+    def missing(self) -> str:
+        return f"explanation {self.explain.name} of {self.methods.run.store} has no method yet"

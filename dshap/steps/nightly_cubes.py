@@ -42,7 +42,7 @@ from dshap.sinks import RowHistory
 from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.facts_of_job import model_facts
 from dshap.steps.job_cubes import JobCubes
-from dshap.steps.learned import LearnedMethods, NightMethod
+from dshap.steps.learned import FindMethod, LearnedMethods, NightMethod
 from dshap.steps.opened import OpenedJob
 from dshap.steps.results import ExplanationResult
 from dshap.steps.row_sources import RowSource, drop_made
@@ -152,7 +152,12 @@ class NightlyCubes(JobCubes):
         left = [each for each in self.job.explain if each.name not in run.results]
         assert run.snapshot is not None, "the rows are read"
         methods = LearnedMethods(run)
-        found = {each.name: methods.method_of(each, run.snapshot.n_rows) for each in left}
+        found: dict[str, NightMethod] = {}
+        for each in left:
+            step = FindMethod(methods, each, run.snapshot.n_rows)
+            yield step
+            assert step.found is not None, "the method is found"
+            found[each.name] = step.found
         for each in left:
             yield ChooseCarried(night, each, found[each.name])
         run.of_methods = {each.name: night.facts_in(each) for each in self.job.explain}
@@ -419,6 +424,7 @@ class ChooseCarried(Step):
     """It is decided which rows of one explanation are carried from the cube before."""
 
     phase = Phase.LEARN
+    looks_anew = True
 
     def __init__(self, night: Night, explain: ExplainTable, method: NightMethod) -> None:
         self.night = night
@@ -435,9 +441,7 @@ class ChooseCarried(Step):
         return f"run {run.run_id} of {run.store} has not settled yet how its rows are explained"
 
     def is_done(self) -> bool:
-        """Whether it is decided for this method; a command that may learn looks at all anew."""
-        may_decide = self.night.run.scope.does(Phase.LEARN)
-        return not may_decide and self._history.method == self.method.about.method
+        return self._history.method == self.method.about.method
 
     def do(self) -> None:
         night = self.night
@@ -470,6 +474,7 @@ class BeginCube(Step):
     """The cube of one explanation may be begun: one that was begun in another way is removed."""
 
     phase = Phase.LEARN
+    looks_anew = True
 
     def __init__(
         self, night: Night, explain: ExplainTable, method: NightMethod, carried: Carried | None
@@ -486,8 +491,7 @@ class BeginCube(Step):
         return f"run {run.run_id} of {run.store} has no cube yet"
 
     def is_done(self) -> bool:
-        may_remove = self.night.run.scope.does(Phase.LEARN)
-        return self._begun is not None and not may_remove
+        return self._begun is not None
 
     def do(self) -> None:
         if self._begun is None:

@@ -14,6 +14,8 @@ class Step(ABC):
     """One step of a run."""
 
     phase: Phase
+    looks_anew: bool = False
+    """Whether a command that may do it does so though it is done, as it may be out of date."""
 
     def is_done(self) -> bool:
         """Whether nothing is left to do: an earlier command has done it."""
@@ -56,7 +58,7 @@ def carry_out(steps: Iterable[Step], scope: Scope) -> None:
         is_of_scope = scope.does(step.phase)
         if not is_of_scope and step.phase is not Phase.LEARN:
             continue
-        if step.is_done():
+        if step.is_done() and not (is_of_scope and step.looks_anew):
             step.keep()
         elif is_of_scope:
             step.do()

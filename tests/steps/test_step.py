@@ -65,3 +65,12 @@ def test_what_is_done_is_kept():
     notes: list[str] = []
     carry_out([Noted(phase, notes, was_done=True) for phase in Phase], WHOLE)
     assert notes == ["keep BEGIN", "keep LEARN", "keep EXPLAIN", "keep FINISH"]
+
+
+@pytest.mark.parametrize(("scope", "done"), [(WHOLE, "do LEARN"), (SHARD, "keep LEARN")])
+def test_a_step_that_may_be_out_of_date_is_done_again_by_who_may(scope: Scope, done: str):
+    notes: list[str] = []
+    step = Noted(Phase.LEARN, notes, was_done=True)
+    step.looks_anew = True
+    carry_out([step], scope)
+    assert notes == [done]
