@@ -49,6 +49,7 @@ from dshap.cube.reference_copy import (
 )
 from dshap.cube.verify import (
     Damage,
+    finish_again,
     is_left,
     repair,
     repair_store,
@@ -60,6 +61,7 @@ from dshap.cube.whole_rows import statuses_of_whole_blocks
 from dshap.cube.writer import CubeWriter, drop_lost_blocks, has_every_receipt
 
 __all__ = [
+    "finish_again",
     "TEXT",
     "BlockTimes",
     "CarriedRows",

@@ -25,6 +25,7 @@ from dshap.cube.current import (
     set_current,
 )
 from dshap.cube.layout import dims_of
+from dshap.cube.reader import largest_residual
 from dshap.cube.reference_copy import (
     COPY,
     DESCRIPTION,
@@ -40,6 +41,7 @@ from dshap.cube.reference_copy import (
     histograms_of,
     holds_run,
     is_finished,
+    mark_finished,
     mark_of,
     note_digests,
     notes_of,
@@ -216,6 +218,21 @@ def repair(path: Place) -> list[Damage]:
     if is_left(damages):
         mark_of(path).remove(FINISHED)
     return damages
+
+
+def finish_again(path: Place) -> bool:
+    """List anew what a finished run has left, with the note that follows from the stored blocks.
+
+    Gives False, and changes nothing, where a block is missing: only a run can finish the cube then.
+    Notes on what a run measured once, such as MSE_v, are not made again.
+    """
+    n_blocks = _n_blocks(path)
+    if not n_blocks or not set(map(block_name, range(n_blocks))) <= set(receipts_of(path).names()):
+        return False
+    note = {"residual": largest_residual(path).tolist()}
+    notes_of(path).put("additivity", note)
+    mark_finished(path)
+    return True
 
 
 def _reparable(path: Place) -> list[Damage]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from dshap.core.errors import DshapError, UnreachableError
@@ -17,6 +18,7 @@ from dshap.core.places import Place
 from dshap.cube import (
     Damage,
     current_of,
+    finish_again,
     is_finished,
     read_run,
     repair_store,
@@ -58,6 +60,10 @@ def repair_job_store(store: Place) -> Damages:
     """Repair the parts of a store and its runs, and return the damage found in each."""
     found = repair_store(store, _is_of_a_night)
     with alone(store, "a repair"):
+        for name, run_id in _cubes_of_runs_over(store):
+            part = f"{name}/{run_id}"
+            if found.get(part) and finish_again(store / name / run_id):
+                found[part] = [replace(each, is_copied=True) for each in found[part]]
         damages = list(_damage_of_runs(store))
         for name in (name for damage in damages for name in damage.remove):
             Folder(store).delete(name)
@@ -68,6 +74,14 @@ def repair_job_store(store: Place) -> Damages:
     if damages:
         found[RUNS] = damages
     return found
+
+
+def _cubes_of_runs_over(store: Place) -> Iterator[tuple[str, str]]:
+    """(explanation, run) of each cube that no run comes back to."""
+    for name in _explanations(store):
+        for run_id in cubes_of(store / name):
+            if RunFolders(store, run_id).is_over:
+                yield name, run_id
 
 
 def _damage_of_runs(store: Place) -> Iterator[Damage]:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from dshap.cli import cli
 from dshap.core.errors import DamagedError
-from dshap.cube import current_of
+from dshap.cube import current_of, is_finished, is_left, read_notes
 from dshap.history.run_folders import runs_in_store
 from dshap.jobs.verification import repair_job_store, verify_job_store
 from tests.steps.test_nightly_cubes import FEATURES, Shop, counts, predictions_of, rows_of
@@ -193,3 +193,29 @@ def test_ids_methods_and_rows_agree(shop):
         assert any(message in each for each in found), (message, found)
         assert len(repair_job_store(store)["runs"]) == len(found)
         assert all("the next run" in each or "rows/" in each for each in damages(store))
+
+
+@pytest.mark.parametrize("number", [0, -1])
+@pytest.mark.parametrize("lost", ["state/notes/additivity*", "state/finished.json"])
+def test_a_cube_of_a_run_that_is_over_is_mended_without_a_run(shop, number, lost):
+    """No later run comes back to it: an older one stayed damaged for good."""
+    store = shop.folder / "store"
+    run = runs_in_store(store)[number]
+    cube = store / "reasons" / run.run_id
+    whole = read_notes(cube)
+    (file,) = cube.glob(lost)
+    file.unlink()
+    assert damages(store)
+    repaired = repair_job_store(store)
+    assert not damages(store) and read_notes(cube) == whole
+    assert not is_left([each for found in repaired.values() for each in found])
+
+
+def test_a_block_of_an_older_run_that_is_lost_stays_lost(shop):
+    """Its rows count as not explained; nothing is said to be whole that is not."""
+    store = shop.folder / "store"
+    cube = store / "reasons" / runs_in_store(store)[0].run_id
+    (file,) = cube.glob("attribution/c/0/0/0")
+    file.unlink()
+    repair_job_store(store)
+    assert not damages(store) and not is_finished(cube)
