@@ -39,25 +39,28 @@ SWITCH = "AWS_CONDITIONAL_PUT"
 """The variable by which obstore is told that a service has no conditional puts."""
 MANY = 16
 """The number of objects from which all below a place are listed: a page of a listing has a thousand."""
+PROBE = "probe."
+"""The beginning of the name of an object by which a bucket is tried."""
 PUT_ATTEMPTS = 3
 """Tries of a put that ran out of time, which obstore does not repeat by itself."""
 
 
-def refuse_unusable(place: BucketPath) -> None:
+def refuse_unusable(place: BucketPath, content: bytes) -> None:
     """Raise an `InputError` where a store cannot be written at a place.
 
     Its bucket must be there, take objects, and refuse to create one that is there: marks of finished
-    blocks, and the lock, rest on that.
+    blocks, and the lock, rest on that.  The object that is put to see this holds `content`, and
+    spaces: a process that is killed meanwhile leaves it.
     """
     probe = ObjectFiles(place.parent)
-    name = f".{place.name}.running/probe.{uuid.uuid4().hex[:12]}"
-    probe.put_new(name, b"1")
+    name = f".{place.name}.running/{PROBE}{uuid.uuid4().hex[:12]}"
+    probe.put_new(name, content)
     try:
-        if probe.put_new(name, b"2"):
+        if probe.put_new(name, content + b" "):
             raise _no_conditional_puts(place)
         seen = probe.seen(name)
-        probe.replace(name, b"3")
-        if seen is not None and probe.put_over(name, seen, b"4"):
+        probe.replace(name, content + b"  ")
+        if seen is not None and probe.put_over(name, seen, content + b"   "):
             raise _no_conditional_puts(place, "If-Match")
     finally:
         probe.delete(name)

@@ -25,9 +25,9 @@ from dshap.core.places import BucketPath, Place, of_place
 from dshap.core.printing import LONGEST_LABEL, shortened
 from dshap.core.rules import OF_STORES, name_fault
 from dshap.storage.folder import Folder
-from dshap.storage.lease import Lease
+from dshap.storage.lease import Holder, Lease
 from dshap.storage.links import true_path
-from dshap.storage.objects import refuse_unusable
+from dshap.storage.objects import PROBE, refuse_unusable
 from dshap.storage.scratch import scratch_folder
 
 ATTEMPTS = 100
@@ -219,15 +219,24 @@ class WorkspaceInBucket:
     def opened(self, scratch: str) -> Iterator[Rooms]:
         """The bucket must be one in which a store can be written."""
         self.check()
-        refuse_unusable(self.store)
+        refuse_unusable(self.store, Holder.here("a probe").to_bytes())
         with scratch_folder(scratch) as folder:
             yield Rooms(folder, is_shared=False)
 
     def clear(self, rooms: Rooms) -> None:
-        """Nothing: the folders of killed runs are removed where new ones are made."""
+        """Objects by which killed processes tried the bucket are removed.
+
+        The folders of killed runs are removed where new ones are made.
+        """
+        folder = self.leases()
+        for name in folder.list():
+            if name.startswith(PROBE):
+                holder = Holder.read(folder.get(name) or b"")
+                if holder.is_gone or holder.is_silent:
+                    folder.delete(name)
 
     def probe_folder(self, scratch: str) -> Path:
-        refuse_unusable(self.store)
+        refuse_unusable(self.store, Holder.here("a probe").to_bytes())
         return Path(scratch or tempfile.gettempdir())
 
     def seen_places(self, here: Path, reads_rows: bool) -> dict[str, Place]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from dshap.cube.reference_copy import mark_prepared, states_of
 from dshap.cube.verify import repair_store, verify_cube, verify_store
 from dshap.storage.buckets import AT_ONCE, connection
 from dshap.storage.folder import Folder
-from dshap.storage.lease import Lease
+from dshap.storage.lease import Holder, Lease
 from dshap.storage.running import is_running
 from dshap.storage.sealed_files import NO_FILE, StateFolder
 from tests.buckets import BUCKET, SECRET
@@ -319,6 +320,18 @@ def test_a_service_without_conditional_puts_is_refused(s3, lacks, header):
     with pytest.raises(InputError, match=rf"no conditional puts \({header}\)"):
         explain(place("a.zarr"))
     assert Folder(place("a.zarr")).list() == []
+
+
+def test_objects_by_which_killed_processes_tried_a_bucket_are_removed(s3):
+    """That of a process that is trying it at this moment stays."""
+    here = Holder.here("a probe")
+    gone = replace(here, started="1")
+    silent = replace(here, machine="another", seen="2026-01-01T00:00:00+00:00")
+    room = Folder(place(".a.zarr.running"))
+    for name, holder in {"here": here, "gone": gone, "silent": silent}.items():
+        room.put_new(f"probe.{name}", holder.to_bytes())
+    explain(place("a.zarr"))
+    assert [name for name in room.list() if name.startswith("probe.")] == ["probe.here"]
 
 
 @pytest.mark.parametrize(
