@@ -326,7 +326,7 @@ def test_objects_by_which_killed_processes_tried_a_bucket_are_removed(s3):
     """That of a process that is trying it at this moment stays."""
     here = Holder.here("a probe")
     gone = replace(here, started="1")
-    silent = replace(here, machine="another", seen="2026-01-01T00:00:00+00:00")
+    silent = replace(here, machine="another", seen="2026-01-01T00:00:00Z")
     room = Folder(place(".a.zarr.running"))
     for name, holder in {"here": here, "gone": gone, "silent": silent}.items():
         room.put_new(f"probe.{name}", holder.to_bytes())
