@@ -81,8 +81,9 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-BENCHMARKS := peers global_means quadrature checked_stores scaling small_table warehouse black_box widths real_models alterations \
-	lanes growth nights wide_tables blocks banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs spools readers differences segments drift billions busy served rounding night_memory
+BENCHMARKS := peers global_means scaling warehouse widths real_models alterations lanes growth wide_tables blocks \
+	coverage regulariser estimators linear_gaussian quality trees robustness penalties graphs spools readers \
+	differences segments drift billions served rounding night_memory
 
 benchmarks: $(VENV)/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \

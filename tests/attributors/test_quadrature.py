@@ -17,9 +17,27 @@ from dshap.core.errors import FailedBlocksError, InputError
 from dshap.kernels import RBF, Laplacian, Matern, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
-from tests.benchmarks.quadrature import other_code
 from tests.lanes import every_pair
 from tests.values.oracles import shapley
+
+
+def other_code(model, rows, background):
+    """φ (n, d) with 40 Gauss–Legendre nodes: numpy alone, leave-one-out products by sums of complex
+    logarithms.
+
+    40 nodes are exact up to 80 players; at 200 their largest possible error is 1e-12 of Σ|A|.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    # (d, n, 1, r), (d, 1, b, r)
+    a, c = model.factors(rows)[:, :, None, :], model.factors(background)[:, None]
+    phi = np.zeros((len(rows), len(a)))
+    for t, w in zip((nodes + 1.0) / 2.0, weights / 2.0, strict=True):
+        u = t * a + (1.0 - t) * c
+        is_zero = u == 0.0
+        logs = np.log(np.where(is_zero, 1.0, u).astype(complex))
+        others = np.where(is_zero.sum(axis=0) == is_zero, np.exp(logs.sum(axis=0) - logs), 0.0)
+        phi += w * (((a - c) * others).mean(axis=2) @ model.coefficients[:, 0]).real.T
+    return phi
 
 
 def kernel_model(rng, d, k=1, r=25):
