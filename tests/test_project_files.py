@@ -98,6 +98,21 @@ def test_python_is_new_enough_everywhere():
     assert [version.rpartition(".")[0] for version in versions] == ["3.13", "3.12"]
 
 
+def pinned(path: str) -> set[str]:
+    """The packages that a file of pins names."""
+    return {line.partition("==")[0] for line in (ROOT / path).read_text().splitlines()}
+
+
+def test_pytorch_is_of_the_experiments_alone():
+    """Tests, gate and demo install from constraints.txt, by extras that bring no PyTorch."""
+    ours = {"torch", "lime", "gpytorch"}
+    assert not ours & pinned("constraints.txt")
+    assert ours <= pinned("workflows/experiments/requirements.txt")
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert [name for name, needs in extras.items() if "torch" in str(needs)] == ["gpytorch"]
+    assert "gpytorch" not in str([needs for name, needs in extras.items() if name != "gpytorch"])
+
+
 def is_there(name: str) -> bool:
     """There is such a module, class, function, attribute, or field of a record, below dshap."""
     owner, _, last = f"dshap.{name}".rpartition(".")
