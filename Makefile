@@ -22,7 +22,7 @@ AT_ONCE := -n 2 --dist worksteal
 DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
-	constraints clean
+	release release-check constraints clean
 
 nightly: $(VENV)/installed-dev  # three nights of a made-up shop, in a database of its own
 	$(BIN)/python workflows/nightly/nights.py
@@ -116,6 +116,12 @@ $(VENV)/installed-%: $(VENV)/python-$(VERSION) pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	$(BIN)/python -m tests.compiled_loops load
 	touch $@
+
+release: $(VENV)/installed-dev  # of a clean checkout: builds, tries README's first example with wheel and sdist, tags the version
+	$(BIN)/python -m tests.release
+
+release-check: $(VENV)/installed-dev  # all of it except the tag
+	$(BIN)/python -m tests.release --check
 
 docs: $(VENV)/installed-docs  # build/site; notebooks that `make daily-slow` has run are shown with what they printed
 	$(BIN)/python -m website
