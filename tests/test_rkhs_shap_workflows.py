@@ -209,7 +209,7 @@ def test_adult_has_codes_for_text_and_leaves_out_incomplete_rows(tmp_path):
     )
 
 
-@pytest.mark.parametrize("name, columns, rows", [("pima", 8, 768), ("league", 38, 9_879)])
+@pytest.mark.parametrize(("name", "columns", "rows"), [("pima", 8, 768), ("league", 38, 9_879)])
 def test_the_published_tables(name, columns, rows):
     """In the folder that the environment variable DSHAP_DATA names."""
     folder = Path(os.environ.get("DSHAP_DATA", "nowhere"))

@@ -43,7 +43,7 @@ def test_all_coalitions_give_the_shapley_value(d):
         assert_allclose(estimate(found, v, d), brute_force(v, d, player), atol=1e-14 * (1 << d))
 
 
-@pytest.mark.parametrize("n_coalitions, listed", [(255, False), (256, True), (257, True)])
+@pytest.mark.parametrize(("n_coalitions", "listed"), [(255, False), (256, True), (257, True)])
 def test_all_are_listed_from_the_border_on(n_coalitions, listed):
     found = contributions(8, 3, n_coalitions)
     assert (len(found.masks) == 254) == listed and len(found.masks) <= n_coalitions

@@ -487,7 +487,7 @@ def test_records_pickles_and_clones_keep_the_penalty():
 
 
 @pytest.mark.parametrize(
-    "options, words",
+    ("options", "words"),
     [
         ({"player": "x9"}, "unknown player 'x9'"),
         ({"player": 4}, "player 4 is no column: a whole number is a position, 0 to 3"),
@@ -582,7 +582,7 @@ def test_penalised_models_are_estimators_of_scikit_learn(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value, border", [("interventional", 12), ("observational", 8)])
+@pytest.mark.parametrize(("value", "border"), [("interventional", 12), ("observational", 8)])
 @pytest.mark.parametrize("more", [None, -1, 0, 1, 64, 100, 300])
 def test_defaults_hold_on_both_sides_of_the_border_and_far_from_it(value, border, more):
     """All coalitions up to so many players, drawn ones beyond; 1 player; a background of 1 row."""

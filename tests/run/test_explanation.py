@@ -1209,8 +1209,8 @@ def test_a_source_keeps_its_own_words(frame, tmp_path):
     with pytest.raises(InputError, match="opened with 'skip'"):
         dshap.explain(value, source, missing="pass")
     dshap.explain(value, source, store=tmp_path / "c.zarr")
+    again = ParquetSource(tmp_path / "t.parquet", features=NAMES, key="id", missing="pass")
     with pytest.raises(StoreMismatchError, match="missing was skip, now pass"):
-        again = ParquetSource(tmp_path / "t.parquet", features=NAMES, key="id", missing="pass")
         dshap.explain(value, again, store=tmp_path / "c.zarr")
 
 
