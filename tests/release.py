@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,8 @@ import dshap
 from tests.pages import ROOT
 
 BUILT_WITH = "build>=1.2"
-NEEDED = "xgboost-cpu"
-"""The package that README asks for beside dshap[report]; the CPU build is the smaller one."""
+NEEDED = ("xgboost-cpu", "scikit-learn")
+"""The packages that README asks for beside dshap[report]; the CPU build is the smaller one."""
 
 
 def git(folder: Path, *words: str) -> str:
@@ -87,7 +88,7 @@ def build(folder: Path) -> list[Path]:
 
 def try_package(package: Path, folder: Path) -> None:
     """Install a package into an empty environment and run README's first example with it."""
-    programs = environment(folder / "environment", f"{package}[report]", NEEDED)
+    programs = environment(folder / "environment", f"{package}[report]", *NEEDED)
     empty = folder / "empty"
     empty.mkdir()
     script = folder / "example.py"
@@ -96,6 +97,16 @@ def try_package(package: Path, folder: Path) -> None:
     run(programs / "dshap", "--version", folder=empty)
     # isolated: neither PYTHONPATH nor this checkout may lend it a module
     run(programs / "python", "-I", script, folder=empty)
+
+
+def build_and_try() -> None:
+    """Build the packages and try each; a failure raises."""
+    with tempfile.TemporaryDirectory(prefix="dshap-release-") as scratch:
+        for number, package in enumerate(build(Path(scratch) / "build")):
+            folder = Path(scratch) / str(number)
+            folder.mkdir()
+            try_package(package, folder)
+            print(f"{package.name}: {package.stat().st_size:,} bytes, README's first example runs")
 
 
 def main(words: list[str]) -> int:
@@ -110,13 +121,11 @@ def main(words: list[str]) -> int:
     if faults:
         print(f"dshap {version} is not released:", *faults, sep="\n- ", file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix="dshap-release-") as scratch:
-        packages = build(Path(scratch) / "build")
-        for number, package in enumerate(packages):
-            folder = Path(scratch) / str(number)
-            folder.mkdir()
-            try_package(package, folder)
-            print(f"{package.name}: {package.stat().st_size:,} bytes, README's first example runs")
+    try:
+        build_and_try()
+    except subprocess.CalledProcessError as error:
+        print(f"dshap {version} is not released: {shlex.join(error.cmd)} failed", file=sys.stderr)
+        return 1
     if is_check:
         print(f"dshap {version} can be released")
         return 0

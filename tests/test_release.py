@@ -3,8 +3,6 @@ release-check`."""
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from tests import release
@@ -73,6 +71,9 @@ def test_a_fault_ends_with_status_1_before_anything_is_built(monkeypatch, capsys
     assert "- a reason" in capsys.readouterr().err
 
 
-def test_a_command_that_fails_stops_the_release():
-    with pytest.raises(subprocess.CalledProcessError):
-        release.run("false")
+def test_a_command_that_fails_leaves_no_tag(monkeypatch, capsys):
+    monkeypatch.setattr(release, "faults_of", lambda *_, is_check: [])
+    monkeypatch.setattr(release, "build", lambda _: release.run("false"))
+    monkeypatch.setattr(release, "git", pytest.fail)
+    assert release.main([]) == 1
+    assert capsys.readouterr().err.endswith("is not released: false failed\n")
