@@ -22,7 +22,7 @@ AT_ONCE := -n 2 --dist worksteal
 DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
-	constraints clean
+	release release-check constraints clean
 
 nightly: $(VENV)/installed-dev  # three nights of a made-up shop, in a database of its own
 	$(BIN)/python workflows/nightly/nights.py
@@ -81,22 +81,24 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-BENCHMARKS := peers global_means quadrature checked_stores scaling small_table warehouse black_box widths real_models alterations \
-	lanes growth nights wide_tables blocks banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs spools readers differences segments drift billions busy served rounding night_memory
+BENCHMARKS := peers global_means scaling warehouse widths real_models alterations lanes growth wide_tables blocks \
+	coverage regulariser estimators linear_gaussian quality trees robustness penalties graphs spools readers \
+	differences segments drift billions served rounding night_memory
 
 benchmarks: $(VENV)/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \
 		OMP_NUM_THREADS=1 xargs -P 2 -I NAME $(BIN)/python -m tests.benchmarks.NAME --tiny
 
-# with PyTorch, which stays out of .venv: tests and tiny forms of the experiments, models of GPyTorch
+# In an environment of its own, the only one with PyTorch: tests and tiny forms of the experiments, models of GPyTorch
+EXPERIMENTS := workflows/experiments/requirements
+
 experiments: build/experiments/installed
 	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest -n 2 --dist worksteal -m "not systems" \
 		tests/test_experiments.py tests/models/adapters/test_gpytorch.py
 
-build/experiments/installed: pyproject.toml constraints.txt
+build/experiments/installed: pyproject.toml $(EXPERIMENTS).txt
 	test -x build/experiments/bin/python || $(PYTHON) -m venv build/experiments
-	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e '.[experiments,gpytorch]' pytest pytest-timeout pytest-xdist
+	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -r $(EXPERIMENTS).txt -e .
 	touch $@
 
 build/azure/installed:
@@ -115,13 +117,25 @@ $(VENV)/installed-%: $(VENV)/python-$(VERSION) pyproject.toml constraints.txt
 	$(BIN)/python -m tests.compiled_loops load
 	touch $@
 
+release: $(VENV)/installed-dev  # of a clean checkout: builds, tries README's first example with wheel and sdist, tags the version
+	$(BIN)/python -m tests.release
+
+release-check: $(VENV)/installed-dev  # all of it except the tag
+	$(BIN)/python -m tests.release --check
+
 docs: $(VENV)/installed-docs  # build/site; notebooks that `make daily-slow` has run are shown with what they printed
 	$(BIN)/python -m website
 
-constraints: $(VENV)/installed-dev  # for 3.12 and later, without the CUDA packages of PyTorch: a CPU build will do
+# For 3.12 and later, without the CUDA packages of PyTorch: a CPU build will do
+define compile
+	$(BIN)/uv pip compile --universal --python-version 3.12 --no-header --no-annotate --quiet --upgrade \
+		pyproject.toml $(1) | grep -vE '^(nvidia|cuda|triton)'
+endef
+
+constraints: $(VENV)/installed-dev  # the tested set of all extras but gpytorch, and that of the experiments
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.12 --all-extras --no-header --no-annotate --quiet --upgrade \
-		pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > constraints.txt
+	$(call compile,--extra dev --extra bench --extra gateway) > constraints.txt
+	$(call compile,--extra report $(EXPERIMENTS).in -c constraints.txt) > $(EXPERIMENTS).txt
 
 clean:
 	rm -rf .venv build

@@ -58,9 +58,8 @@ sizes = pd.DataFrame(
     index=pd.Index(strengths, name="strength"),
 )
 print(sizes.round(4))
-assert (np.diff(sizes["train"]) < 0).all() and sizes["train"].iloc[-1] < 0.001 * sizes[
-    "train"
-].iloc[0]
+assert (np.diff(sizes["train"]) < 0).all()
+assert sizes["train"].iloc[-1] < 0.001 * sizes["train"].iloc[0]
 
 # %% [markdown]
 # **Protection from a shift.** At test time x5 is measured with noise. The plain model is ruined by it; a penalised one

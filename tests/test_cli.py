@@ -121,7 +121,8 @@ def refused(result: Result, status: int, *said: str) -> None:
     status."""
     assert result.exit_code == status, result.output
     lines = lines_of_dshap(result.stderr)
-    assert len(lines) == 1 and "Traceback" not in result.stderr, result.stderr
+    assert len(lines) == 1, result.stderr
+    assert "Traceback" not in result.stderr, result.stderr
     for part in said:
         assert part in lines[0]
 
@@ -139,34 +140,32 @@ def test_run_show_status_verify_and_a_second_run(folder):
         folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=("-v",)
     )
     assert first.exit_code == 0, first.output
-    assert "held-out R²: 0." in first.stdout and "one row (id = 1007), rentals" in first.stdout
+    assert "held-out R²: 0." in first.stdout
+    assert "one row (id = 1007), rentals" in first.stdout
     assert str(folder / "out.zarr" / "observational") in first.stdout
-    assert "fit: " in first.stderr and "evaluation: 300 rows" in first.stderr
+    assert "fit: " in first.stderr
+    assert "evaluation: 300 rows" in first.stderr
     assert (folder / "ranking.png").stat().st_size > 10_000
     before = tree(folder)
     second = run_job(
         folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=("-v",)
     )
-    assert second.exit_code == 0 and second.stdout.startswith("nothing to do")
+    assert second.exit_code == 0
+    assert second.stdout.startswith("nothing to do")
     assert results_of(second) == results_of(first)  # the same results are shown
-    assert tree(folder) == before and second.stderr == ""
+    assert tree(folder) == before
+    assert second.stderr == ""
     shown = dshap_("show", "out.zarr")
-    assert (
-        shown.exit_code == 0
-        and "held-out R²" in shown.stdout
-        and "300 rows (interventional)" in shown.stdout
-    )
+    assert shown.exit_code == 0
+    assert "held-out R²" in shown.stdout
+    assert "300 rows (interventional)" in shown.stdout
     status = dshap_("status", "out.zarr")
-    assert (
-        status.exit_code == 0
-        and "3 of 3 blocks done" in status.stdout
-        and "no run is going on" in status.stdout
-    )
+    assert status.exit_code == 0
+    assert "3 of 3 blocks done" in status.stdout
+    assert "no run is going on" in status.stdout
     verified = dshap_("verify", "out.zarr")
-    assert (
-        verified.exit_code == 0
-        and "interventional: verified: 3 of 3 blocks finished" in verified.stdout
-    )
+    assert verified.exit_code == 0
+    assert "interventional: verified: 3 of 3 blocks finished" in verified.stdout
     assert dshap_("show", "out.zarr/interventional").exit_code == 0  # a cube alone
 
 
@@ -176,7 +175,8 @@ def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
     content = json.loads(result.stdout)
     assert content["held_out"]["r2"][0] > 0.5
     row = content["breakdown"]
-    assert row["key"] == {"id": "1000"} and row["values"]["hr"] == small_table().hr[0]
+    assert row["key"] == {"id": "1000"}
+    assert row["values"]["hr"] == small_table().hr[0]
     for part in row["parts"]:
         total = part["base_value"] + sum(part["attribution"].values())
         assert total == pytest.approx(part["prediction"], abs=1e-9)
@@ -192,11 +192,9 @@ def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
 def test_plan_starts_nothing(folder):
     before = tree(folder)
     planned = run_job(folder, command="plan")
-    assert (
-        planned.exit_code == 0
-        and "explanation observational" in planned.stdout
-        and "tune" in planned.stdout
-    )
+    assert planned.exit_code == 0
+    assert "explanation observational" in planned.stdout
+    assert "tune" in planned.stdout
     assert set(json.loads(run_job(folder, command="plan", options=("--json",)).stdout)["explanations"]) == {
         "interventional", "observational",
     }  # fmt: skip
@@ -264,15 +262,14 @@ def test_the_table_of_stages(folder):
     )
     for stage in fresh["stages"]:
         assert stage["rows_per_second"] == pytest.approx(stage["rows"] / stage["seconds"])
-        assert stage["rows"] == (20 if "quality" in stage["stage"] else 300) and stage["kept"] == ""
+        assert stage["rows"] == (20 if "quality" in stage["stage"] else 300)
+        assert stage["kept"] == ""
     assert fresh["quality"] == again["quality"]
     more = run_job(
         folder, ("explain.0.quality_rows", 10), changes[1], ("explain.0.background", "all")
     )
-    assert (
-        more.stdout.startswith("done: interventional")
-        and "coalitions and 10 rows held out" in more.stdout
-    )
+    assert more.stdout.startswith("done: interventional")
+    assert "coalitions and 10 rows held out" in more.stdout
 
 
 @pytest.mark.slow
@@ -288,7 +285,8 @@ def test_settings(folder):
         "report.instance=1007",
     )
     assert dshap_("run", path, "-q", *settings).exit_code == 0
-    assert (folder / "b.zarr").exists() and not (folder / "out.zarr").exists()
+    assert (folder / "b.zarr").exists()
+    assert not (folder / "out.zarr").exists()
     refused(
         dshap_("run", path, "-q", "--set", "job.store=b.zarr"),
         4,
@@ -318,7 +316,8 @@ def test_the_synthetic_workflow_is_planned(folder):
     assert planned.stdout.startswith(
         "synthetic powerlifting (seed 0): 100,000 rows, 8 features, key lift_id, target"
     )
-    assert "explanation regression" in planned.stdout and "256 coalitions" in planned.stdout
+    assert "explanation regression" in planned.stdout
+    assert "256 coalitions" in planned.stdout
     small = dshap_("plan", workflow, "--set", "source.rows=1_000", "--json")
     assert strict_json(small.stdout)["source"].startswith(
         "synthetic powerlifting (seed 0): 1,000 rows"
@@ -341,7 +340,8 @@ def test_a_classifier_and_any_function_by_regression(folder):
     }
     shown = run_job(folder, ("model", logistic), ("explain", regression))
     assert shown.exit_code == 0, shown.output
-    assert "held-out accuracy: 0." in shown.stdout and "held-out log-loss: 0." in shown.stdout
+    assert "held-out accuracy: 0." in shown.stdout
+    assert "held-out log-loss: 0." in shown.stdout
     assert "held-out accuracy: 0." in dshap_("show", "out.zarr").stdout
     content = strict_json(
         run_job(folder, ("model", logistic), ("explain", regression), options=("--json",)).stdout
@@ -349,7 +349,8 @@ def test_a_classifier_and_any_function_by_regression(folder):
     assert set(content["held_out"]) == {"accuracy", "log_loss"}
     imported_model = imported("two_outputs")[0], ("explain", regression), ("source.target", None)
     several = run_job(folder, *imported_model, ("job.store", "b.zarr"))
-    assert several.exit_code == 0 and "regression, output1" in several.stdout
+    assert several.exit_code == 0
+    assert "regression, output1" in several.stdout
 
 
 def test_quality_has_no_place_in_a_closed_form(folder):
@@ -385,9 +386,9 @@ def test_explanations_can_be_added_to_a_store(folder):
     before = tree(folder / "out.zarr")
     more = [*JOB["explain"], {"name": "sampled", "value": "marginal", "background": 7}]
     again = run_job(folder, ("explain", more), options=())
-    assert (
-        again.exit_code == 0 and "explanation sampled" in again.stderr and "fit" not in again.stderr
-    )
+    assert again.exit_code == 0
+    assert "explanation sampled" in again.stderr
+    assert "fit" not in again.stderr
     after = tree(folder / "out.zarr")
     before.pop("state/finished.json"), after.pop("state/finished.json")  # names the explanations
     assert before.items() <= after.items()
@@ -435,11 +436,12 @@ def warned(result: Result, status: int, *said: str) -> None:
     status."""
     assert result.exit_code == status, result.output
     lines = lines_of_dshap(result.stderr)
-    assert lines[0].startswith("dshap: warning: ") and all(text in lines[0] for text in said), (
-        result.stderr
-    )
-    assert len(lines) == 1 + (status != 0) and "Traceback" not in result.stderr
-    assert "cube: " in result.stdout and "warning" not in result.stdout
+    assert lines[0].startswith("dshap: warning: "), result.stderr
+    assert all(text in lines[0] for text in said), result.stderr
+    assert len(lines) == 1 + (status != 0)
+    assert "Traceback" not in result.stderr
+    assert "cube: " in result.stdout
+    assert "warning" not in result.stdout
     assert result.output.index("cube: ") < result.output.index("dshap: warning")
 
 
@@ -449,18 +451,19 @@ def test_a_report_that_fails_hides_no_results(folder, monkeypatch):
     for _ in range(2):  # the second time the job is finished
         missing = run_job(folder, ("report", {"instance": 5, "picture": "a.png"}))
         warned(missing, 0, "no row has the key 5", f"the picture {picture} was still written")
-        assert "300 rows (interventional)" in missing.stdout and "one row" not in missing.stdout
-        assert f"picture: {picture}" in missing.stdout and Path(picture).exists()
+        assert "300 rows (interventional)" in missing.stdout
+        assert "one row" not in missing.stdout
+        assert f"picture: {picture}" in missing.stdout
+        assert Path(picture).exists()
     as_json = run_job(folder, ("report", {"instance": 5}), options=("--json", "-q"))
     content = strict_json(as_json.stdout)
-    assert (
-        as_json.exit_code == 0
-        and content["breakdown"] is None
-        and content["ranking"]["interventional"]
-    )
+    assert as_json.exit_code == 0
+    assert content["breakdown"] is None
+    assert content["ranking"]["interventional"]
     unwritable = run_job(folder, ("report", {"picture": "table.parquet/a.png"}), options=("-v",))
     warned(unwritable, 0, "picture", "cannot be written")
-    assert "one row (id = 1000)" in unwritable.stdout and "still written" not in unwritable.stderr
+    assert "one row (id = 1000)" in unwritable.stdout
+    assert "still written" not in unwritable.stderr
     assert "picture" not in unwritable.stdout
 
     def broken(*_):
@@ -480,9 +483,9 @@ def test_a_failed_block_and_a_failed_report(folder):
     warned(result, 5, "no row has the key 5")
     assert "1 of 3 blocks" in result.stderr.splitlines()[-1]
     verified = dshap_("verify", "out.zarr")
+    assert verified.exit_code == 0
     assert (
-        verified.exit_code == 0
-        and verified.stdout
+        verified.stdout
         == "marginal: verified: 3 of 3 blocks finished; 1 failed rows are left for the same run again\n"
     )
 
@@ -493,12 +496,13 @@ def test_json_has_no_nan_and_no_infinity(folder):
     table.to_parquet(folder / "table.parquet")
     job = (*imported("linear"), ("source.target", None), ("source.missing", "skip"))
     planned = run_job(folder, *job, command="plan", options=("--json",))
-    assert planned.exit_code == 0 and "null" in planned.stdout and strict_json(planned.stdout)
+    assert planned.exit_code == 0
+    assert "null" in planned.stdout
+    assert strict_json(planned.stdout)
     done = strict_json(run_job(folder, *job, options=("--json", "-v")).stdout)
     (part,) = done["breakdown"]["parts"]
-    assert part["status"] == "skipped" and set(part["attribution"].values()) == {None} == {
-        part["prediction"]
-    }
+    assert part["status"] == "skipped"
+    assert set(part["attribution"].values()) == {None} == {part["prediction"]}
     for command in ("show", "status", "verify"):
         strict_json(dshap_(command, "out.zarr", "--json").stdout)
 
@@ -512,7 +516,8 @@ def test_bad_rows(folder):
     skipped = run_job(folder, ("source.missing", "skip"))
     assert skipped.exit_code == 0, skipped.output
     cube = dshap.open_cube(folder / "out.zarr" / "interventional")
-    assert cube.sizes["instance"] == 300 and (cube.id.values == table.id).all()
+    assert cube.sizes["instance"] == 300
+    assert (cube.id.values == table.id).all()
     assert list(np.flatnonzero(np.isnan(cube.attribution.values).any((1, 2)))) == [3, 4, 9]
     assert "297 ok, 3 skipped" in dshap_("status", "out.zarr").stdout
     shown = run_job(
@@ -543,7 +548,8 @@ def test_no_new_rows_are_no_mistake(folder):
     """Where the model is there already; one that is to be fitted needs rows."""
     small_table().iloc[:0].to_parquet(folder / "table.parquet")
     result = run_job(folder, *imported("linear"), ("source.target", None), options=())
-    assert result.exit_code == 0 and result.output.strip() == "nothing to do: the table has no rows"
+    assert result.exit_code == 0
+    assert result.output.strip() == "nothing to do: the table has no rows"
     assert not (folder / "out.zarr").exists()
 
 
@@ -598,7 +604,8 @@ def test_a_job_that_does_not_fit(folder):
     refused(run_job(folder, limited), 3, "workers have 190.7 MiB")
     planned = run_job(folder, limited, command="plan")
     # the plan is shown, then refused
-    assert planned.exit_code == 3 and "evaluation" in planned.stdout
+    assert planned.exit_code == 3
+    assert "evaluation" in planned.stdout
     assert re.search(
         r"^memory: a process of 1 thread needs \d\S+ MiB and has 190.7 MiB$",
         planned.stdout,
@@ -630,10 +637,8 @@ def test_a_failing_predict_function_names_block_and_key(folder):
     refused(result, 5, "marginal: 1 of 300 rows has no attribution", "row 150 (id 1150)",
             "RuntimeError: sensor out of range", "run the same again to retry")  # fmt: skip
     status = dshap_("status", "out.zarr").stdout
-    assert (
-        "299 ok, 1 failed" in status
-        and "1 failed, first row 150 (id 1150): predict function" in status
-    )
+    assert "299 ok, 1 failed" in status
+    assert "1 failed, first row 150 (id 1150): predict function" in status
     assert "299 rows (marginal)" in dshap_("show", "out.zarr").stdout
     source = (folder / "my_models.py").read_text().replace("> 90", "> 900")
     (folder / "my_models.py").write_text(source)
@@ -644,11 +649,9 @@ def test_a_failing_predict_function_names_block_and_key(folder):
 
 def test_several_outputs_are_shown_side_by_side(folder):
     shown = run_job(folder, *imported("two_outputs"), ("source.target", None), options=())
-    assert (
-        shown.exit_code == 0
-        and "marginal, output0" in shown.stdout
-        and "marginal, output1" in shown.stdout
-    )
+    assert shown.exit_code == 0
+    assert "marginal, output0" in shown.stdout
+    assert "marginal, output1" in shown.stdout
 
 
 @pytest.mark.slow
@@ -692,12 +695,15 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
         in mended.stdout
     )
     if with_job:
-        assert mended.exit_code == 0 and "interventional: verified: 3 of 3" in mended.stdout
+        assert mended.exit_code == 0
+        assert "interventional: verified: 3 of 3" in mended.stdout
     else:
         refused(mended, 7, "is removed: carry out the same run again")
         assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
-    assert tree(store) == before and dshap_("verify", "out.zarr").exit_code == 0
-    assert dshap_("verify", "out.zarr", "--repair").exit_code == 0 and tree(store) == before
+    assert tree(store) == before
+    assert dshap_("verify", "out.zarr").exit_code == 0
+    assert dshap_("verify", "out.zarr", "--repair").exit_code == 0
+    assert tree(store) == before
 
 
 @pytest.mark.slow
@@ -742,11 +748,9 @@ def test_no_store(folder, command):
 
 
 def test_usage_errors(folder):
-    assert (
-        dshap_("rnu").exit_code == 2
-        and dshap_("run").exit_code == 2
-        and dshap_("run", "--no").exit_code == 2
-    )
+    assert dshap_("rnu").exit_code == 2
+    assert dshap_("run").exit_code == 2
+    assert dshap_("run", "--no").exit_code == 2
     assert dshap_("--version").output == f"dshap {dshap.__version__}\n"
     assert dshap_("--help").exit_code == 0
     refused(dshap_("run", "none.toml"), 2, "job file none.toml: No such file or directory")
@@ -782,12 +786,14 @@ def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) 
         time.sleep(0.02)
     process.send_signal(polite)
     output, errors = process.communicate(timeout=180)
-    assert process.returncode == 130 and output == ""
+    assert process.returncode == 130
+    assert output == ""
     assert (
         lines_of_dshap(errors)[-1]
         == "dshap: interrupted; what is finished is kept, the same command goes on"
     )
-    assert "Traceback" not in errors and not list(folder.glob(".out.zarr*"))
+    assert "Traceback" not in errors
+    assert not list(folder.glob(".out.zarr*"))
     return len(list(receipts.glob("*.json")))
 
 
@@ -802,7 +808,8 @@ def test_an_interrupted_run_goes_on(folder):
     kept = {file: file.stat().st_mtime_ns for file in receipts.glob("*.json")}
     (folder / "my_models.py").write_text(FUNCTIONS.replace("time.sleep(0.02)", "pass"))
     result = dshap_("run", write_job(folder, job))
-    assert result.exit_code == 0 and "kept from before" in result.stderr
+    assert result.exit_code == 0
+    assert "kept from before" in result.stderr
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
 
 
@@ -845,7 +852,8 @@ def test_clusters(folder, kind, request, monkeypatch):
         assert here.identical(there) or (here.attribution.values == there.attribution.values).all()
     monkeypatch.setattr("distributed.Client.__init__", connects)
     again = run_job(folder, ("cluster", cluster))
-    assert again.exit_code == 0 and again.stdout.startswith("nothing to do")
+    assert again.exit_code == 0
+    assert again.stdout.startswith("nothing to do")
 
 
 def test_export_writes_one_explanation_to_a_file(folder, tmp_path):
@@ -861,11 +869,14 @@ def test_export_writes_one_explanation_to_a_file(folder, tmp_path):
     assert "2 explanations: give --explain, one of first, second" in unsaid.stderr
     given = ("export", store, "--to", path, "--explain")
     unknown = dshap_(*given, "secnd")
-    assert "did you mean 'second'?" in unknown.stderr and not path.exists()
+    assert "did you mean 'second'?" in unknown.stderr
+    assert not path.exists()
     done = dshap_(*given, "second", "--shape", "top_k", "--k", "2")
-    assert done.exit_code == 0 and done.stdout.startswith(f"{path}: 40 rows, 80 lines of ")
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"{path}: 40 rows, 80 lines of ")
     again = dshap_(*given, "second")
-    assert again.exit_code == 2 and "give another name, or --force to replace it" in again.stderr
+    assert again.exit_code == 2
+    assert "give another name, or --force to replace it" in again.stderr
     forced = dshap_(*given, "first", "--force", "--json")
     assert strict_json(forced.stdout)["n_lines"] == 40
     found = pd.read_csv(path)
@@ -878,7 +889,8 @@ def test_every_command_is_one_of_the_installed_program(name):
     """Other tests call it in their own process."""
     command = [Path(sys.executable).with_name("dshap"), name, "--help"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith(f"Usage: dshap {name} "), done
+    assert done.returncode == 0, done
+    assert done.stdout.startswith(f"Usage: dshap {name} "), done
 
 
 @pytest.mark.slow
@@ -927,13 +939,16 @@ def test_rows_are_a_data_frame_away(folder):
     trees = xr.open_datatree(folder / "out.zarr", engine="zarr", consolidated=False)
     assert {"interventional", "observational"} <= set(trees.children)
     frame = trees["interventional"]["attribution"].to_series()
-    assert isinstance(frame, pd.Series) and len(frame) == 900
+    assert isinstance(frame, pd.Series)
+    assert len(frame) == 900
 
 
 def test_quiet_is_silent(folder):
     """It printed the whole report, and warnings of the run."""
     done = run_job(folder, options=("-q",))
-    assert done.exit_code == 0 and done.stdout == "" and done.stderr == ""
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert done.stderr == ""
     refused(
         run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet"
     )
@@ -950,9 +965,11 @@ def test_where_nothing_is_explained_the_error_stands_alone(folder):
         "300 of 300 rows have no attribution",
         "No space left on device: mend that, then run",
     )
-    assert failed.stdout == "" and not (folder / "ranking.png").exists()
+    assert failed.stdout == ""
+    assert not (folder / "ranking.png").exists()
     shown = dshap_("show", "out.zarr")
-    assert shown.exit_code == 0 and shown.stdout.startswith("no row is explained yet\n")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("no row is explained yet\n")
     shutil.rmtree("out.zarr")
     del sys.modules["my_models"]
     assert (
@@ -986,7 +1003,8 @@ def test_no_name_of_anybody_moves_the_cursor(folder):
     assert [result.exit_code for result in results] == [0, 0, 0, 2, 2, 2, 2]
     for result in results:
         assert not set("\x1b\x07\u202e") & set(result.output)
-    assert r"hr\x1b[2J\x07\u202e" in results[0].stdout and (folder / "ranking.png").exists()
+    assert r"hr\x1b[2J\x07\u202e" in results[0].stdout
+    assert (folder / "ranking.png").exists()
 
 
 @pytest.mark.slow
@@ -996,16 +1014,12 @@ def test_verify_of_a_store_without_its_state(folder):
     assert run_job(folder).exit_code == 0
     shutil.rmtree(folder / "out.zarr" / "interventional" / "state")
     alone = dshap_("verify", "out.zarr/interventional")
-    assert (
-        alone.exit_code == 11
-        and "has no folder state: there is nothing to check it against" in alone.stderr
-    )
+    assert alone.exit_code == 11
+    assert "has no folder state: there is nothing to check it against" in alone.stderr
     assert dshap_("verify", "out.zarr").exit_code == 11
     mended = dshap_("verify", "out.zarr", "--repair", "--job", folder / "job.toml")
-    assert (
-        mended.exit_code == 0
-        and "interventional: verified: 3 of 3 blocks finished" in mended.stdout
-    )
+    assert mended.exit_code == 0
+    assert "interventional: verified: 3 of 3 blocks finished" in mended.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -1049,4 +1063,5 @@ def test_a_block_that_the_queue_interrupts_at_the_walltime_is_no_interrupt(numbe
 
     monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
     done = CliRunner().invoke(cli, ["status", "any"])
-    assert done.exit_code == 3 and "nothing of block 0 has ended" in done.stderr
+    assert done.exit_code == 3
+    assert "nothing of block 0 has ended" in done.stderr

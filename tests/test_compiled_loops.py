@@ -64,7 +64,8 @@ def _clone(folder: Path, source: str = SOURCE) -> Path:
 def _compiled(loops: Path) -> Any:
     """The function of a clone, after one call."""
     spec = importlib.util.spec_from_file_location("loop", loops / "loop.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.doubled(2) in (4, 6)

@@ -26,7 +26,8 @@ def test_a_part_that_fails_keeps_no_other_from_running(tmp_path, monkeypatch, ca
     monkeypatch.setattr(daily, "LOGS", tmp_path / "logs")
     assert daily.main(["bad", "good"]) == 1
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-3].split()[:2] == ["bad", "failed"] and lines[-2].split()[:2] == [
+    assert lines[-3].split()[:2] == ["bad", "failed"]
+    assert lines[-2].split()[:2] == [
         "good",
         "passed",
     ]

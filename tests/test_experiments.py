@@ -184,7 +184,8 @@ def test_samples_of_lime(draw):
     """The first is the instance itself; the others are as many as lime draws: a half, or all
     numbers equally likely."""
     masks = draw(np.random.default_rng(0), 4_000, 10)
-    assert masks.shape == (4_000, 10) and masks[0].all()
+    assert masks.shape == (4_000, 10)
+    assert masks[0].all()
     sizes = np.bincount(masks[1:].sum(axis=1), minlength=11) / 3_999
     assert sizes[10] < 0.01
     if draw is baselines.draw_as_texts:
@@ -210,11 +211,14 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
         assert curves.change.dims == ("explainer", "instance", "share")
         assert_array_equal(curves.change.sel(explainer="exact"), results[3].change)
     content = json.loads((tmp_path / "made_up.json").read_text())
-    assert content["instances"] == 5 and content["features"] == 12 and content["more"] == 1
+    assert content["instances"] == 5
+    assert content["features"] == 12
+    assert content["more"] == 1
     assert content["all_methods"]["evaluations"] == sum(each.evaluations for each in results)
     of_exact = content["change_in_log_odds"]["exact"]
     assert_allclose(of_exact["mean"], results[3].change.mean(axis=0), atol=1e-4)
-    assert of_exact["mean"][0] == 0 and len(of_exact["mean"]) == len(SHARES)
+    assert of_exact["mean"][0] == 0
+    assert len(of_exact["mean"]) == len(SHARES)
     assert (tmp_path / "made_up.png").read_bytes()[:4] == b"\x89PNG"
     # at most 4d, and what names, checks and masking want
     for name in ("KernelSHAP", "SampleShapley"):
@@ -236,7 +240,8 @@ def test_no_method_of_images_takes_more_than_its_budget(size):
         for name, each in methods.items()
         if each.design != "auto"
     }
-    assert len(taken) == 14 and sum(name.endswith(PRESENT) for name in taken) == 6
+    assert len(taken) == 14
+    assert sum(name.endswith(PRESENT) for name in taken) == 6
     assert max(taken.values()) <= BUDGET * len(players), taken
     if size == (28, 28, 1):  # squares of 2 x 2 and of 3 x 3
         found = {
@@ -295,7 +300,8 @@ def test_regressions_are_their_definitions(name, graph, weights):
 def test_the_constraint_gives_the_border_what_is_left():
     """A game of everybody together alone: nothing but the constraint gives it to anybody."""
     phi = connected_regression(grid(10, 10), 4).operator[1].reshape(10, 10)
-    assert phi.sum() == pytest.approx(1) and phi[0, 0] > 6 * abs(phi[2:-2, 2:-2]).max()
+    assert phi.sum() == pytest.approx(1)
+    assert phi[0, 0] > 6 * abs(phi[2:-2, 2:-2]).max()
     assert not FreeRegression(grid(10, 10), 4).operator[1].any()
 
 
@@ -309,7 +315,9 @@ def test_others_are_present_where_the_name_says_so():
 
 def test_a_ring_joins_the_ends_of_a_chain():
     assert_array_equal(ring(4).toarray(), [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
-    assert ring(3).toarray().sum() == 6 and ring(1) == chain(1) and ring(2) == chain(2)
+    assert ring(3).toarray().sum() == 6
+    assert ring(1) == chain(1)
+    assert ring(2) == chain(2)
 
 
 def test_a_panel_has_one_convention_and_all_baselines():
@@ -328,11 +336,9 @@ def test_made_up_images_tell_their_classes():
     images = made_up_images((8, 8, 3), ("a", "b"), 50)
     upper = images.x_test.reshape(-1, 2, 96).mean(axis=2)
     assert_array_equal(upper.argmax(axis=1), images.y_test)
-    assert (
-        images.x_train.shape == (50, 192)
-        and images.reference.shape == (192,)
-        and len(images.players) == 64
-    )
+    assert images.x_train.shape == (50, 192)
+    assert images.reference.shape == (192,)
+    assert len(images.players) == 64
 
 
 def test_words_and_their_tokens():
@@ -391,7 +397,8 @@ def test_other_networks_of_texts_read_over_padding():
     for network in (networks.RecurrentNetwork(6, 3), networks.CharacterNetwork(words, 3)):
         with torch.inference_mode():
             found = network.eval()(tokens)
-            assert found.shape == (3, 3) and len(torch.unique(found[:, 0])) == 3
+            assert found.shape == (3, 3)
+            assert len(torch.unique(found[:, 0])) == 3
             assert_allclose(network(torch.nn.functional.pad(tokens, (0, 5))), found, atol=1e-6)
             assert network(tokens[:, :0]).shape == (3, 3)
             assert_allclose(network(tokens[:, :0])[0], found[2], atol=1e-6)
@@ -402,11 +409,9 @@ def test_other_networks_of_texts_read_over_padding():
     spelled = [
         "".join(" " if code == 0 else networks.ALPHABET[code - 1] for code in row) for row in codes
     ]
-    assert (
-        spelled[0].rstrip() == "bad  it's verygood"
-        and spelled[1].rstrip() == "a bad"
-        and not spelled[2].strip()
-    )
+    assert spelled[0].rstrip() == "bad  it's verygood"
+    assert spelled[1].rstrip() == "a bad"
+    assert not spelled[2].strip()
 
 
 def test_inference_forms_are_their_networks():
@@ -432,7 +437,9 @@ def test_inference_forms_are_their_networks():
             for row, logits in zip(tokens, expected, strict=True):
                 assert_allclose(form(networks.trimmed(row[None]))[0], logits, atol=1e-6)
         sizes = form.sizes(tokens)
-        assert sizes.shape == (6,) and sizes.argmax() == 0 and sizes.argmin() == 5
+        assert sizes.shape == (6,)
+        assert sizes.argmax() == 0
+        assert sizes.argmin() == 5
 
 
 @pytest.mark.parametrize("name", ["digit_network", "photo_network"])
@@ -493,7 +500,8 @@ def test_texts_of_csv(tmp_path):
     (tmp_path / "train.csv").write_text('"2","Wall St.","a ""quoted"" word"\n"1","","Wall"\n')
     (tmp_path / "test.csv").write_text('"3","none of it","wall"\n')
     found = texts_of_csv(tmp_path, n_words=4)
-    assert found.words == ("<padding>", "<unknown>", "wall", "a") and found.classes == (
+    assert found.words == ("<padding>", "<unknown>", "wall", "a")
+    assert found.classes == (
         "1",
         "2",
         "3",
@@ -512,10 +520,8 @@ def test_batches_of_texts_are_of_near_lengths():
     for given in (None, lengths):
         found = batches(1_000, 16, given)
         assert_array_equal(np.sort(torch.cat(list(found))), np.arange(1_000))
-    assert (
-        max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100
-        and len(found) == 63
-    )
+    assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100
+    assert len(found) == 63
 
 
 def test_the_best_network_on_rows_held_out_is_kept(capsys):
@@ -535,7 +541,9 @@ def test_the_best_network_on_rows_held_out_is_kept(capsys):
         for line in capsys.readouterr().out.splitlines()
     ]
     found = float((network(x[:100]).argmax(dim=1).numpy() == y[:100]).mean())
-    assert len(said) == 4 and said[-1] < 0.2 and abs(found - max(said)) < 1e-4
+    assert len(said) == 4
+    assert said[-1] < 0.2
+    assert abs(found - max(said)) < 1e-4
 
 
 def test_images_are_moved_and_mirrored():
@@ -573,7 +581,11 @@ def test_no_method_of_texts_takes_more_than_its_budget():
             name: (of(d) if callable(of) else of.with_players(d)).info.n_coalitions
             for name, of in made.items()
         }
-        assert max(taken.values()) <= 4 * d + 2 and min(taken.values()) >= min(2 * d, 2**d), (
+        assert max(taken.values()) <= 4 * d + 2, (
+            d,
+            taken,
+        )
+        assert min(taken.values()) >= min(2 * d, 2**d), (
             d,
             taken,
         )
@@ -614,9 +626,11 @@ def test_the_tiny_form_of_a_command(name, tmp_path, monkeypatch, capsys):
     for _ in range(2):  # the second finds network and cubes there
         command.main(["--tiny", "--threads", "1", "--out", str(tmp_path), *more])
     said = capsys.readouterr().out
-    assert said.count("test accuracy") == 2 and said.count("epoch 10 of 10") == 1
+    assert said.count("test accuracy") == 2
+    assert said.count("epoch 10 of 10") == 1
     content = json.loads((tmp_path / f"{name}.json").read_text())
-    assert content["instances"] == 4 and content["test_accuracy"] > 0.8
+    assert content["instances"] == 4
+    assert content["test_accuracy"] > 0.8
     assert {path.suffix for path in tmp_path.iterdir()} >= {".json", ".png", ".zarr", ".pt"}
     assert (tmp_path / "sentence.png").exists() == name.startswith("imdb")
 

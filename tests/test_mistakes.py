@@ -730,7 +730,8 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path, monkeypatch, subtes
         before = {path.name for path in tmp_path.iterdir()}
         result = CliRunner().invoke(cli, typed.words.split(), prog_name="dshap")
         with subtests.test(mistake=mistake):
-            assert result.exit_code == typed.status and result.stdout == ""
+            assert result.exit_code == typed.status
+            assert result.stdout == ""
             (line,) = result.stderr.splitlines()
             time, _, said = line.partition(" dshap: ")
             expected = re.escape(typed.said.replace("FOLDER", str(tmp_path)))
@@ -848,7 +849,8 @@ def test_no_rows_are_planned_and_run_as_none(rows, tmp_path, monkeypatch):
     planned, run = (CliRunner().invoke(cli, [command, "job.toml"]) for command in ("plan", "run"))
     assert planned.exit_code == 0, planned.output
     assert planned.stdout == f"{tmp_path / 'table.parquet'}: no rows; a run has nothing to do\n"
-    assert run.exit_code == 0 and run.output == "nothing to do: the table has no rows\n"
+    assert run.exit_code == 0
+    assert run.output == "nothing to do: the table has no rows\n"
     assert {path.name for path in tmp_path.iterdir()} == {"job.toml", "table.parquet"}
 
 
@@ -866,13 +868,13 @@ def test_folders_of_stores_name_them(tmp_path, monkeypatch):
     shutil.move("jobs/a.zarr/cube", "whole.zarr/cube")
     for command in ("status", "show", "verify"):
         result = CliRunner().invoke(cli, [command, "."])
-        assert result.exit_code == 2 and result.stderr.endswith(
-            "cube: give one of the stores in it, whole.zarr\n"
-        )
+        assert result.exit_code == 2
+        assert result.stderr.endswith("cube: give one of the stores in it, whole.zarr\n")
     small_table().to_parquet("table.parquet")
     write_job(tmp_path, changed(("job.store", "whole.zarr/new")))
     inside = CliRunner().invoke(cli, ["run", "job.toml"])
-    assert inside.exit_code == 4 and "whole.zarr is a store, and" in inside.stderr
+    assert inside.exit_code == 4
+    assert "whole.zarr is a store, and" in inside.stderr
     assert not (tmp_path / "whole.zarr" / "new").exists()
 
 

@@ -79,7 +79,8 @@ def is_answered(name: str, rows: np.ndarray) -> None:
     try:
         found = CALLS[name](rows)
     except DshapError as error:
-        assert "\n" not in str(error) and not any(
+        assert "\n" not in str(error), error
+        assert not any(
             foreign in str(error)
             for foreign in ("array", "axis", "zero-size", "positive definite", "NoneType")
         ), error

@@ -91,10 +91,10 @@ def test_a_design_of_three_methods():
     np.testing.assert_allclose(
         cube.attribution[:, 0], cube.prediction - cube.base_value, atol=1e-14
     )
-    assert not cube.attribution[:, 1:].any() and First(4).with_players(3) == First(3)
-    assert First(4).fingerprint() == {"design": "First", "n_players": 4} and First(
-        4
-    ).masks.shape == (2, 4)
+    assert not cube.attribution[:, 1:].any()
+    assert First(4).with_players(3) == First(3)
+    assert First(4).fingerprint() == {"design": "First", "n_players": 4}
+    assert First(4).masks.shape == (2, 4)
 
 
 class OwnModel:

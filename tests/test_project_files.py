@@ -38,9 +38,8 @@ def test_the_version_is_the_same_wherever_it_is_stated(stated):
 def test_the_citation_has_what_its_format_requires():
     """Of version 1.2.0 of the Citation File Format; references are checked for theirs too."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert (
-        citation["cff-version"] == "1.2.0" and citation["license"] == PROJECT["project"]["license"]
-    )
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["license"] == PROJECT["project"]["license"]
     assert {"authors", "message", "title"} <= citation.keys()
     assert all(
         {"authors", "title", "type"} <= reference.keys() for reference in citation["references"]
@@ -66,7 +65,8 @@ def test_hooks_are_the_tools_of_the_virtual_environment():
     found = {hook["id"]: hook["entry"].split() for hook in hooks()}
     assert found.keys() == {"ruff-format", "ruff-check", "mypy"}
     for name, (program, *rest) in found.items():
-        assert program == f".venv/bin/{name.split('-')[0]}" and name.split("-")[1:] == rest[:1]
+        assert program == f".venv/bin/{name.split('-')[0]}"
+        assert name.split("-")[1:] == rest[:1]
     assert {hook["language"] for hook in hooks()} == {"system"}
 
 
@@ -75,7 +75,8 @@ def test_contributing_fits_a_screen_and_its_targets_are_those_of_make():
     assert len(text.splitlines()) <= 45
     named = re.findall(r"^make ([a-z -]+?)(?: +#.*)?$", text, re.MULTILINE)
     targets = " ".join(named).split()
-    assert "daily-slow" in targets and set(targets) <= made_targets()
+    assert "daily-slow" in targets
+    assert set(targets) <= made_targets()
 
 
 def made_targets() -> set[str]:
@@ -85,17 +86,35 @@ def made_targets() -> set[str]:
 
 def test_every_part_of_the_daily_run_is_made():
     (parts,) = re.findall(r"^DAILY := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert len(parts.split()) >= 7 and set(parts.split()) <= made_targets()
+    assert len(parts.split()) >= 7
+    assert set(parts.split()) <= made_targets()
 
 
 def test_python_is_new_enough_everywhere():
     """The Makefile, the package, the tools and .python-version ask for the same oldest Python."""
     asked = re.findall(r"version_info < \((\d+), (\d+)\)", (ROOT / "Makefile").read_text())
     tools = PROJECT["tool"]
-    assert asked == [("3", "12")] and PROJECT["project"]["requires-python"] == ">=3.12"
-    assert tools["ruff"]["target-version"] == "py312" and tools["mypy"]["python_version"] == "3.12"
+    assert asked == [("3", "12")]
+    assert PROJECT["project"]["requires-python"] == ">=3.12"
+    assert tools["ruff"]["target-version"] == "py312"
+    assert tools["mypy"]["python_version"] == "3.12"
     versions = (ROOT / ".python-version").read_text().split()
     assert [version.rpartition(".")[0] for version in versions] == ["3.13", "3.12"]
+
+
+def pinned(path: str) -> set[str]:
+    """The packages that a file of pins names."""
+    return {line.partition("==")[0] for line in (ROOT / path).read_text().splitlines()}
+
+
+def test_pytorch_is_of_the_experiments_alone():
+    """Tests, gate and demo install from constraints.txt, by extras that bring no PyTorch."""
+    ours = {"torch", "lime", "gpytorch"}
+    assert not ours & pinned("constraints.txt")
+    assert ours <= pinned("workflows/experiments/requirements.txt")
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert [name for name, needs in extras.items() if "torch" in str(needs)] == ["gpytorch"]
+    assert "gpytorch" not in str([needs for name, needs in extras.items() if name != "gpytorch"])
 
 
 def is_there(name: str) -> bool:

@@ -153,7 +153,8 @@ def test_a_heading_has_the_anchor_that_its_host_gives_it(tmp_path):
         "# How fast, how `large`?\n```sh\n# no heading [a](b)\n```\n[here](#x) "
         "[web](https://a.b/c)\n"
     )
-    assert anchors_of(page) == {"how-fast-how-large"} and links_of(page) == [(page, "x")]
+    assert anchors_of(page) == {"how-fast-how-large"}
+    assert links_of(page) == [(page, "x")]
 
 
 def test_commands_that_are_not_run_are_those_of_make():
@@ -164,7 +165,8 @@ def test_commands_that_are_not_run_are_those_of_make():
         for line in block.text.splitlines()
     ]
     targets = [line.split()[1] for line in commands if line.startswith(NOT_RUN)]
-    assert targets == ["demo", "nightly", "test"] and len(commands) == 3
+    assert targets == ["demo", "nightly", "test"]
+    assert len(commands) == 3
     for target in targets:
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

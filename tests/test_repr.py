@@ -56,7 +56,9 @@ SHOWN = [
 
 @pytest.mark.parametrize(("thing", "words"), SHOWN, ids=lambda own: type(own).__name__)
 def test_it_is_one_line_that_says_what_it_is(thing, words):
-    assert words in repr(thing) and "\n" not in repr(thing) and len(repr(thing)) < 400
+    assert words in repr(thing)
+    assert "\n" not in repr(thing)
+    assert len(repr(thing)) < 400
 
 
 def test_a_prepared_value_function_and_its_quality(tmp_path):
@@ -81,12 +83,11 @@ def test_a_plan_shows_its_first_line(tmp_path):
     dshap.explain(Marginal(first, X[:5, :3]), X[:40, :3], store=tmp_path / "cube")
     plan = Plan.from_json((tmp_path / "cube" / "state" / "plan.json").read_bytes())
     assert repr(plan).startswith("Plan(40 rows × 3 players × 1 output, 8 coalitions, ")
-    assert (
-        repr(plan).endswith(" a worker beyond its idle size)")
-        and "\n" not in repr(plan)
-        and len(repr(plan)) < 200
-    )
-    assert len(str(plan).splitlines()) > 5 and repr(plan)[5:-1] == str(plan).splitlines()[0]
+    assert repr(plan).endswith(" a worker beyond its idle size)")
+    assert "\n" not in repr(plan)
+    assert len(repr(plan)) < 200
+    assert len(str(plan).splitlines()) > 5
+    assert repr(plan)[5:-1] == str(plan).splitlines()[0]
     heads, *stages = np.array_split(cells_of(plan), 1 + len(plan.stages))
     assert heads.tolist()[::3] == ["stage", "tasks"]
     assert [stage[0] for stage in stages] == [stage.name for stage in plan.stages]
@@ -108,12 +109,14 @@ def test_a_job_its_plan_and_its_result(tmp_path, monkeypatch):
     (tmp_path / "loads.toml").write_text(text)
     shown = cells_of(load_job("loads.toml"))
     assert shown[3:6] == ["[job]", "name", "&quot;sales&quot;"]
-    assert "hunter2" not in str(shown) and "host/db" in str(shown)
+    assert "hunter2" not in str(shown)
+    assert "host/db" in str(shown)
     (tmp_path / "job.toml").write_text(text.replace("sink =", "# sink ="))
     job = load_job("job.toml")
     assert {"explanation", "all"} <= set(cells_of(run_job(job, SilentProgress())))
     shown = plan_job(job)._repr_html_()
-    assert "explanation all: 30 rows" in shown and "model: fitted on the table" in shown
+    assert "explanation all: 30 rows" in shown
+    assert "model: fitted on the table" in shown
 
 
 def test_a_binary_classifier_names_the_class_that_its_log_odds_are_of():

@@ -37,11 +37,9 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     )
     assert any(path.suffix == ".png" and path.stem.startswith(name) for path in folder.iterdir())
     content = json.loads((folder / f"{name}.json").read_text())
-    assert (
-        content["experiment"] == name
-        and content["processor_seconds"] > 0
-        and content["machine"]["dshap"]
-    )
+    assert content["experiment"] == name
+    assert content["processor_seconds"] > 0
+    assert content["machine"]["dshap"]
     return content
 
 
@@ -57,8 +55,10 @@ def test_banana(tmp_path):
     assert min(score["interventional"].values()) > 0.99
     assert content["KSHAP-ISV"]["largest_difference_from_RKHS-ISV"] < 1e-8
     observational = score["observational"]
-    assert observational["RKHS-OSV"] > 0.985 and observational["RKHS-OSV, regression"] > 0.985
-    assert observational["GSHAP-OSV"] < 0.96 and observational["the paper's closed form"] < 0.9
+    assert observational["RKHS-OSV"] > 0.985
+    assert observational["RKHS-OSV, regression"] > 0.985
+    assert observational["GSHAP-OSV"] < 0.96
+    assert observational["the paper's closed form"] < 0.9
 
 
 def test_runtime(tmp_path):
@@ -95,7 +95,8 @@ def test_the_formulas_of_the_paper_are_those_of_dshap_with_every_row_a_landmark(
 def test_pima(tmp_path):
     content = run("pima", tmp_path)
     patient = content["patient"]
-    assert patient["log_odds"] > 0 and content["test_accuracy"] > content["test_share_of_ones"]
+    assert patient["log_odds"] > 0
+    assert content["test_accuracy"] > content["test_share_of_ones"]
     sums = [sum(patient[kind].values()) for kind in ("interventional", "observational")]
     # both are the log-odds less a base value; the two base values are alike
     assert abs(sums[0] - sums[1]) < 0.01
@@ -104,7 +105,8 @@ def test_pima(tmp_path):
 
 def test_league(tmp_path):
     content = run("league", tmp_path)
-    assert content["explained_rows"] == 20 and len(content["columns"]) == 8
+    assert content["explained_rows"] == 20
+    assert len(content["columns"]) == 8
     assert all(-1 <= each <= 1 for each in content["rank_correlation"].values())
 
 
@@ -112,7 +114,8 @@ def test_lifts(tmp_path):
     """2,000 made-up lifts: the squat says most of the deadlift."""
     content = run("lifts", tmp_path)
     columns = content["columns"]
-    assert content["held_out_r2"] > 0.8 and len(columns) == 8
+    assert content["held_out_r2"] > 0.8
+    assert len(columns) == 8
     assert max(columns, key=lambda name: columns[name]["interventional"]) == "squat_kg"
 
 
@@ -125,19 +128,19 @@ def test_shift(tmp_path):
     noisy, clean = (
         [each["rmse"][f"σ = {sigma}"]["mean"] for each in of_penalty] for sigma in ("1.5", "0")
     )
-    assert (
-        noisy[0] > 10
-        and max(noisy[-2:]) < 0.6 * noisy[0]
-        and clean == sorted(clean)
-        and 4 < clean[-1] < 5.5
-    )
+    assert noisy[0] > 10
+    assert max(noisy[-2:]) < 0.6 * noisy[0]
+    assert clean == sorted(clean)
+    assert 4 < clean[-1] < 5.5
     sizes = [each["mean_squared_attribution"] for each in of_penalty]
-    assert sizes == sorted(sizes, reverse=True) and sizes[-1] < 1e-3 * sizes[0]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < 1e-3 * sizes[0]
     printed = [
         each["rmse"]["σ = 1.5"]["mean"] for each in strengths["the paper's axis as λ_S"].values()
     ]
     # far from what the figure shows
-    assert printed[0] == noisy[0] and 0.6 * noisy[0] < printed[-1] < noisy[0]
+    assert printed[0] == noisy[0]
+    assert 0.6 * noisy[0] < printed[-1] < noisy[0]
 
 
 def test_fair(tmp_path):
@@ -148,10 +151,10 @@ def test_fair(tmp_path):
         name: {own: each["1000"]["mean"] for own, each in of_reg.items()}
         for name, of_reg in ratios.items()
     }
-    assert last["ISV-REG"]["interventional, X5"] < 0.1 and last["ISV-REG"]["interventional, X4"] > 2
-    assert (
-        last["OSV-REG"]["observational, X5"] < 0.15 and last["OSV-REG"]["observational, X4"] < 0.5
-    )
+    assert last["ISV-REG"]["interventional, X5"] < 0.1
+    assert last["ISV-REG"]["interventional, X4"] > 2
+    assert last["OSV-REG"]["observational, X5"] < 0.15
+    assert last["OSV-REG"]["observational, X4"] < 0.5
     assert last["ISV-REG"]["observational, X4"] > 0.9
 
 
@@ -160,11 +163,9 @@ def test_adult(tmp_path):
     values of it."""
     models = run("adult", tmp_path)["models"]
     plain, dropped = models["ISV-REG"]["0"], models["no column sex"]["0"]
-    assert (
-        plain == models["OSV-REG"]["0"]
-        and dropped["interventional"] == 0.0
-        and dropped["observational"] > 0.01
-    )
+    assert plain == models["OSV-REG"]["0"]
+    assert dropped["interventional"] == 0.0
+    assert dropped["observational"] > 0.01
     for name, kind in (("ISV-REG", "interventional"), ("OSV-REG", "observational")):
         assert models[name]["10"][kind] < 0.1 * plain[kind]
     assert models["OSV-REG"]["10"]["observational"] < models["ISV-REG"]["10"]["observational"]
@@ -174,9 +175,8 @@ def test_a_column_that_decides_nothing_has_no_attribution_and_a_long_lengthscale
     table = data.made_up("made up", dict.fromkeys("abcd", "number"), n=600)
     found = explanation(table, 40, 60, {"design": "exact"}).importance()
     weak, strong = found.loc[["b", "c"]], found.loc[["a", "d"]]
-    assert (weak[INVERSE].max() < strong[INVERSE]).all() and (
-        weak["interventional"].max() < strong["interventional"]
-    ).all()
+    assert (weak[INVERSE].max() < strong[INVERSE]).all()
+    assert (weak["interventional"].max() < strong["interventional"]).all()
     assert ranks(found)["interventional, observational"] >= 0.5
 
 
@@ -190,7 +190,8 @@ def test_zeros_that_stand_for_missing_become_the_median_of_the_others(tmp_path):
     assert_array_equal(found.rows["glucose"], [2, 3, 3, 5])
     assert_array_equal(found.rows["pregnancies"], [1, 2, 0, 4])
     assert_array_equal(found.target, [0, 1, 0, 1])
-    assert "outcome" not in found.rows and found.is_train.sum() == 3
+    assert "outcome" not in found.rows
+    assert found.is_train.sum() == 3
 
 
 def test_adult_has_codes_for_text_and_leaves_out_incomplete_rows(tmp_path):
@@ -200,16 +201,15 @@ def test_adult_has_codes_for_text_and_leaves_out_incomplete_rows(tmp_path):
     table = pd.DataFrame({**text, **numbers, "income_gt_50k": [1, 0, 1, 0], "split": split})
     table.to_parquet(tmp_path / "adult.parquet")
     found = data.adult(tmp_path)
-    assert len(found.rows) == 3 and found.is_train.sum() == 2
+    assert len(found.rows) == 3
+    assert found.is_train.sum() == 2
     test = found.part(False)[0].iloc[0]
-    assert (
-        test["sex"] == 1.0
-        and test["capital_gain"] == pytest.approx(np.log(4.0))
-        and test["age"] == 3.0
-    )
+    assert test["sex"] == 1.0
+    assert test["capital_gain"] == pytest.approx(np.log(4.0))
+    assert test["age"] == 3.0
 
 
-@pytest.mark.parametrize("name, columns, rows", [("pima", 8, 768), ("league", 38, 9_879)])
+@pytest.mark.parametrize(("name", "columns", "rows"), [("pima", 8, 768), ("league", 38, 9_879)])
 def test_the_published_tables(name, columns, rows):
     """In the folder that the environment variable DSHAP_DATA names."""
     folder = Path(os.environ.get("DSHAP_DATA", "nowhere"))
@@ -217,8 +217,10 @@ def test_the_published_tables(name, columns, rows):
     if not (folder / file).exists():
         pytest.skip(f"{file} is not there: DSHAP_DATA names no folder that holds it")
     table = getattr(data, name)(folder)
-    assert table.rows.shape == (rows, columns) and set(table.target) == {0, 1}
-    assert table.is_train.sum() == round(0.7 * rows) and np.isfinite(table.rows.to_numpy()).all()
+    assert table.rows.shape == (rows, columns)
+    assert set(table.target) == {0, 1}
+    assert table.is_train.sum() == round(0.7 * rows)
+    assert np.isfinite(table.rows.to_numpy()).all()
 
 
 def test_the_linear_data_have_the_covariance_that_is_stated():
@@ -227,7 +229,8 @@ def test_the_linear_data_have_the_covariance_that_is_stated():
     expected = np.eye(5)
     expected[3, 4] = expected[4, 3] = 0.9
     assert_allclose(np.cov(parts.x.T), expected, atol=0.05)
-    assert len(parts.x) == 14_000 and len(parts.x_test) == 6_000
+    assert len(parts.x) == 14_000
+    assert len(parts.x_test) == 6_000
     assert_allclose(parts.y, parts.x @ BETA)
 
 
@@ -239,7 +242,8 @@ def test_short_lists_stand_in_a_line_and_long_ones_do_not():
     short, long = json.dumps([1, 2], indent=1), json.dumps(list(range(100)), indent=1)
     for text, expected in ((short, "[1, 2]"), (long, long)):
         found = re.fullmatch(r".*", text, re.DOTALL)
-        assert found is not None and in_a_line(found) == expected
+        assert found is not None
+        assert in_a_line(found) == expected
 
 
 def test_data_must_be_named(capsys):

@@ -70,7 +70,8 @@ def here(text: str, folder: Path) -> str:
 def ends_well(command: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The command, in this process: cron starts the installed one."""
     program, *arguments = map(str, command)
-    assert program == str(COMMAND) and os.access(COMMAND, os.X_OK)
+    assert program == str(COMMAND)
+    assert os.access(COMMAND, os.X_OK)
     monkeypatch.setenv("TABLE", "table.parquet")
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
@@ -119,7 +120,8 @@ def test_the_line_of_cron_is_run_by_sh(folder):
     failed = subprocess.run(
         ["/bin/sh", "-c", line], env={**BARE, **named}, capture_output=True, text=True, timeout=400
     )
-    assert failed.returncode == 2 and len(failed.stderr.splitlines()) == 1  # one line of mail
+    assert failed.returncode == 2
+    assert len(failed.stderr.splitlines()) == 1  # one line of mail
 
 
 def test_the_line_of_a_secret_is_taken_as_it_stands(tmp_path):
@@ -149,7 +151,8 @@ def cron_table(text: str) -> tuple[dict[str, str], str]:
     named = dict(line.split("=", 1) for line in lines if re.match(r"\w+=", line))
     (line,) = (line for line in lines if not re.match(r"\w+=", line))
     *when, command = line.split(maxsplit=5)
-    assert len(when) == 5 and "%" not in command
+    assert len(when) == 5
+    assert "%" not in command
     return named, command
 
 
@@ -206,7 +209,8 @@ def test_the_units_of_systemd(folder, tmp_path, monkeypatch):
         [analyze, "verify", tmp_path / "dshap.service", tmp_path / "dshap.timer"],
         capture_output=True, text=True, timeout=100,
     )  # fmt: skip
-    assert said.returncode == 0 and "dshap" not in said.stderr, said.stderr
+    assert said.returncode == 0, said.stderr
+    assert "dshap" not in said.stderr, said.stderr
 
 
 # Kubernetes
@@ -254,13 +258,15 @@ def test_the_cron_job_of_kubernetes(folder, monkeypatch):
         rule["onExitCodes"] for rule in of_job["podFailurePolicy"]["rules"] if "onExitCodes" in rule
     ]
     (ends,) = (code for code in codes if code["operator"] == "In")
-    assert set(ends["values"]) == PAGED and ends["containerName"] == container["name"]
+    assert set(ends["values"]) == PAGED
+    assert ends["containerName"] == container["name"]
     assert {each["name"] for each in container["volumeMounts"]} == {
         each["name"] for each in pod["volumes"]
     }
     assert files["data"] == {"job.toml": (OF_PODS / "job.toml").read_text()}
     name, *arguments = container["command"]
-    assert name == "dshap" and arguments[1] == "/etc/dshap/jobs/job.toml"
+    assert name == "dshap"
+    assert arguments[1] == "/etc/dshap/jobs/job.toml"
     ends_well([COMMAND, arguments[0], folder / "job.toml", *arguments[2:]], monkeypatch)
 
 
@@ -287,7 +293,8 @@ def test_a_schedule_in_python(folder, tmp_path, name, monkeypatch):
     compile(text, name, "exec")
     (tmp_path / name).write_text(here(text, folder))
     known = constants(tmp_path / name)
-    assert set(known["SKIPPED"]) == SKIP and set(known["FINAL"]) == PAGED
+    assert set(known["SKIPPED"]) == SKIP
+    assert set(known["FINAL"]) == PAGED
     ends_well(known["COMMAND"], monkeypatch)
 
 

@@ -141,7 +141,8 @@ def write(folder: Path, text: str) -> None:
 
 def test_a_password_that_is_written_is_found(folder, caplog):
     """The search can fail: in a text, in a file, in a compressed column."""
-    assert leaks_in(f"to postgresql://me:{PASSWORD}@host") and leaks_in(quote(PASSWORD))
+    assert leaks_in(f"to postgresql://me:{PASSWORD}@host")
+    assert leaks_in(quote(PASSWORD))
     assert leaks_in('could not translate host name "night"')
     assert leaks_in("the password of every night") == []
     sweep = Sweep(folder, caplog)
@@ -238,7 +239,8 @@ def test_a_server_that_does_not_take_the_password(
     assert ended.exit_code == 2, ended.output
     checked = sweep.run("check", "job.toml", "-v")
     lines = [line for line in checked.stdout.splitlines() if " failed " in line]
-    assert checked.exit_code == 2 and len(lines) == 2
+    assert checked.exit_code == 2
+    assert len(lines) == 2
     assert all(line.count("postgresql://dshap:***@") == 1 for line in lines)
 
 
@@ -401,7 +403,8 @@ def test_no_address_of_a_command_line_is_quoted(folder, caplog, command):
         address = form.format(TOKEN)
         status, said = said_by(caplog, *(each.format(address) for each in command))
         assert TOKEN not in said, (form, said)
-        assert status in (0, 2) and (status == 2 or "--set" in command), (form, said)
+        assert status in (0, 2), (form, said)
+        assert status == 2 or "--set" in command, (form, said)
     assert not any(TOKEN in path.name for path in folder.rglob("*"))
 
 
@@ -426,7 +429,8 @@ def test_variables_of_workers_are_shown_by_name_alone(folder, caplog):
         for options in ((), ("--json",), ("--defaults",)):
             status, said = said_by(caplog, "job", "job.toml", *options)
             assert status == 0, said
-            assert TOKEN not in said and all(name in said for name in VARIABLES)
+            assert TOKEN not in said
+            assert all(name in said for name in VARIABLES)
             assert "C.UTF-8" in said
         job = load_job("job.toml")
         for text in (repr(job), job._repr_html_(), repr(job.worker), repr(job.worker_options)):
@@ -439,7 +443,9 @@ def test_variables_of_workers_are_shown_by_name_alone(folder, caplog):
         assert TOKEN not in str(Command("job.toml", (setting,)).arguments)
     write(folder, plain_job(worker=("[worker]", "environment = { MY_PIN = 471199 }")))
     status, said = said_by(caplog, "job", "job.toml")
-    assert status == 2 and "471199" not in said and "environment.MY_PIN" in said
+    assert status == 2
+    assert "471199" not in said
+    assert "environment.MY_PIN" in said
 
 
 PERSON = "Müller-Lüdenscheid"
@@ -520,7 +526,8 @@ def test_who_asks_with_v_sees_the_row(folder, sweep, kind, request):
     fill_with_person(kind, address, folder)
     write(folder, WITH_ROWS.replace("ADDRESS", address))
     ended = sweep.run("run", "job.toml", "-v")
-    assert ended.exit_code == 0 and "one row (id = " in ended.stdout
+    assert ended.exit_code == 0
+    assert "one row (id = " in ended.stdout
 
 
 @pytest.mark.slow

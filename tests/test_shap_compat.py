@@ -45,7 +45,8 @@ def test_one_changed_import(predict, tables):
     theirs = shap.explainers.Exact(
         predict, shap.maskers.Independent(background, max_samples=1_000)
     )(rows)
-    assert type(ours) is type(theirs) and ours.values.shape == theirs.values.shape
+    assert type(ours) is type(theirs)
+    assert ours.values.shape == theirs.values.shape
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-10)
     np.testing.assert_allclose(ours.base_values, theirs.base_values, atol=1e-12)
     assert list(ours.feature_names) == list(theirs.feature_names) == NAMES
@@ -90,7 +91,8 @@ def test_sampled_coalitions_bring_errors():
     rng = np.random.default_rng(1)
     background, rows = rng.normal(size=(5, 14)), rng.normal(size=(4, 14))
     found = dshap.Explainer(lambda x: np.prod(1 + 0.2 * x, axis=1), background)(rows, max_evals=200)
-    assert found.error_std.shape == found.values.shape == (4, 14) and (found.error_std > 0).all()
+    assert found.error_std.shape == found.values.shape == (4, 14)
+    assert (found.error_std > 0).all()
     np.testing.assert_allclose(
         found.values.sum(axis=1) + found.base_values, np.prod(1 + 0.2 * rows, axis=1)
     )
@@ -132,7 +134,8 @@ def test_a_tree_ensemble_needs_no_masker(tables):
         found, wanted = ours(rows), theirs(rows)
         np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
         np.testing.assert_allclose(found.base_values, wanted.base_values, atol=1e-5)
-        assert list(found.feature_names) == NAMES and found.data.shape == (25, 4)
+        assert list(found.feature_names) == NAMES
+        assert found.data.shape == (25, 4)
     classifier = list(ensembles(rows, product(rows)))[1]
     assert list(dshap.Explainer(classifier)(rows).output_names) == [
         f"score of {k}" for k in range(3)
@@ -170,7 +173,8 @@ def test_names_of_shap_say_what_there_is_here(name, said):
 
 def test_no_rows_are_explained_by_none(tables):
     found = dshap.Explainer(product, tables[0])(tables[1][:0])
-    assert found.values.shape == (0, 4) and found.base_values.shape == (0,)
+    assert found.values.shape == (0, 4)
+    assert found.base_values.shape == (0,)
 
 
 def test_shap_values_of_other_models(tables):
@@ -186,7 +190,8 @@ def test_interactions_are_the_values(tables, predict):
     background, rows = tables
     explainer = dshap.Explainer(predict, background)
     found = explainer(rows, interactions=True)
-    assert found.values.shape[:3] == (12, 4, 4) and list(found.feature_names) == NAMES
+    assert found.values.shape[:3] == (12, 4, 4)
+    assert list(found.feature_names) == NAMES
     np.testing.assert_allclose(found.values.sum(axis=2), explainer(rows).values, atol=1e-12)
     np.testing.assert_allclose(found.values, found.values.swapaxes(1, 2), atol=1e-12)
     with pytest.raises(InputError, match="shap_values gives attributions: leave interactions out"):
@@ -234,7 +239,8 @@ def test_what_trees_have_no_use_for(tables):
 def test_groups_of_columns_have_no_data(tables):
     background, rows = tables
     found = dshap.Explainer(product, background, players={"ab": ["a", "b"]})(rows)
-    assert list(found.feature_names) == ["ab", "c", "d"] and found.data is None
+    assert list(found.feature_names) == ["ab", "c", "d"]
+    assert found.data is None
 
 
 @pytest.mark.parametrize(
@@ -262,7 +268,8 @@ def test_a_classifier_is_asked_what_to_explain(tables):
     ):
         dshap.Explainer(model, background)
     found = dshap.Explainer(model.predict_proba, background)(background[:5])
-    assert found.values.shape == (5, 4, 2) and list(found.output_names) == ["False", "True"]
+    assert found.values.shape == (5, 4, 2)
+    assert list(found.output_names) == ["False", "True"]
 
 
 def test_without_shap_the_extra_is_named(tables, monkeypatch):

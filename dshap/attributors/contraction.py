@@ -1,4 +1,4 @@
-"""The one sum: φ (n, d, k) = finish(Σ over coalition tiles of values (n, m, k) × score (m, d))"""
+"""The one sum: φ (n, d, k) = finish(Σ over coalition tiles of values (n, m, k) × score (m, d))."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Methods that explain rows: a list of coalitions, a closed form, an attributor of the user's, or
-texts.
+"""Methods that explain rows: lists of coalitions, closed forms, attributors of users, texts.
 
 One class each, with one interface: what it costs, what it learns, the attributor that it makes of
 the learned states, and what identifies it.  `choice.py` chooses among them; nobody else asks which

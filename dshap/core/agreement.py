@@ -45,8 +45,10 @@ class Worths:
 
 
 def ndcg(worth: FloatArray, score: FloatArray) -> float:
-    """The normalised discounted cumulative gain of d things: Σ_r worth_(r) / log2(1 + r) over the
-    ranks r = 1 to d by `score`, largest first, divided by that of the best order.
+    """The normalised discounted cumulative gain of d things.
+
+    It is Σ_r worth_(r) / log2(1 + r) over the ranks r = 1 to d by `score`, largest first, divided
+    by that of the best order.
 
     Things of one score share the mean of their worths.  It is 1 where nothing is worth anything.
 

@@ -69,7 +69,7 @@ class Pilot(Design, Protocol):
         ...
 
     def tuned(self, record: Record) -> Design:
-        """This design with that choice made; its list of coalitions may be another one.
+        """Return this design with that choice made; its list of coalitions may be another one.
 
         A further choice may stay open, with another number of `pilot_coalitions`.  With an empty
         record the rest of the list is settled too.
@@ -111,7 +111,7 @@ class ValuesAtOnce(Design, Protocol):
         ...
 
     def linear(self) -> Design:
-        """This design, or one like it that is linear in the values (`held_coalitions` is 0)."""
+        """Return this design, or one like it that is linear in the values (`held_coalitions` is 0)."""
         ...
 
     @property
@@ -133,7 +133,7 @@ class ChecksRows(ValuesAtOnce, Protocol):
         ...
 
     def checking(self) -> Design:
-        """This design, where rows are compared with those of its pilot."""
+        """Return this design, where rows are compared with those of its pilot."""
         ...
 
     def of_checked_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -53,7 +53,7 @@ class Design(Protocol):
         ...
 
     def with_players(self, n_players: int) -> Design:
-        """This kind of design for another number of players."""
+        """Return this kind of design for another number of players."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
@@ -203,7 +203,7 @@ class Link(Protocol):
         ...
 
     def bound(self, names: Sequence[str]) -> Link:
-        """This link for outputs of these names; an InputError where it does not fit them."""
+        """Return this link for outputs of these names; an InputError where it does not fit them."""
         ...
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -256,7 +256,7 @@ class Predictor(Protocol):
         ...
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
-        """This model with longer lists, each of which begins with the present one."""
+        """Return this model with longer lists, each of which begins with the present one."""
         ...
 
     @property

@@ -363,7 +363,7 @@ class CubeWriter:
         return {name: sum(block[name] for block in found) for name in names}
 
     def _in_receipts(self, name: str) -> list[dict[str, Any]]:
-        """This entry of the receipts of this run that have it."""
+        """Return this entry of the receipts of this run that have it."""
         blocks = (block for _, block in receipts_of(self.path).whole())
         return [
             block[name]
@@ -467,6 +467,7 @@ def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[st
 
 
 def block_name(tile: int) -> str:
+    """The name of the marks of a block, such as "block-00000012"."""
     return f"block-{tile:08d}"
 
 

@@ -134,7 +134,7 @@ class BaseDesign:
         return np.zeros((0, *sums.shape))
 
     def with_players(self, n_players: int) -> Self:
-        """This design for another number of players."""
+        """Return this design for another number of players."""
         return replace(self, n_players=n_players)  # type: ignore[type-var]
 
     def fingerprint(self) -> dict[str, Any]:

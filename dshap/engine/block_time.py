@@ -79,8 +79,7 @@ class Deadline:
             ) from None
 
     def _refuse_long(self, evaluation: Evaluation, tile: int, sample_rows: int) -> None:
-        """Raise a `WalltimeError` if a block would end neither in the time that is left nor in a later
-        attempt.
+        """Raise a `WalltimeError` if a block would end neither in this attempt nor in a later one.
 
         A block is the unit that a shard keeps; where several tasks share the coalitions of a block,
         it is one such part.

@@ -175,7 +175,7 @@ def connect(
     security: Security | None = None,
     is_open: bool = False,
 ) -> Client:
-    """Connect to the scheduler at an address like tls://10.0.0.5:8786, or tcp://127.0.0.1:8786
+    """Connect to the scheduler at an address like tls://10.0.0.5:8786 or tcp://127.0.0.1:8786.
 
     Parameters
     ----------

@@ -512,6 +512,7 @@ def _give_back() -> None:
 
 
 def call_task(run: str, call: Call, *inputs: Any) -> Any:
+    """Call the function of a task, on a worker that has the context of the run."""
     if run not in _contexts:  # another worker does it
         raise Reschedule
     with one_blas_thread():
@@ -521,6 +522,7 @@ def call_task(run: str, call: Call, *inputs: Any) -> Any:
 
 
 def add_parts(*parts: Any) -> Any:
+    """Add the results of several tasks."""
     total = functools.reduce(operator.add, parts)
     _give_back()
     return total

@@ -120,8 +120,10 @@ class StdErrorCheck(CheckTable):
 
 
 class DriftCheck(CheckTable):
-    """A check of the attributions against those of an earlier run: of the ranking of the columns, or
-    of the distribution of the attributions of each column."""
+    """A check of the attributions against those of an earlier run.
+
+    It compares the ranking of the columns, or the distribution of the attributions of each column.
+    """
 
     metric: Literal["ndcg", "psi", "wasserstein"] = "ndcg"
     """NDCG of tonight's mean |φ| by the earlier one: 1 for the same order, of several outputs the

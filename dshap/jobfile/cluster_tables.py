@@ -271,8 +271,10 @@ class PodsTable(ClusterTable):
 
 
 class GatewayTable(GrowingTable):
-    """The table [cluster] of kind "gateway"; what is left out stands in dask-gateway's own
-    configuration."""
+    """The table [cluster] of kind "gateway".
+
+    Keys that are left out are read from dask-gateway's own configuration.
+    """
 
     workers: Count = 1
     """The number of workers."""

@@ -195,7 +195,7 @@ class ProductKernel:
         return self.families == other.families and np.array_equal(self.parameters, other.parameters)
 
     def stretched(self, scale: FloatArray) -> ProductKernel:
-        """This kernel for columns in other units: length-scales times scale (columns,)."""
+        """Return this kernel for columns in other units: length-scales times scale (columns,)."""
         is_rho = self.categorical_columns(self.n_columns)
         return ProductKernel(
             self.families, np.where(is_rho, self.parameters, self.parameters * scale)

@@ -36,6 +36,7 @@ def as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
 
 
 def check_classes(classes: NDArray[Any]) -> None:
+    """Refuse a target with more classes than a model can have."""
     if len(classes) > MAX_CLASSES:
         raise InputError(
             f"the target has more than {MAX_CLASSES} distinct values: for numbers use KernelRidge, "

@@ -199,7 +199,8 @@ class Newton:
         return replace(now, weights=self.weights + direction)
 
     def _halved(self) -> Newton:
-        assert self.accepted is not None and self.direction is not None
+        assert self.accepted is not None
+        assert self.direction is not None
         half = replace(
             self, step=self.step / 2, weights=self.accepted + self.step / 2 * self.direction
         )

@@ -309,6 +309,7 @@ def tree_operations(leaves: Iterable[int]) -> float:
 
 
 def digest_of_bytes(content: bytes) -> str:
+    """The digest of a model's bytes, in hexadecimal."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

@@ -213,7 +213,7 @@ class LightGBMPairs:
         return self._explainer
 
     def with_threads(self, n_threads: int) -> Self:
-        """This object: shap uses one thread."""
+        """Return this object: shap uses one thread."""
         return self
 
     def pairs(self, rows: FloatArray) -> FloatArray:

@@ -258,6 +258,7 @@ def explained_classes(value: Explained) -> tuple[str, ...]:
 
 
 def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: Mapping[str, Any]) -> CubeLayout:
+    """The arrays, coordinates and attributes of the cube of a planned run."""
     value = inputs.value
     rows = inputs.rows
     options = settled.options

@@ -69,8 +69,10 @@ class JobCubes(ABC):
         """The runs that computed the rows of a cube."""
 
     def tidy(self, run: RunUnderWay) -> None:
-        """List what the store holds beside its cubes; once every sink is loaded, remove the rows and
-        cubes of runs beyond `keep_runs`."""
+        """List the contents of the store, and remove what runs beyond `keep_runs` have left.
+
+        Rows and cubes stay until every sink is loaded.
+        """
         self.list_contents()
         if any(each.status in ("error", "skipped") for each in run.facts.sinks):
             return

@@ -110,8 +110,10 @@ class NightlyCubes(JobCubes):
             mark_finished(self.store, [])
 
     def remove_old(self, facts: RunFacts, session: Session) -> None:
-        """Remove the cubes beyond `keep_runs`, but those that checks compare with and the one that
-        is read."""
+        """Remove the cubes beyond `keep_runs`.
+
+        Those that checks compare with, and the one that is read, stay.
+        """
         baselines = Baselines(self.store, facts.run_id)
         for explain in self.job.explain:
             place = self.store / explain.name

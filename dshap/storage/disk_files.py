@@ -160,7 +160,7 @@ class DiskFiles:
             shutil.copyfile(file, private)
 
     def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:
-        """This folder."""
+        """Return this folder."""
         return self.path
 
     def has(self, name: str) -> bool:

@@ -79,7 +79,7 @@ class Holder:
 
     @classmethod
     def here(cls, what: str) -> Holder:
-        """This process as a holder."""
+        """Return this process as a holder."""
         pid = os.getpid()
         now = _now()
         return cls(

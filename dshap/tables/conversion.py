@@ -62,6 +62,7 @@ class Asked:
 
 
 def unknown_rows(rows: Any) -> InputError:
+    """The error for rows of a type that cannot be read."""
     return InputError(f"rows of type {type(rows).__name__}: give {_remedy(rows)}")
 
 
@@ -86,6 +87,7 @@ def names_in(given: Any) -> list[str]:
 
 
 def open_list(asked: Asked) -> RowReader | Asked:
+    """Open a list of paths as Parquet files; any other list becomes an array."""
     if asked.rows and all(isinstance(part, str | Path) for part in asked.rows):
         return ParquetSource(asked.rows, **asked.roles)
     if any(isinstance(part, Mapping) for part in asked.rows):
@@ -133,6 +135,7 @@ def open_data_array(asked: Asked) -> Asked:
 
 
 def open_dask_array(asked: Asked) -> RowReader:
+    """Write the rows of a Dask array as Parquet parts, and open them."""
     _check_columns(asked, ())
     if asked.target is not None or len(asked.key):
         raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
@@ -146,6 +149,7 @@ def open_dask_array(asked: Asked) -> RowReader:
 
 
 def open_dask_frame(asked: Asked) -> RowReader:
+    """Write the rows of a Dask dataframe as Parquet parts, and open them."""
     _check_columns(asked, [str(name) for name in asked.rows.columns])
     if asked.site is None:
         raise unknown_rows(asked.rows)
@@ -224,6 +228,7 @@ def _check_times(asked: Asked) -> None:
 
 
 def open_array(asked: Asked) -> RowReader:
+    """Open an array (n, columns)."""
     _check_columns(asked, ())
     if asked.categories:
         raise InputError(
@@ -261,10 +266,12 @@ def open_frame(asked: Asked) -> RowReader:
 
 
 def refuse_column(asked: Asked) -> RowReader:
+    """Raise the error for a single column in place of a table."""
     raise unknown_rows(asked.rows)
 
 
 def open_arrow(asked: Asked) -> Asked:
+    """Make a data frame of an Arrow table or record batch."""
     return replace(asked, rows=frame_of_arrow(asked.rows))
 
 
@@ -361,6 +368,7 @@ def _check_columns(asked: Asked, held: Sequence[str]) -> None:
 
 
 def made_for(asked: Asked) -> str:
+    """The words of an error about a table of other columns."""
     return (
         f"value function was made for {asked.n_columns} columns{in_brackets(asked.features or ())}"
     )

@@ -36,7 +36,7 @@ class Identity:
     scale: ClassVar[str] = TARGET
 
     def bound(self, names: Sequence[str]) -> Identity:
-        """This link, which takes any outputs."""
+        """Return this link, which takes any outputs."""
         return self
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class ProbabilityLink(ABC):
         """g (n, m, k') of probabilities p (n, m, k), with the predictions f(x) (n, k)."""
 
     def bound(self, names: Sequence[str]) -> Link:
-        """This link for outputs of these names; InputError for fewer than two."""
+        """Return this link for outputs of these names; InputError for fewer than two."""
         if len(names) < 2:
             raise InputError(
                 f'link "{self.name}" needs the probabilities of all classes, two outputs at least: '

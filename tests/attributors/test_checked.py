@@ -69,7 +69,8 @@ def test_rows_that_the_pilot_does_not_serve_are_counted(design):
     assert attributor(design).attribute(ADDITIVE).counted == {NOT_SERVED: 0}
     assert type(attributor(design)) is CheckedContraction
     unchecked = attributor(kriging(D, M))
-    assert type(unchecked) is WholeContraction and not unchecked.attribute(PRODUCTS).counted
+    assert type(unchecked) is WholeContraction
+    assert not unchecked.attribute(PRODUCTS).counted
 
 
 def test_parts_and_tiles_give_the_same(design):
@@ -88,4 +89,5 @@ def test_parts_and_tiles_give_the_same(design):
 def test_a_row_that_fails_is_not_counted(design):
     rows = np.concatenate([PRODUCTS, np.full((1, D), np.nan)])
     found = attributor(design).attribute(rows)
-    assert list(found.reasons) == [4] and found.counted == {NOT_SERVED: 4}
+    assert list(found.reasons) == [4]
+    assert found.counted == {NOT_SERVED: 4}

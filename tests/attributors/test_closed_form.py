@@ -78,7 +78,8 @@ def test_which_value_functions_have_one():
     ]
     assert type(form_of(Wider(kernel().model.expansion, DATA))) is Quadrature
     marginal = Marginal(lambda x: x[:, 0], DATA)
-    assert form_of(marginal) is None and form_of(KernelInterventional) is None
+    assert form_of(marginal) is None
+    assert form_of(KernelInterventional) is None
     assert [learns(value) for value in (linear(), kernel(), trees(), marginal)] == [
         True,
         True,
@@ -94,7 +95,8 @@ def test_what_is_kept_of_it_is_data():
         assert isinstance(chosen, Closed)
         assert chosen.fingerprint() == {"design": "closed_form", "n_players": D, "n_replicates": 0}
         again = restored_method(value, chosen.fingerprint())
-        assert again.value_fingerprint() == chosen.value_fingerprint() and again.info == chosen.info
+        assert again.value_fingerprint() == chosen.value_fingerprint()
+        assert again.info == chosen.info
     drawn = LinearGaussian(COEF, data=DATA, n_permutations=20)
     assert (
         choose("auto", drawn, None).fingerprint()["n_replicates"] == Linear(drawn).n_replicates > 0
@@ -115,7 +117,9 @@ def test_the_order_of_the_fingerprint_of_quadrature_is_that_of_older_stores():
 
 def test_its_work_is_of_no_coalition():
     work = choose("quadrature", kernel(), None).work()
-    assert work.is_closed_form and work.learns and work.sample_size > 0
+    assert work.is_closed_form
+    assert work.learns
+    assert work.sample_size > 0
     assert (work.info.n_coalitions, work.info.n_players, work.info.is_efficient) == (2, D, False)
     assert work.cost(5, 64) == work.cost(0, 64) == Quadrature(kernel()).cost(64)
 
@@ -177,6 +181,8 @@ def test_interactions_of_trees_sum_to_the_attributions():
 
 def test_a_choice_keeps_its_form_over_other_players_and_threads():
     chosen = Closed.of(Quadrature(kernel())).without_data()
-    assert chosen.value.data is None and chosen.form.value is chosen.value
+    assert chosen.value.data is None
+    assert chosen.form.value is chosen.value
     resolved = chosen.with_choice(State({"candidates": DATA}))
-    assert resolved.form.sample_size == 0 and resolved.with_threads(3) == resolved
+    assert resolved.form.sample_size == 0
+    assert resolved.with_threads(3) == resolved

@@ -112,9 +112,11 @@ def test_players_that_are_left_out_get_nothing():
     found = attributor_of(
         game, parts=[game.all_tiles], round_tiles=[game.all_tiles], has_pairs=True
     ).attribute(ROWS)
-    assert found.phi.shape == (6, 6, 2) and not found.phi[:, 1].any()
+    assert found.phi.shape == (6, 6, 2)
+    assert not found.phi[:, 1].any()
     assert_allclose(found.interaction.sum(axis=2), found.phi, atol=1e-12)
-    assert not found.interaction[:, 1].any() and not found.interaction[:, :, 1].any()
+    assert not found.interaction[:, 1].any()
+    assert not found.interaction[:, :, 1].any()
 
 
 def test_a_sum_that_misses_the_prediction_is_refused(monkeypatch):
@@ -124,7 +126,8 @@ def test_a_sum_that_misses_the_prediction_is_refused(monkeypatch):
     finish = type(game.design).finish
     monkeypatch.setattr(type(game.design), "finish", lambda *given: finish(*given) + 1e-3)
     found = attributor.attribute(ROWS)
-    assert not found.is_ok.any() and np.isnan(found.phi).all()
+    assert not found.is_ok.any()
+    assert np.isnan(found.phi).all()
     assert "attributions miss the prediction by 0.005" in found.reasons[0]
 
 
@@ -155,11 +158,10 @@ def test_which_attributor_is_made():
         game = SimpleNamespace(value=value, design=design)
         return type(attributor_of(game, parts=[[0]], round_tiles=[[0]], **given))
 
-    assert kind(marginal) is Contraction and kind(linked) is Contraction
+    assert kind(marginal) is Contraction
+    assert kind(linked) is Contraction
     assert kind(marginal, is_noisy=True) is NoisyContraction
     assert kind(marginal, tol=0.1) is RoundsAttributor
     assert kind(marginal, designs.kriging(14, 600)) is WholeContraction
-    assert (
-        kind(kernel_value()) is DirectContraction
-        and kind(kernel_value(), has_pairs=True) is Contraction
-    )
+    assert kind(kernel_value()) is DirectContraction
+    assert kind(kernel_value(), has_pairs=True) is Contraction

@@ -97,7 +97,8 @@ def test_one_bad_row_fails_alone(rows, tmp_path, name, raises):
             if raises
             else "gave NaN or infinity"
         )
-        assert (told.rows, told.first) == (1, f"row {BAD}") and why in told.reason
+        assert (told.rows, told.first) == (1, f"row {BAD}")
+        assert why in told.reason
 
 
 def test_parts_of_a_bad_row_are_tried_again(rows, tmp_path):
@@ -115,10 +116,8 @@ def test_a_noisy_model(rows, tmp_path):
     noise = np.random.default_rng(0)
     model = Failing(rows[BAD], True, lambda x: smooth(x) + 1e-3 * noise.normal(size=len(x)))
     cube = explained(model, rows, tmp_path / "cube.zarr", stochastic=True, design="exact")
-    assert (
-        np.count_nonzero(cube.status == Status.OK) == N - 1
-        and np.isfinite(cube.std_error).sum() == (N - 1) * D
-    )
+    assert np.count_nonzero(cube.status == Status.OK) == N - 1
+    assert np.isfinite(cube.std_error).sum() == (N - 1) * D
 
 
 @pytest.mark.slow
@@ -133,7 +132,8 @@ def test_a_row_of_a_pilot_does_not_decide(tmp_path):
                 Marginal(model, wide[:3]), wide, store=store, design=designs.kriging(12, 64)
             )
         notes.append(open_cube(store).attrs["pilot"])
-    assert notes[0] == notes[1] and "NaN" not in notes[0]
+    assert notes[0] == notes[1]
+    assert "NaN" not in notes[0]
 
 
 def row_sum(x):
@@ -213,8 +213,10 @@ def test_calls_are_bounded():
 
         spared = Spared(np.arange(float(n))[:, None])
         values = spared(halves, slice(0, n), ())
-        assert set(spared.failed) == set(range(n_bad)) and np.isnan(values).sum() == n_bad
-        assert len(calls) <= 2 * n + TRIED and sum(calls) <= 7 * n + n + TRIED
+        assert set(spared.failed) == set(range(n_bad))
+        assert np.isnan(values).sum() == n_bad
+        assert len(calls) <= 2 * n + TRIED
+        assert sum(calls) <= 7 * n + n + TRIED
         calls.clear()
         spared(halves, slice(0, n), ())
         # rows that failed are asked for no more by themselves

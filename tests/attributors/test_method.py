@@ -70,16 +70,19 @@ def tiling_for(method, **options):
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_answers_the_same_questions(name):
     method = METHODS[name]()
-    assert type(method) is KINDS.get(name, Listed) and method.info.n_players == D
+    assert type(method) is KINDS.get(name, Listed)
+    assert method.info.n_players == D
     tiling = tiling_for(method)
     names = method.tile_names(states_of(), tiling)
     assert bool(names) == method.learns == (name not in ("marginal", "given", "texts"))
     assert len(names) == (len(list(method.passes(tiling))) if names else 0)
     base = method.base_pass(tiling)
-    assert (base is None) == (name in ("given", "texts")) and isinstance(base, BaseValue | None)
+    assert (base is None) == (name in ("given", "texts"))
+    assert isinstance(base, BaseValue | None)
     assert method.without_data().value.data is None
     assert method.with_threads(2).fingerprint() == method.fingerprint()
-    assert method.tuned(Record()) == method.linear() == method and not method.pilot_coalitions
+    assert method.tuned(Record()) == method.linear() == method
+    assert not method.pilot_coalitions
     assert not method.is_base_by_row or name in ("given", "texts")
 
 
@@ -137,12 +140,15 @@ def test_names_of_states_say_what_decides_them():
 def test_a_design_grows_in_rounds_from_few_coalitions_or_from_its_own():
     value = Marginal(first, np.zeros((2, 12)))
     named, tol, why = choose("kernelshap", value, 1_000).in_rounds(0.1, 2_048, True)
-    assert tol == 0.1 and named.design.budgets[-1] == 1_000 and "rounds of" in why
+    assert tol == 0.1
+    assert named.design.budgets[-1] == 1_000
+    assert "rounds of" in why
     assert named.design.budgets[0] < 200
     given, _, _ = choose(designs.kernelshap(12, 300), value, None).in_rounds(0.1, 700, False)
     assert given.design.budgets == (300, 600, 700)
     _, left, why = METHODS["marginal"]().in_rounds(0.1, 2_048, True)
-    assert left is None and why == "0.1 is met: every coalition counts"
+    assert left is None
+    assert why == "0.1 is met: every coalition counts"
     tiling = tiling_for(named, tol=0.1)
     states = replace(states_of(), is_active=np.ones(12, bool))
     assert type(named.attributor(states, tiling)) is RoundsAttributor

@@ -17,9 +17,27 @@ from dshap.core.errors import FailedBlocksError, InputError
 from dshap.kernels import RBF, Laplacian, Matern, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
-from tests.benchmarks.quadrature import other_code
 from tests.lanes import every_pair
 from tests.values.oracles import shapley
+
+
+def other_code(model, rows, background):
+    """φ (n, d) with 40 Gauss–Legendre nodes: numpy alone, leave-one-out products by sums of complex
+    logarithms.
+
+    40 nodes are exact up to 80 players; at 200 their largest possible error is 1e-12 of Σ|A|.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    # (d, n, 1, r), (d, 1, b, r)
+    a, c = model.factors(rows)[:, :, None, :], model.factors(background)[:, None]
+    phi = np.zeros((len(rows), len(a)))
+    for t, w in zip((nodes + 1.0) / 2.0, weights / 2.0, strict=True):
+        u = t * a + (1.0 - t) * c
+        is_zero = u == 0.0
+        logs = np.log(np.where(is_zero, 1.0, u).astype(complex))
+        others = np.where(is_zero.sum(axis=0) == is_zero, np.exp(logs.sum(axis=0) - logs), 0.0)
+        phi += w * (((a - c) * others).mean(axis=2) @ model.coefficients[:, 0]).real.T
+    return phi
 
 
 def kernel_model(rng, d, k=1, r=25):
@@ -97,7 +115,8 @@ def test_the_tolerance_is_kept_with_fewer_nodes(name, rng):
         KernelInterventional(model, background, tolerance=1e-4), rows, design="quadrature"
     )
     stated = json.loads(cube.attrs["closed_form"])
-    assert max(stated["nodes"]) < 12 and max(json.loads(exact.attrs["closed_form"])["nodes"]) == 12
+    assert max(stated["nodes"]) < 12
+    assert max(json.loads(exact.attrs["closed_form"])["nodes"]) == 12
     unit = max(
         model.predict(background).std(), np.sqrt(np.mean((cube.prediction - cube.base_value) ** 2))
     )
@@ -282,7 +301,8 @@ def test_the_stated_error_of_the_values_is_that_of_fresh_trials(name, rng):
     # sizes 0 to d − 1 equally often
     columns = fresh.random((n, 6)).argsort(axis=1) < (np.arange(n) % 6)[:, None]
     rows = background[fresh.integers(0, 150, n)]
-    assert len(state["background"]) == 20 and columns.any(axis=1).sum() > 100
+    assert len(state["background"]) == 20
+    assert columns.any(axis=1).sum() > 100
     gap = mean_values(model, columns, rows, state["background"]) - mean_values(
         model, columns, rows, background
     )

@@ -94,7 +94,8 @@ def test_standard_errors_are_those_of_each_length_alone():
     for row in (2, 10):
         alone = explained(value, [TEXTS[row]], design=design)
         assert_allclose(cube.std_error[row, : LENGTHS[row]], alone.std_error[0], atol=1e-14)
-        assert (alone.std_error > 0).any() and np.isnan(cube.std_error[row, LENGTHS[row] :]).all()
+        assert (alone.std_error > 0).any()
+        assert np.isnan(cube.std_error[row, LENGTHS[row] :]).all()
 
 
 class Mixed(designs.PermutationDesign):
@@ -107,7 +108,8 @@ class Mixed(designs.PermutationDesign):
 def test_where_a_length_has_no_replicates_its_errors_are_none():
     cube = explained(Tokens(two_outputs, N_TOKENS), design=Mixed(2, 100))
     assert (cube.std_error[0, :4] > 0).any()
-    assert (cube.std_error[9, :2] == 0).all() and (cube.std_error[1, 0] == 0).all()
+    assert (cube.std_error[9, :2] == 0).all()
+    assert (cube.std_error[1, 0] == 0).all()
 
 
 def budget(d: int):
@@ -183,7 +185,8 @@ def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
     """kernelshap lists all coalitions of a short text, and samples those of a long one."""
     texts = texts_of([12, 3])
     cube = explained(Tokens(two_outputs, N_TOKENS), texts, design=designs.kernelshap(12, 120))
-    assert (cube.std_error[0] > 0).all() and (cube.std_error[1, :3] == 0).all()
+    assert (cube.std_error[0] > 0).all()
+    assert (cube.std_error[1, :3] == 0).all()
 
 
 def test_texts_that_have_not_moved_have_the_errors_of_unmet_coalitions():
@@ -195,7 +198,8 @@ def test_texts_that_have_not_moved_have_the_errors_of_unmet_coalitions():
 
     texts = [np.array([5] * 12), np.array([5] * 6 + [1] * 6), np.array([2, 5, 2])]
     cube = explained(Tokens(rare, N_TOKENS), texts, design=designs.kernelshap(12, 120))
-    assert (cube.attribution[1].values == 0).all() and (cube.std_error[2, :3].values == 0).all()
+    assert (cube.attribution[1].values == 0).all()
+    assert (cube.std_error[2, :3].values == 0).all()
     assert_allclose(cube.std_error[1], 4.0 * 3 / 120)
 
 
@@ -215,7 +219,8 @@ def test_rows_keep_their_order_and_their_numbers_in_any_tiles():
 def test_length_and_tokens_stand_in_the_cube():
     cube = explained(Tokens(two_outputs, N_TOKENS))
     assert_array_equal(cube.length, LENGTHS)
-    assert cube.token.dims == ("instance", "feature") and cube.token.dtype == np.int64
+    assert cube.token.dims == ("instance", "feature")
+    assert cube.token.dtype == np.int64
     assert cube.token[0].values.tolist() == [*TEXTS[0], -1, -1, -1]
     words = [f"word{token}" for token in range(N_TOKENS)]
     named = explained(
@@ -332,10 +337,8 @@ def test_rankings_count_what_is_there(tmp_path):
     )
     ranking = feature_ranking(store)
     assert_allclose(ranking["mean"], cube.attribution.fillna(0.0).mean("instance"), atol=1e-13)
-    assert (
-        np.isfinite(ranking.mean_magnitude).all()
-        and np.isfinite(ranking.mean_magnitude_std_error).all()
-    )
+    assert np.isfinite(ranking.mean_magnitude).all()
+    assert np.isfinite(ranking.mean_magnitude_std_error).all()
     assert (ranking.residual < 1e-12).all()
 
 
@@ -422,7 +425,8 @@ def test_a_graph_that_does_not_fit_is_one_line(name, tmp_path):
     value = dshap.values.Marginal(lambda rows: rows[:, 0], np.zeros((1, 6)))
     with pytest.raises(InputError, match=said) as caught:
         explained(value, ROWS, design=make(), store=tmp_path / "cube.zarr")
-    assert "\n" not in str(caught.value) and not any(tmp_path.iterdir())
+    assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
 
 
 LONG = texts_of([3, 400])
@@ -454,7 +458,8 @@ def test_an_order_too_high_for_the_longest_text_is_refused(name, tmp_path):
     make, said = TOO_MANY[name]
     with pytest.raises(InputError, match=said) as caught:
         explained(Tokens(two_outputs, N_TOKENS), LONG, design=make(), store=tmp_path / "cube.zarr")
-    assert "\n" not in str(caught.value) and not any(tmp_path.iterdir())
+    assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
 
 
 def test_there_is_nothing_to_prepare(tmp_path):

@@ -45,7 +45,8 @@ def test_rounds_go_on_for_rows_that_have_not_moved():
     )
     phi, error = numbers(cube)
     is_still = (phi == 0).all(axis=1)
-    assert 12 < is_still.sum() < 38 and (np.abs(TRUTH[is_still]) > 0).any(axis=1).sum() > 2
+    assert 12 < is_still.sum() < 38
+    assert (np.abs(TRUTH[is_still]) > 0).any(axis=1).sum() > 2
     assert (cube.n_coalitions.values[is_still] == 800).all()
     # the range of the model is 1: some rows reach the quota
     assert_allclose(error[is_still], 3 / 800)
@@ -73,7 +74,8 @@ def test_every_sampled_design_has_the_floor(name):
     phi, error = numbers(cube)
     is_still = (phi == 0).all(axis=1)
     share = 3 / (400 if "k" in name[:1] else 50)
-    assert is_still.any() and not is_still.all()
+    assert is_still.any()
+    assert not is_still.all()
     assert_allclose(error[is_still], share)
     assert (np.abs(TRUTH[is_still]) <= T_QUANTILE * error[is_still]).all()
     assert (error[~is_still].max(axis=1) > 0).all()
@@ -113,7 +115,8 @@ def test_the_range_of_the_background_counts_too():
     phi, error = numbers(cube)
     moved = (phi != 0).any(axis=1)
     # v(empty) is 5/4: nothing is still where the base value differs
-    assert moved.all() and (error > 0).all()
+    assert moved.all()
+    assert (error > 0).all()
     flat = dshap.explain(
         Marginal(lambda x: f(x) * (x[:, 0] > 9.5), background), np.zeros((2, D)), max_coalitions=400
     )
@@ -124,18 +127,17 @@ def test_a_model_that_is_constant_over_everything_has_no_error():
     """Nothing is known of it but one number: rounds end at once, and the errors are 0."""
     value = Marginal(lambda x: np.full(len(x), 7.0), BACKGROUND)
     cube = dshap.explain(value, ROWS[:5], design="kernelshap", tol=0.1, max_coalitions=800)
-    assert (
-        (cube.n_coalitions == 200).all()
-        and (cube.std_error < 1e-20).all()
-        and (cube.relative_error == 0).all()
-    )
+    assert (cube.n_coalitions == 200).all()
+    assert (cube.std_error < 1e-20).all()
+    assert (cube.relative_error == 0).all()
 
 
 def test_an_output_that_is_constant_holds_no_other_up():
     """Rounds go on for a row while an output of it may still move."""
     value = Marginal(lambda x: np.column_stack([x[:, 0], np.ones(len(x))]), BACKGROUND)
     cube = dshap.explain(value, ROWS[1:5] + 1.5, design="kernelshap", tol=0.1, max_coalitions=800)
-    assert (cube.n_coalitions == 200).all() and cube.std_error.values.max() < 1e-9
+    assert (cube.n_coalitions == 200).all()
+    assert cube.std_error.values.max() < 1e-9
 
 
 def test_all_coalitions_leave_nothing_unmet():

@@ -16,7 +16,8 @@ EFFECT[PADDING] = 0.3  # padding is seen by the model, so that a wrong one shows
 def scores(ids: np.ndarray) -> np.ndarray:
     """(n,): a product over all positions, so that all of them interact, and sums that depend on the
     order."""
-    assert ids.dtype == np.int64 and ids.ndim == 2
+    assert ids.dtype == np.int64
+    assert ids.ndim == 2
     place = np.arange(ids.shape[1]) % 9
     effects = EFFECT[ids, place]  # (n, width)
     return (

@@ -302,7 +302,8 @@ def print_comparison(bench: Bench, found: dict[str, Measured]) -> None:
         ]
         print(f"{name} {', '.join(verdicts)}")
     own, wide = found["ConditionalRegression"].quality, found[WIDE].quality
-    assert own is not None and wide is not None
+    assert own is not None
+    assert wide is not None
     print(f"ConditionalRegression: {own.mse[0] / wide.mse[0] - 1.0:+.2%} of {2 * bench.sizes.landmarks} landmarks on "
           f"{min(bench.sizes.wide_rows, table.n_rows):,} rows")  # fmt: skip
 

@@ -74,8 +74,10 @@ def test_a_plan_has_its_fault_and_others_that_fit():
     plans = [drawn_plan(kind, "full disk", np.random.default_rng(i), names) for i in range(50)]
     for plan in plans:
         drawn = [fault for night in plan for fault in night]
-        assert len(plan) == kind.n_nights and drawn.count("full disk") == 1
-        assert set(drawn) <= {"full disk", *names} and 2 <= len(drawn) <= 5
+        assert len(plan) == kind.n_nights
+        assert drawn.count("full disk") == 1
+        assert set(drawn) <= {"full disk", *names}
+        assert 2 <= len(drawn) <= 5
     assert len({plan.index(next(n for n in plan if "full disk" in n)) for plan in plans}) == 3
 
 

@@ -89,7 +89,8 @@ def test_files_of_this_machine_are_paths(text, path):
 )
 def test_what_is_refused(text, noun, said):
     assert said in reason_to_refuse(text, noun)
-    assert not reason_to_refuse("/data/a", noun) and not reason_to_refuse("file:///data/a", noun)
+    assert not reason_to_refuse("/data/a", noun)
+    assert not reason_to_refuse("file:///data/a", noun)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,8 @@ def test_no_password_of_an_address_is_shown(password):
         shown(address),
         str(InputError(f"no table at {masked(address)}")),
     ):
-        assert password not in told and repr(password)[1:-1] not in told
+        assert password not in told
+        assert repr(password)[1:-1] not in told
 
 
 @pytest.mark.parametrize(
@@ -251,7 +253,8 @@ def test_every_door_of_python_refuses_them_in_one_line(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"not built yet|NUL") as caught:
         call(place)
-    assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -96,4 +96,6 @@ def test_rows_of_one_key_stay_together_and_a_run_agrees_with_itself():
 def test_few_rows_have_no_interval():
     few = worths(np.ones((5, 3)), np.arange(5))
     found = agreement(spearmans, few, few)
-    assert found.value == 1.0 and np.isnan(found.low) and np.isnan(found.high)
+    assert found.value == 1.0
+    assert np.isnan(found.low)
+    assert np.isnan(found.high)

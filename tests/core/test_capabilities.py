@@ -34,21 +34,15 @@ def test_of_designs():
     assert [
         abilities.pilot_coalitions(d) > 0 for d in (exact, kernelshap, permutation, kriging)
     ] == 3 * [False] + [True]
-    assert (
-        abilities.rounds_of(permutation) == (permutation,)
-        and abilities.rounds_of(kernelshap)[-1] == kernelshap
-    )
+    assert abilities.rounds_of(permutation) == (permutation,)
+    assert abilities.rounds_of(kernelshap)[-1] == kernelshap
     assert abilities.held_coalitions(permutation) == 0 < abilities.held_coalitions(kriging)
-    assert (
-        abilities.held_coalitions(abilities.linear(kriging)) == 0
-        and abilities.linear(exact) is exact
-    )
+    assert abilities.held_coalitions(abilities.linear(kriging)) == 0
+    assert abilities.linear(exact) is exact
     assert abilities.game_seconds(exact) == abilities.game_seconds(abilities.linear(kriging)) == 0.0
     assert 1e-4 < abilities.game_seconds(kriging) < 1e-1
-    assert (
-        abilities.tuned(exact, Record()) is exact
-        and abilities.tuned(kriging, Record()) is not kriging
-    )
+    assert abilities.tuned(exact, Record()) is exact
+    assert abilities.tuned(kriging, Record()) is not kriging
     assert abilities.interactions_of(exact, 0, 8).shape == (8, 3)
     with pytest.raises(
         InputError, match=r"interactions are those of designs\.exact or designs\.kriging"
@@ -70,7 +64,8 @@ def test_of_value_functions():
         True,
     ]
     assert abilities.sample_size(marginal) == 0 < abilities.sample_size(regression)
-    assert not abilities.streams_data(marginal) and not abilities.streams_data(kernel)
+    assert not abilities.streams_data(marginal)
+    assert not abilities.streams_data(kernel)
 
 
 def test_members_that_lack_are_those_of_what_a_protocol_extends_too():
@@ -93,13 +88,11 @@ def test_work_is_what_a_value_function_and_a_design_say():
     value = ConditionalRegression(first, X, RBF(), Nystrom(10))
     design = replace(designs.kernelshap(14, 200), budgets=(100, 200))
     work = abilities.Work.of(value, design)
-    assert (
-        work.learns
-        and not work.streams
-        and not work.is_closed_form
-        and work.sample_size == value.sample_size
-    )
-    assert work.info == design.info and work.cost(4, 9) == value.cost(4, 9)
-    assert (
-        work.stage_coalitions == (100, 200) and work.pilot_coalitions == work.held_coalitions == 0
-    )
+    assert work.learns
+    assert not work.streams
+    assert not work.is_closed_form
+    assert work.sample_size == value.sample_size
+    assert work.info == design.info
+    assert work.cost(4, 9) == value.cost(4, 9)
+    assert work.stage_coalitions == (100, 200)
+    assert work.pilot_coalitions == work.held_coalitions == 0

@@ -22,7 +22,8 @@ def test_psi_is_numpys_within_the_coarser_bins():
     old = rng.normal(size=20_000)
     new = 0.3 + rng.normal(size=15_000)
     counts = stability_counts(of_attributions(old), of_attributions(new))
-    assert counts.sum(axis=0).tolist() == [20_000, 15_000] and len(counts) == 10
+    assert counts.sum(axis=0).tolist() == [20_000, 15_000]
+    assert len(counts) == 10
     assert np.abs(counts[:, 0] / 2_000 - 1).max() < 0.25
     # the bins again, by the old rows below each
     ends = np.sort(old)[np.cumsum(counts[:, 0])[:-1]]
@@ -68,7 +69,8 @@ def test_the_distance_is_scipys_within_half_a_bin(seed, shift, scale):
 
 def test_a_shift_within_a_bin_is_seen_by_its_mean():
     old, new = (of_attributions(np.full(10, value)) for value in (5.0, 5.1))
-    assert wasserstein(old, new)[0] == pytest.approx(0.1) and population_stability(old, new) == 0.0
+    assert wasserstein(old, new)[0] == pytest.approx(0.1)
+    assert population_stability(old, new) == 0.0
 
 
 @pytest.mark.parametrize("edge", [0.5, -3.0, 2.0**-30])
@@ -77,7 +79,8 @@ def test_a_number_at_the_end_of_a_bin_does_not_drift_by_rounding(edge):
     sides = 1.0 + 1e-4 * np.r_[-np.ones(30), np.ones(70)]
     old, new = of_attributions(edge * sides), of_attributions(edge * sides[::-1] * 0.9999)
     other = of_attributions(edge * np.full(100, 0.9999))
-    assert len(old["codes"]) == 2 and len(other["codes"]) == 1
+    assert len(old["codes"]) == 2
+    assert len(other["codes"]) == 1
     for one, two in ((old, new), (old, other), (other, old)):
         assert population_stability(one, two) == 0.0
         assert wasserstein(one, two)[0] <= 3e-4 * abs(edge)

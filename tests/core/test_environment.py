@@ -63,7 +63,8 @@ def test_an_excerpt_of_a_statement_may_hold_a_piece_of_a_value(monkeypatch):
 
 
 def test_braces():
-    assert has_braces("a {{ ds }}") and not has_braces("a {ds}")
+    assert has_braces("a {{ ds }}")
+    assert not has_braces("a {ds}")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ def test_each_status_has_one_action():
 
 
 def test_final_statuses_are_those_that_call_a_person():
-    assert FINAL == (1, 3, 4, 5, 7, 8) and SKIPPED == (6, 99)
+    assert FINAL == (1, 3, 4, 5, 7, 8)
+    assert SKIPPED == (6, 99)
     assert WalltimeError.exit_status in FINAL
-    assert LockedError.exit_status not in FINAL and SinkError.exit_status not in FINAL
+    assert LockedError.exit_status not in FINAL
+    assert SinkError.exit_status not in FINAL
 
 
 def test_the_line_of_the_documentation():

@@ -26,7 +26,9 @@ EDGES = [0.0, -0.0, 5e-324, -1e-320, 1.0, 1.125, np.nextafter(1.125, 0), -1.0, 1
 
 def test_a_bin_is_sign_exponent_and_eighth():
     codes = attribution_bins(np.array([1.0, 1.1249, 1.125, 2.0, -1.0]))
-    assert codes[1] == codes[0] and codes[2] == codes[0] + 1 and codes[3] == codes[0] + 8
+    assert codes[1] == codes[0]
+    assert codes[2] == codes[0] + 1
+    assert codes[3] == codes[0] + 8
     assert codes[4] == -1 - codes[0]
 
 
@@ -36,7 +38,8 @@ def test_every_value_lies_between_the_ends_of_its_bin_and_bins_rise(values):
     values = np.sort(np.array([*values, *EDGES]))
     codes = attribution_bins(values)
     lower, upper = bin_ends(codes)
-    assert (lower <= values).all() and (values <= upper).all()
+    assert (lower <= values).all()
+    assert (values <= upper).all()
     assert (np.diff(codes[values != 0]) >= 0).all()
 
 
@@ -45,7 +48,8 @@ def test_numbers_lie_in_bins_of_about_equal_size(n):
     values = np.random.default_rng(n).permutation(np.arange(n) / 7.0)
     bins = number_bins(values)
     counts = np.bincount(value_bins(bins, values), minlength=number_of_bins(bins))
-    assert number_of_bins(bins) == min(n, 64) and counts.max() - counts.min() <= max(1, n // 640)
+    assert number_of_bins(bins) == min(n, 64)
+    assert counts.max() - counts.min() <= max(1, n // 640)
     assert value_bins(bins, np.array([np.nan, -np.inf, np.inf])).tolist() == [
         number_of_bins(bins),
         0,

@@ -43,7 +43,8 @@ def test_segments_are_players_in_the_order_of_their_first_pixels():
 )
 def test_players_of_a_value_function_keep_that_order(players):
     made = Players.of(12, None, players)
-    assert made.fingerprint() == players and list(made.fingerprint()) == list(players)
+    assert made.fingerprint() == players
+    assert list(made.fingerprint()) == list(players)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -13,11 +13,15 @@ CUBE = BucketPath("s3", "bucket", "team/cube.zarr")
 
 
 def test_parts_of_a_place_are_joined_as_those_of_a_path():
-    assert str(CUBE) == "s3://bucket/team/cube.zarr" and CUBE.name == "cube.zarr"
+    assert str(CUBE) == "s3://bucket/team/cube.zarr"
+    assert CUBE.name == "cube.zarr"
     assert str(CUBE / "state/plan.json") == "s3://bucket/team/cube.zarr/state/plan.json"
-    assert str(CUBE.parent) == "s3://bucket/team" and CUBE.with_name("b").key == "team/b"
-    assert CUBE / "" == CUBE and BucketPath("gs", "bucket") / "a" == BucketPath("gs", "bucket", "a")
-    assert BucketPath("az", "box").name == "box" and BucketPath("az", "box").parent.key == ""
+    assert str(CUBE.parent) == "s3://bucket/team"
+    assert CUBE.with_name("b").key == "team/b"
+    assert CUBE / "" == CUBE
+    assert BucketPath("gs", "bucket") / "a" == BucketPath("gs", "bucket", "a")
+    assert BucketPath("az", "box").name == "box"
+    assert BucketPath("az", "box").parent.key == ""
     assert CUBE.parents == [CUBE.parent, BucketPath("s3", "bucket")]
     assert CUBE.resolve() == CUBE
 
@@ -31,10 +35,13 @@ def test_parts_of_a_place_are_joined_as_those_of_a_path():
     ],
 )
 def test_an_address_is_a_place_in_one_form(text, key):
-    assert is_in_bucket(text) and place_of(text) == BucketPath("s3", "bucket", key)
+    assert is_in_bucket(text)
+    assert place_of(text) == BucketPath("s3", "bucket", key)
 
 
 def test_paths_stay_paths_and_places_are_sent_by_their_names():
     assert place_of("/data/cube.zarr") == Path("/data/cube.zarr")
-    assert place_of(CUBE) is CUBE and pickle.loads(pickle.dumps(CUBE)) == CUBE
-    assert {CUBE: 1}[place_of(str(CUBE))] == 1 and not is_in_bucket("/s3/bucket")
+    assert place_of(CUBE) is CUBE
+    assert pickle.loads(pickle.dumps(CUBE)) == CUBE
+    assert {CUBE: 1}[place_of(str(CUBE))] == 1
+    assert not is_in_bucket("/s3/bucket")

@@ -10,7 +10,8 @@ from dshap.core.players import Players
 
 def test_a_group_takes_the_place_of_its_first_column():
     players = Players.of(4, ["a", "b", "c", "d"], {"g": ["d", "b"]})
-    assert players.names == ("a", "g", "c") and len(players) == 3
+    assert players.names == ("a", "g", "c")
+    assert len(players) == 3
     assert players.fingerprint() == {"a": [0], "g": [1, 3], "c": [2]}
     masks = np.array([[False, True, False], [True, False, True]])
     assert_array_equal(

@@ -58,8 +58,10 @@ def test_the_middle_of_a_long_text_is_left_out(text, longest, expected):
 
 
 def test_a_label_is_printable_and_short():
-    assert label("\x1b" * 100) == shortened(r"\x1b" * 100, 48) and len(label("x" * 100)) == 48
-    assert label(3) == "3" and label("abcd", 3) == "a…d"
+    assert label("\x1b" * 100) == shortened(r"\x1b" * 100, 48)
+    assert len(label("x" * 100)) == 48
+    assert label(3) == "3"
+    assert label("abcd", 3) == "a…d"
 
 
 def test_one_has_no_plural():

@@ -24,7 +24,8 @@ def test_the_name_is_that_of_the_system(tmp_path, monkeypatch, told, name):
     monkeypatch.setattr(processors, "CPU_INFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(platform, "processor", lambda: "")
     parts = processor().split(", ")
-    assert parts[0] == (name or platform.machine()) and platform.machine() in parts
+    assert parts[0] == (name or platform.machine())
+    assert platform.machine() in parts
 
 
 def test_a_system_without_the_file_is_asked(tmp_path, monkeypatch):

@@ -29,7 +29,8 @@ def table():
 
 
 def test_spans_are_of_one_length_but_the_last():
-    assert spans(2, 9, 3) == [(2, 5), (5, 8), (8, 9)] and spans(4, 4, 3) == []
+    assert spans(2, 9, 3) == [(2, 5), (5, 8), (8, 9)]
+    assert spans(4, 4, 3) == []
 
 
 @pytest.mark.parametrize("size", [1, 40, SPAN_ROWS + 3, 2 * N])
@@ -68,7 +69,8 @@ def test_no_position_is_no_array(table):
 
 def test_a_sample_is_its_positions_of_the_good_rows(table):
     positions = sample_positions(N, 50, 4)
-    assert len(np.unique(positions)) == 50 and (np.diff(positions) > 0).all()
+    assert len(np.unique(positions)) == 50
+    assert (np.diff(positions) > 0).all()
     found = read_sample(table, 50, 4)
     np.testing.assert_array_equal(found["position"], positions[positions % 7 != 0])
     np.testing.assert_array_equal(sample_positions(5, 50, 4), np.arange(5))

@@ -58,7 +58,8 @@ def predict(rows):
 )
 def test_length_scales_of_every_form_come_back_plain(given, plain):
     (found,) = checked(lengthscale=given)
-    assert found == plain and type(found) is type(plain)
+    assert found == plain
+    assert type(found) is type(plain)
     json.dumps(found)  # it enters fingerprints
 
 
@@ -94,12 +95,11 @@ def test_length_scales_that_are_none_are_refused_in_one_line(given):
 )
 def test_one_number_in_any_wrapping_is_a_float(given):
     (penalty,) = checked(penalty=given)
-    assert penalty == 1e-4 and type(penalty) is float
+    assert penalty == 1e-4
+    assert type(penalty) is float
     assert MODEL_PENALTY("penalty", given) == 1e-4
-    assert (
-        type(KernelRidge(penalty=given).penalty) is float
-        and type(KernelLogistic(penalty=given).penalty) is float
-    )
+    assert type(KernelRidge(penalty=given).penalty) is float
+    assert type(KernelLogistic(penalty=given).penalty) is float
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,8 @@ def test_options_of_a_frozen_record_are_plain():
 
     options = Options(np.int64(3), np.array([0.5]))
     check_fields(options, "seed", "rho")
-    assert options == Options(3, 0.5) and (type(options.seed), type(options.rho)) == (int, float)
+    assert options == Options(3, 0.5)
+    assert (type(options.seed), type(options.rho)) == (int, float)
     with pytest.raises(InputError, match=r"^rho is 1"):
         check_fields(Options(0, 1.0), "seed", "rho")
 
@@ -172,8 +173,11 @@ def test_kernels_of_a_product_may_be_given_one_after_the_other():
 def test_what_was_given_is_shown_short_and_on_one_line(table):
     assert shown(table) == "a DataFrame of shape (60, 3)"
     assert shown(np.zeros((40, 3))) == "a ndarray of shape (40, 3)"
-    assert shown(RBF) == "the class RBF" and shown(-1.0) == "-1.0" and shown("x") == "'x'"
-    assert len(shown("x" * 10_000)) < 70 and len(shown(list(range(10_000)))) < 70
+    assert shown(RBF) == "the class RBF"
+    assert shown(-1.0) == "-1.0"
+    assert shown("x") == "'x'"
+    assert len(shown("x" * 10_000)) < 70
+    assert len(shown(list(range(10_000)))) < 70
     assert "\n" not in shown([np.zeros((3, 3))])
 
 

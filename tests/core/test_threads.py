@@ -45,7 +45,8 @@ def test_libraries_are_looked_for_again_where_a_module_came(monkeypatch):
     assert thread_pools() is found
     monkeypatch.setitem(sys.modules, "dshap_test_of_another_module", ModuleType("another"))
     again = thread_pools()
-    assert again is not found and [pool["filepath"] for pool in again.info()] == [
+    assert again is not found
+    assert [pool["filepath"] for pool in again.info()] == [
         pool["filepath"] for pool in threadpoolctl.threadpool_info()
     ]
 

@@ -67,7 +67,8 @@ def test_records_survive_their_bytes_and_know_their_content():
         {"x": np.arange(6.0).reshape(2, 3), "n": np.array(3.0), "names": np.array(["a", "bc"])}
     )
     back = State.load(io.BytesIO(record.to_bytes()))
-    assert back.digest() == record.digest() and back.nbytes == record.nbytes
+    assert back.digest() == record.digest()
+    assert back.nbytes == record.nbytes
     assert State({**record.arrays, "n": np.array(4.0)}).digest() != record.digest()
     with pytest.raises(TypeError, match="plain values"):
         Record({"x": np.array([object()])})
@@ -77,7 +78,8 @@ def test_moments_of_different_kinds_do_not_add():
     with pytest.raises(ValueError, match="different kinds"):
         Moments({"a": np.zeros(1)}) + Moments({"b": np.zeros(1)})
     total = Moments({"a": np.array(1.0)}) + Moments({"a": np.array(2.0)})
-    assert isinstance(total["a"], np.ndarray) and total["a"] == 3.0
+    assert isinstance(total["a"], np.ndarray)
+    assert total["a"] == 3.0
 
 
 def test_the_range_of_noisy_attributions_counts_without_their_noise():

@@ -32,7 +32,8 @@ def test_a_module_beside_the_job(folder):
     (folder / "my_own_helper.py").write_text("weight = 3\n")
     assert import_module("my_own_model").my_own_helper.weight == 3
     make_importable(folder)
-    assert sys.path.count(str(folder)) == 1 and sys.path[0] == str(folder)
+    assert sys.path.count(str(folder)) == 1
+    assert sys.path[0] == str(folder)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +133,5 @@ def test_a_file_in_the_way_of_a_package_is_no_damage_of_a_store(
         InputError, match=r"sparse.py raised while it was imported: ValueError: my own file"
     ) as caught:
         dshap.open_cube(folder / "a.zarr")
-    assert not isinstance(caught.value, DamagedError) and "rename it" in str(caught.value)
+    assert not isinstance(caught.value, DamagedError)
+    assert "rename it" in str(caught.value)

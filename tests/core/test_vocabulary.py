@@ -22,7 +22,8 @@ def test_ids_are_taken_from_anything_that_holds_them():
         np.array([1, 2, 0]),
     ):
         ids = vocabulary.ids(text)
-        assert ids.dtype == np.int64 and ids.tolist() == [1, 2]
+        assert ids.dtype == np.int64
+        assert ids.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,8 @@ def test_ids_are_taken_from_anything_that_holds_them():
 )
 def test_words_have_ids(given):
     vocabulary = Vocabulary.of(given, "<pad>", str.split)
-    assert vocabulary.size == 4 and vocabulary.padding == 0
+    assert vocabulary.size == 4
+    assert vocabulary.padding == 0
     assert (
         vocabulary.ids("a good film").tolist()
         == vocabulary.ids(["a", "good", "film"]).tolist()

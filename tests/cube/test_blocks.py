@@ -36,10 +36,8 @@ def test_blocks_are_what_was_explained(tmp_path, in_this_process):
     assert [block.start for block in found] == [0, 32, 48]
     for block in found:
         part = frame.iloc[block.start : block.start + len(block.prediction)]
-        assert (
-            block.keys["id"].tolist() == part.id.tolist()
-            and block.keys["name"].tolist() == part["name"].tolist()
-        )
+        assert block.keys["id"].tolist() == part.id.tolist()
+        assert block.keys["name"].tolist() == part["name"].tolist()
         np.testing.assert_array_equal(
             block.keys["when"], part.when.to_numpy().astype("datetime64[ns]")
         )
@@ -50,7 +48,8 @@ def test_blocks_are_what_was_explained(tmp_path, in_this_process):
     cube = dshap.open_cube(store)
     for block in found:
         rows = slice(block.start, block.stop)
-        assert block.index == block.start // 16 and block.cube.features == ("a", "b")
+        assert block.index == block.start // 16
+        assert block.cube.features == ("a", "b")
         assert block.cube.outputs == tuple(cube.output.values)
         np.testing.assert_array_equal(block.attribution, cube.attribution[rows])
         np.testing.assert_array_equal(block.read("status"), cube.status[rows])

@@ -94,7 +94,8 @@ def test_a_block_of_both_kinds_of_rows(tmp_path):
     was_skipped = (20 - np.arange(N_ROWS)) % TILE == 2
     assert (status == np.where(even & was_skipped, Status.SKIPPED, Status.OK)).all()
     mark_finished(writer.path)
-    assert np.isfinite(found[~even]).all() and verify_cube(writer.path) == []
+    assert np.isfinite(found[~even]).all()
+    assert verify_cube(writer.path) == []
     assert count.sum() == (status == Status.OK).sum()
 
 

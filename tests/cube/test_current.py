@@ -59,7 +59,8 @@ def output_of(*given):
 
 def test_readers_follow_the_pointer(store):
     reasons = store / "reasons"
-    assert current_of(reasons) == RUNS[1] and runs_of(reasons) == list(RUNS)
+    assert current_of(reasons) == RUNS[1]
+    assert runs_of(reasons) == list(RUNS)
     assert dshap.open_cube(reasons).sizes["instance"] == 22
     assert dshap.open_cube(reasons / RUNS[2]).sizes["instance"] == 23
     assert sum(block.stop - block.start for block in finished_blocks(reasons)) == 22
@@ -74,12 +75,15 @@ def test_readers_follow_the_pointer(store):
 
 def test_commands_follow_it_too(store):
     code, output = output_of("status", store)
-    assert code == 0 and "reasons: 22 rows" in output and "plain: 9 rows" in output
+    assert code == 0
+    assert "reasons: 22 rows" in output
+    assert "plain: 9 rows" in output
     for command in ("status", "show"):
         assert "reasons: 21 rows" in output_of(command, store, "--run", RUNS[0])[1]
         assert "22 rows" in output_of(command, store / "reasons")[1]
         code, output = output_of(command, store, "--run", "yesterday")
-        assert code == 2 and f"give one of {', '.join(RUNS)}" in output
+        assert code == 2
+        assert f"give one of {', '.join(RUNS)}" in output
     code, output = output_of("verify", store, "--json")
     assert code == 0
     parts = {"churn", "plain", *(f"reasons/{run}" for run in RUNS)}
@@ -109,9 +113,11 @@ def test_a_pointer_that_leads_nowhere_is_damage(store, content):
         assert str(damages["reasons"][0]).startswith("current: names ")
         assert not any(found for name, found in damages.items() if name != "reasons")
     code, output = output_of("verify", store)
-    assert code == 7 and "reasons: current: names" in output
+    assert code == 7
+    assert "reasons: current: names" in output
     assert output_of("verify", store, "--repair")[0] == 0
-    assert current_of(reasons) == RUNS[2] and not any(verify_store(store).values())
+    assert current_of(reasons) == RUNS[2]
+    assert not any(verify_store(store).values())
 
 
 def test_a_pointer_to_nothing_that_is_finished_is_removed(tmp_path):
@@ -125,10 +131,8 @@ def test_a_pointer_to_nothing_that_is_finished_is_removed(tmp_path):
 def test_damage_is_found_in_every_night(store):
     zarr.open_array(store / "reasons" / RUNS[0] / "prediction", mode="r+")[3] = 7.0
     found = {name: damages for name, damages in verify_store(store).items() if damages}
-    assert (
-        list(found) == [f"reasons/{RUNS[0]}"]
-        and "prediction" in found[f"reasons/{RUNS[0]}"][0].what
-    )
+    assert list(found) == [f"reasons/{RUNS[0]}"]
+    assert "prediction" in found[f"reasons/{RUNS[0]}"][0].what
     assert output_of("verify", store)[0] == 7
 
 
@@ -146,7 +150,8 @@ def test_the_pointer_is_put_in_one_step(store, monkeypatch):
         patch.setattr(os, "replace", dying)
         with pytest.raises(KeyboardInterrupt):
             set_current(reasons, RUNS[2])
-    assert seen == [f"{RUNS[1]}\n"] and current_of(reasons) == RUNS[1]
+    assert seen == [f"{RUNS[1]}\n"]
+    assert current_of(reasons) == RUNS[1]
     assert clear_orphans(store) == ("reasons/.current.0123456789ab",)
 
 
@@ -166,7 +171,8 @@ def test_old_runs_are_removed_whole(store, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         remove_run(reasons, RUNS[0])
     monkeypatch.undo()
-    assert runs_of(reasons) == [*RUNS[1:]] and len(os.listdir(reasons)) == 4
+    assert runs_of(reasons) == [*RUNS[1:]]
+    assert len(os.listdir(reasons)) == 4
     assert not any(verify_store(store).values())
     remove_run(reasons, RUNS[0])
     assert sorted(os.listdir(reasons)) == sorted([*RUNS[1:], "current"])

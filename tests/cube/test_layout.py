@@ -48,7 +48,8 @@ def test_dims_dtypes_and_fill_values(cube):
         assert array.metadata.dimension_names == dims, name
         assert array.dtype == dtype, name
         np.testing.assert_equal(array.fill_value, fill, err_msg=name)
-    assert group["name"].fill_value == "" and group["name"].dtype == np.dtypes.StringDType()
+    assert group["name"].fill_value == ""
+    assert group["name"].dtype == np.dtypes.StringDType()
     assert group["attribution"].shape == (N_ROWS, 3, 2)
 
 
@@ -57,13 +58,15 @@ def test_a_shard_is_a_tile_in_every_array_along_instance(cube):
     group = zarr.open_group(cube, mode="r")
     names = ("attribution", "prediction", "status", "id", "name", "at", "rows/a", "rows/b")
     for name in names:
-        assert group[name].shards[0] == TILE and group[name].chunks[0] == CHUNK, name
+        assert group[name].shards[0] == TILE, name
+        assert group[name].chunks[0] == CHUNK, name
         assert group[name].shards[1:] == group[name].shape[1:], name
 
 
 def test_attributes_are_cf(cube):
     group = zarr.open_group(cube, mode="r")
-    assert group.attrs["Conventions"] == "CF-1.11" and group.attrs["title"]
+    assert group.attrs["Conventions"] == "CF-1.11"
+    assert group.attrs["title"]
     for name, array in group.arrays():
         assert array.attrs["long_name"], name
     assert group["attribution"].attrs["units"] == group["base_value"].attrs["units"] == "kW"
@@ -89,8 +92,10 @@ def test_xarray_reads_it_without_a_warning(cube):
         dataset = xr.open_zarr(cube, consolidated=False)
         tree = xr.open_datatree(cube, engine="zarr", consolidated=False)
     for opened in (dataset, tree.to_dataset()):
-        assert "instance" not in opened.coords and "instance" not in opened.indexes
-        assert list(opened.feature.values) == ["a", "b", "c"] and list(opened.output.values) == [
+        assert "instance" not in opened.coords
+        assert "instance" not in opened.indexes
+        assert list(opened.feature.values) == ["a", "b", "c"]
+        assert list(opened.output.values) == [
             "y",
             "z",
         ]
@@ -115,11 +120,10 @@ def test_a_growing_cube_is_read_without_a_warning(tmp_path):
     done = np.arange(N_ROWS) // TILE == 1
     np.testing.assert_array_equal(dataset.status == 1, done)
     np.testing.assert_array_equal(np.isnan(dataset.attribution).all(("feature", "output")), ~done)
-    assert (dataset["id"].values[~done] == -1).all() and (dataset["name"].values[~done] == "").all()
-    assert (
-        np.isnat(dataset["at"].values[~done]).all()
-        and not np.isnat(dataset["at"].values[done]).any()
-    )
+    assert (dataset["id"].values[~done] == -1).all()
+    assert (dataset["name"].values[~done] == "").all()
+    assert np.isnat(dataset["at"].values[~done]).all()
+    assert not np.isnat(dataset["at"].values[done]).any()
 
 
 def test_a_key_has_the_name_of_its_column(tmp_path):
@@ -132,7 +136,8 @@ def test_sibling_cubes_are_one_tree(tmp_path):
     create_store(store, {"name": "two", "fingerprint": {}})
     before = bytes_of(store)
     create_store(store, {"name": "another"})
-    assert bytes_of(store) == before and read_job(store)["name"] == "two"
+    assert bytes_of(store) == before
+    assert read_job(store)["name"] == "two"
     for name in ("interventional", "observational"):
         make_cube(store / name)
     with warnings.catch_warnings():
@@ -166,9 +171,8 @@ def test_a_cube_that_appeared_meanwhile_is_left_alone(tmp_path):
     before = bytes_of(path)
     with pytest.raises(StoreMismatchError, match="is another run using it"):
         create_cube(path, layout_of())
-    assert bytes_of(path) == before and [entry.name for entry in tmp_path.iterdir()] == [
-        "cube.zarr"
-    ]
+    assert bytes_of(path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["cube.zarr"]
 
 
 @pytest.mark.parametrize(
@@ -184,9 +188,11 @@ def test_what_is_no_cube_records_no_run(tmp_path, content):
         zarr.open_group(path, mode="w", zarr_format=3)
     if content == "text in it":
         (path / "zarr.json").write_text("{")
-    assert read_run(path) is None and read_job(path) is None
+    assert read_run(path) is None
+    assert read_job(path) is None
 
 
 def test_the_container_is_a_scalar_and_its_folder_holds_no_chunk(cube):
     array = zarr.open_array(cube / CONTAINER, mode="r")
-    assert array.shape == () and not (cube / CONTAINER / "c").exists()
+    assert array.shape == ()
+    assert not (cube / CONTAINER / "c").exists()

@@ -66,10 +66,14 @@ def test_names_in_the_table_of_a_notebook_are_shown_and_never_run():
     phi = np.arange(15.0)[::-1].reshape(1, 15, 1)
     cube = xr.Dataset({"attribution": (dims, phi)}, {"feature": names, "output": ["<b>"]})
     shown = cube.dshap._repr_html_()
-    assert "&lt;script&gt;alert(1)" in shown and "<script" not in shown
-    assert "\x1b" not in shown and "$a$" in shown
-    assert "1 row × 15 features" in shown and "+ 5 other features" in shown
-    assert "background" not in shown and "currentColor" in shown
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "<script" not in shown
+    assert "\x1b" not in shown
+    assert "$a$" in shown
+    assert "1 row × 15 features" in shown
+    assert "+ 5 other features" in shown
+    assert "background" not in shown
+    assert "currentColor" in shown
 
 
 def test_another_dataset_is_refused_when_it_is_used():

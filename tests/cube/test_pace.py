@@ -29,12 +29,15 @@ def test_rates_and_time_left(tmp_path):
     pace = times.pace(NOW - 40, NOW)
     assert pace.rows_per_second == pytest.approx(160 / 40)
     # sixteen blocks in the 20 seconds since the one before them
-    assert pace.recent_blocks == 16 and pace.recent_seconds == 20.0
+    assert pace.recent_blocks == 16
+    assert pace.recent_seconds == 20.0
     assert pace.recent_rows_per_second == pytest.approx(128 / 20)
     assert pace.seconds_left == pytest.approx(160 / (128 / 20))
-    assert pace.missing == ((20, 39),) and (pace.n_ended, pace.n_missing) == (20, 20)
+    assert pace.missing == ((20, 39),)
+    assert (pace.n_ended, pace.n_missing) == (20, 20)
     share = times.pace(NOW - 40, NOW, range(15, 25))
-    assert share.n_ended == 5 and share.missing == ((20, 24),)
+    assert share.n_ended == 5
+    assert share.missing == ((20, 24),)
     assert share.seconds_left == pytest.approx(5 * 8 / (5 * 8 / 40))
 
 
@@ -44,10 +47,13 @@ def test_nothing_is_known_before_a_block_has_ended(tmp_path):
     ended_at(tmp_path / "c", "receipts", 1, NOW - 100)
     times = BlockTimes.of(tmp_path / "c")
     pace = times.pace(NOW - 50, NOW)
-    assert pace.rows_per_second is None and pace.seconds_left is None
-    assert pace.missing == ((0, 0), (2, 2)) and pace.n_ended == 1
+    assert pace.rows_per_second is None
+    assert pace.seconds_left is None
+    assert pace.missing == ((0, 0), (2, 2))
+    assert pace.n_ended == 1
     ahead = times.pace(NOW - 100, NOW - 100)
-    assert ahead.rows_per_second is None and ahead.seconds_left is None
+    assert ahead.rows_per_second is None
+    assert ahead.seconds_left is None
 
 
 def test_blocks_that_failed(tmp_path):
@@ -57,12 +63,15 @@ def test_blocks_that_failed(tmp_path):
     ended_at(tmp_path / "c", "receipts", 0, NOW - 10)
     ended_at(tmp_path / "c", "failures", 2, NOW - 5)
     times = BlockTimes.of(tmp_path / "c")
-    assert [*times.failed] == [2] and times.last == NOW - 5
+    assert [*times.failed] == [2]
+    assert times.last == NOW - 5
     pace = times.pace(NOW - 20, NOW)
-    assert pace.missing == ((1, 1),) and pace.rows_per_second == pytest.approx((8 + 5) / 20)
+    assert pace.missing == ((1, 1),)
+    assert pace.rows_per_second == pytest.approx((8 + 5) / 20)
     assert pace.seconds_left == pytest.approx(8 / (13 / 20))
     again = times.pace(NOW - 4, NOW)
-    assert again.missing == ((1, 1),) and again.seconds_left is None
+    assert again.missing == ((1, 1),)
+    assert again.seconds_left is None
     block, attribution = block_of(writer.layout, 2)
     assert isinstance(block, RowBlock)
     writer.write(2, block, attribution)
@@ -72,4 +81,6 @@ def test_blocks_that_failed(tmp_path):
 def test_nothing_is_left(tmp_path):
     make_cube(tmp_path / "c")
     pace = BlockTimes.of(tmp_path / "c").pace(NOW, NOW)
-    assert pace.seconds_left == 0.0 and pace.missing == () and pace.rows_per_second is None
+    assert pace.seconds_left == 0.0
+    assert pace.missing == ()
+    assert pace.rows_per_second is None

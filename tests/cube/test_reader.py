@@ -35,7 +35,8 @@ def test_open_cube_is_lazy_and_set_up(tmp_path):
     cube = open_cube(tmp_path / "cube.zarr")
     assert dict(cube.sizes) == {"instance": N_ROWS, "feature": 3, "output": 2}
     assert cube.attribution.chunks[0] == (TILE, TILE, N_ROWS - 2 * TILE)  # a shard is read once
-    assert set(cube.indexes) == {"feature", "output"} and "id" in cube.coords
+    assert set(cube.indexes) == {"feature", "output"}
+    assert "id" in cube.coords
     assert set(cube.data_vars) == {"attribution", "prediction", "base_value", "status"}
     sums = cube.attribution.sum("feature") + cube.base_value
     # roundings of numbers of 1
@@ -129,7 +130,8 @@ def test_ranking_is_that_of_the_attributions(tmp_path):
     np.testing.assert_allclose(
         ranking.root_mean_square, np.sqrt(np.nanmean(phi**2, axis=0)), atol=1e-14
     )
-    assert list(ranking.feature.values) == ["a", "b", "c"] and ranking.attrs["rows"] == 18
+    assert list(ranking.feature.values) == ["a", "b", "c"]
+    assert ranking.attrs["rows"] == 18
 
 
 def test_ranking_ignores_blocks_without_a_receipt(tmp_path):
@@ -187,11 +189,9 @@ def test_find_row_by_key(tmp_path, kind):
     make_cube(tmp_path / "cube.zarr", keys={"id": kind}, columns={"a": "float64"})
     path, key = tmp_path / "cube.zarr", KEYS[kind](N_ROWS)[17]
     shown = str(key.astype("datetime64[s]")) if kind == "datetime64[ns]" else str(key)
-    assert (
-        find_row(path, [shown]) == 17
-        and row_key(path, 17) == {"id": shown}
-        and kept_row(path, 17) == {"a": 17.0}
-    )
+    assert find_row(path, [shown]) == 17
+    assert row_key(path, 17) == {"id": shown}
+    assert kept_row(path, 17) == {"a": 17.0}
     with pytest.raises(InputError, match="no row has the key"):
         find_row(path, ["nobody"])
 
@@ -207,7 +207,8 @@ def test_find_row_of_two_keys_and_of_none(tmp_path):
         == 9
     )
     make_cube(tmp_path / "none.zarr", keys={})
-    assert find_row(tmp_path / "none.zarr", [7]) == 7 and row_key(tmp_path / "none.zarr", 7) == {}
+    assert find_row(tmp_path / "none.zarr", [7]) == 7
+    assert row_key(tmp_path / "none.zarr", 7) == {}
     with pytest.raises(InputError, match="give a position from 0 to 20"):
         find_row(tmp_path / "none.zarr", [21])
 

@@ -76,7 +76,8 @@ def test_its_expectation(phi):
 def test_without_noise_it_is_the_magnitude_and_unknown_noise_stays_unknown():
     phi = np.array([0.0, -3.0, 2.0, 1e-300])
     value, slope = split_magnitude(phi, np.zeros(4))
-    assert value.tolist() == np.abs(phi).tolist() and slope.tolist() == np.sign(phi).tolist()
+    assert value.tolist() == np.abs(phi).tolist()
+    assert slope.tolist() == np.sign(phi).tolist()
     assert np.isnan(split_magnitude(phi, np.full(4, np.nan))[0]).all()
 
 

@@ -56,7 +56,8 @@ def test_a_state_with_a_flipped_bit_is_not_loaded(tmp_path, position):
         DamagedError, match=r"moments-1.npz is damaged \(its content is not what was written"
     ):
         states.get("moments-1", State)
-    assert states.mend() == ["moments-1"] and not states.has("moments-1")
+    assert states.mend() == ["moments-1"]
+    assert not states.has("moments-1")
 
 
 def test_a_state_under_another_name_is_not_loaded(tmp_path):
@@ -66,16 +67,16 @@ def test_a_state_under_another_name_is_not_loaded(tmp_path):
     shutil.copy(tmp_path / "moments-1.npz", tmp_path / "moments-2.npz")
     with pytest.raises(DamagedError, match=r"moments-2.npz is damaged"):
         states.get("moments-2", State)
-    assert states.mend(["moments-1"]) == [] and states.mend() == ["moments-2"]
+    assert states.mend(["moments-1"]) == []
+    assert states.mend() == ["moments-2"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"7", b"\xff", b'{"block": 0}'])
 def test_a_receipt_without_its_seal_is_none(tmp_path, content):
     folder = ReceiptFolder(tmp_path)
     folder.put("block-1", {"block": 1})
-    assert folder.get("block-1") == {"block": 1} and dict(folder.whole()) == {
-        "block-1": {"block": 1}
-    }
+    assert folder.get("block-1") == {"block": 1}
+    assert dict(folder.whole()) == {"block-1": {"block": 1}}
     (tmp_path / "block-1.json").write_bytes(content)
     with pytest.raises(DamagedError, match=r"block-1.json is damaged"):
         folder.get("block-1")
@@ -109,9 +110,8 @@ def test_what_is_damaged_is_named_alone(tmp_path, file):
     (damaged,) = writer.path.glob(file)
     flip(damaged, 0)
     found = named(writer.path)
-    assert found[0].startswith(DAMAGES[file]) and len(found) == (
-        2 if "created" in f"{file} {found[0]}" else 1
-    )
+    assert found[0].startswith(DAMAGES[file])
+    assert len(found) == (2 if "created" in f"{file} {found[0]}" else 1)
     damaged.unlink()
     assert named(writer.path)
 
@@ -137,16 +137,16 @@ def test_a_vanished_receipt_of_a_finished_cube_is_missed(tmp_path):
 def test_repair_touches_nothing_that_is_whole(tmp_path):
     _, writer = make_cube(tmp_path / "cube.zarr")
     before = bytes_of(writer.path)
-    assert repair(writer.path) == [] and bytes_of(writer.path) == before
+    assert repair(writer.path) == []
+    assert bytes_of(writer.path) == before
     flip(writer.path / "feature" / "c" / "0")
     assert [str(own) for own in repair(writer.path)] == ["feature/c/0: it is not what was created"]
     after = bytes_of(writer.path)
     assert {name: own[0] for name, own in after.items()} == {
         name: own[0] for name, own in before.items()
     }
-    assert [name for name in before if before[name] != after[name]] == [
-        "feature/c/0"
-    ] and not named(writer.path)
+    assert [name for name in before if before[name] != after[name]] == ["feature/c/0"]
+    assert not named(writer.path)
 
 
 def test_a_writer_throws_away_a_shard_that_cannot_be_read(tmp_path):
@@ -310,7 +310,8 @@ def test_a_finished_run_misses_a_file_that_a_power_cut_took(tmp_path, capsys, fi
         }
     others = [name for name in whole if "/c/0" in name and "base" not in name]
     # and nothing else
-    assert others and all(bytes_of(store)[name] == whole[name] for name in others)
+    assert others
+    assert all(bytes_of(store)[name] == whole[name] for name in others)
 
 
 def test_a_run_on_damaged_metadata_says_what_to_do(tmp_path):
@@ -356,7 +357,9 @@ def test_random_alterations_are_all_named_and_mended(tmp_path):
     traceback."""
     said: list[str] = []
     counts = alterations.sweep(20, 10, tmp_path, said.append)
-    assert said == [] and counts["mended"] == 20 and set(counts) <= {"named", "harmless", "mended"}
+    assert said == []
+    assert counts["mended"] == 20
+    assert set(counts) <= {"named", "harmless", "mended"}
     assert counts["named"] >= 13  # of half-finished stores some lose what the run makes anyway
 
 
@@ -370,7 +373,8 @@ def test_a_finished_job_that_lost_its_list_is_named(tmp_path):
     assert named(store) == []
     (store / "state" / "finished.json").unlink()
     (found,) = named(store)
-    assert found.startswith("the list of what the run left: ") and "lost it" in found
+    assert found.startswith("the list of what the run left: ")
+    assert "lost it" in found
     (store / "two" / "state" / "finished.json").unlink()
     assert named(store) == []
 
@@ -411,10 +415,8 @@ def test_a_store_of_an_earlier_version_is_read_and_left_alone(tmp_path):
         file.write_text(json.dumps(content))
     before = bytes_of(writer.path)
     assert json.loads(open_cube(writer.path).attrs["pilot"]) == {"decay": 0.5}
-    assert (
-        cube_status(writer.path).blocks_done == 3
-        and feature_ranking(writer.path).attrs["rows"] == 21
-    )
+    assert cube_status(writer.path).blocks_done == 3
+    assert feature_ranking(writer.path).attrs["rows"] == 21
     for touch in (verify_cube, repair):
         with pytest.raises(InputError, match="was written by an earlier dshap"):
             touch(writer.path)
@@ -426,7 +428,8 @@ def test_pairs_of_alterations_are_mended_by_one_repair_and_one_run(tmp_path):
     """6 of the pairs of `tests/benchmarks/alterations.py`."""
     said: list[str] = []
     counts = alterations.altered_pairs(6, 3, tmp_path, said.append)
-    assert said == [] and counts == {"mended": 6}
+    assert said == []
+    assert counts == {"mended": 6}
 
 
 PAIRS = {
@@ -464,7 +467,8 @@ def test_two_damages_at_once_are_mended_by_one_repair_and_one_run(tmp_path, fini
         HOW[how](min(store.glob(pattern)))
     repair(store)
     explained(store)
-    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
+    assert named(store) == []
+    assert {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -479,7 +483,8 @@ def test_a_prepared_store_with_two_damages_is_prepared_again(tmp_path, how):
         HOW[how](store / file)
     repair(store)
     dshap.prepare(value, design=designs.exact(4), store=store)
-    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
+    assert named(store) == []
+    assert {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
 @pytest.mark.slow
@@ -504,7 +509,8 @@ def test_what_stands_in_the_place_of_a_file_is_named_and_mended(tmp_path, finish
     assert named(store)
     repair(store)
     explained(store)
-    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
+    assert named(store) == []
+    assert {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
 def test_a_store_without_its_state_cannot_be_checked(tmp_path):
@@ -515,7 +521,8 @@ def test_a_store_without_its_state_cannot_be_checked(tmp_path):
         UncheckableError, match=r"has no folder state: there is nothing to check it against"
     ) as raised:
         verify_cube(writer.path)
-    assert raised.value.exit_status == 11 and list(store_parts(writer.path)) == ["cube.zarr"]
+    assert raised.value.exit_status == 11
+    assert list(store_parts(writer.path)) == ["cube.zarr"]
     (damage,) = repair(writer.path)
     assert str(damage).startswith("state: is missing")
 
@@ -526,10 +533,8 @@ def test_a_store_that_lost_its_state_is_computed_anew(tmp_path, finished):
     shutil.copytree(finished[0], store)
     shutil.rmtree(store / "state")
     explained(store)
-    assert (
-        named(store) == []
-        and {name: own[0] for name, own in bytes_of(store).items()} == finished[1]
-    )
+    assert named(store) == []
+    assert {name: own[0] for name, own in bytes_of(store).items()} == finished[1]
 
 
 def test_nothing_is_restored_outside_of_a_store(tmp_path):

@@ -53,7 +53,8 @@ def test_a_misaligned_block_is_refused(tmp_path, start, n, tile):
 
 def test_the_last_block_is_shorter(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr")
-    assert N_ROWS % TILE and writer.done() == {0, 1, 2}
+    assert N_ROWS % TILE
+    assert writer.done() == {0, 1, 2}
     np.testing.assert_array_equal(open_cube(writer.path).attribution.values, phi_of(layout))
 
 
@@ -72,10 +73,8 @@ def test_skipped_rows_keep_their_place(tmp_path):
 
 def test_a_block_of_skipped_rows_only(tmp_path):
     _layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
-    assert (
-        np.isnan(open_cube(writer.path).attribution).all()
-        and cube_status(writer.path).skipped == N_ROWS
-    )
+    assert np.isnan(open_cube(writer.path).attribution).all()
+    assert cube_status(writer.path).skipped == N_ROWS
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -93,7 +92,8 @@ def test_the_receipt_says_what_was_stored(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[])
     receipt = writer.write(2, *block_of(layout, 2, skipped=(1,)))
     stored = ReceiptFolder(writer.path / "state" / "receipts").get("block-00000002")
-    assert stored == receipt and receipt["ok"] == N_ROWS - 2 * TILE - 1
+    assert stored == receipt
+    assert receipt["ok"] == N_ROWS - 2 * TILE - 1
     assert (receipt["start"], receipt["stop"], receipt["fingerprint"]) == (16, N_ROWS, "d1")
 
 
@@ -128,7 +128,8 @@ def test_a_second_writer_leaves_the_receipt_and_the_same_bytes(tmp_path):
     }
     receipts = [name for name in before if "receipts" in name]
     # not even touched
-    assert len(receipts) == 3 and all(after[name] == before[name] for name in receipts)
+    assert len(receipts) == 3
+    assert all(after[name] == before[name] for name in receipts)
 
 
 def test_float32_is_what_the_receipt_and_the_file_hold(tmp_path):
@@ -161,7 +162,8 @@ def test_failed_is_marked_and_then_healed(tmp_path):
     )
     writer.write(1, *block_of(layout, 1))
     assert cube_status(writer.path).failures == ()
-    assert cube_status(writer.path).failed == 0 and cube_status(writer.path).ok == 2 * TILE
+    assert cube_status(writer.path).failed == 0
+    assert cube_status(writer.path).ok == 2 * TILE
 
 
 def test_a_worker_of_a_removed_run_writes_nothing_into_the_next(tmp_path):
@@ -181,7 +183,8 @@ def test_a_worker_of_a_removed_run_writes_nothing_into_the_next(tmp_path):
     assert new.done() == set()
     new.write_base(np.arange(1.0, len(layout.outputs) + 1))
     new.write(0, *block_of(layout, 0))
-    assert new.done() == {0} and verify_cube(old.path) == []
+    assert new.done() == {0}
+    assert verify_cube(old.path) == []
 
 
 @pytest.mark.parametrize("name", ["id", "blocks/count", "base_value"])
@@ -224,7 +227,8 @@ def test_a_receipt_is_linked_after_its_files_and_their_folders_are_synced(tmp_pa
     ]
     before = {name for kind, name in happened[:linked] if kind == "sync"}
     files = files_of_block(writer.path, 1)
-    assert len(files) == 8 and files <= before
+    assert len(files) == 8
+    assert files <= before
     above = {
         str(folder)
         for file in files
@@ -254,7 +258,8 @@ def test_a_new_store_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", watched_sync)
     monkeypatch.setattr(os, "rename", watched_rename)
     create_cube(tmp_path / "cube.zarr", make_cube(tmp_path / "other.zarr", tiles=[])[0], "{}")
-    assert left == [] and os.stat(tmp_path).st_ino in synced
+    assert left == []
+    assert os.stat(tmp_path).st_ino in synced
 
 
 @pytest.mark.parametrize("how", ["emptied", "cut", "removed", "a folder", "a link to nothing"])
@@ -277,7 +282,8 @@ def test_a_block_that_lost_a_file_is_not_done(tmp_path, how):
         "block 1 lost attribution/c/1/0/0: it is computed again"
     ]
     writer.write(1, *block_of(layout, 1))
-    assert writer.done() == {0, 1, 2} and drop_lost_blocks(writer.path) == []
+    assert writer.done() == {0, 1, 2}
+    assert drop_lost_blocks(writer.path) == []
     assert {name: content for name, (content, _) in bytes_of(writer.path).items()} == whole
 
 
@@ -286,7 +292,8 @@ def test_a_block_without_values_has_no_files_to_lose(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
     assert writer.done() == {0, 1, 2}
     receipt = ReceiptFolder(writer.path / "state" / "receipts").get("block-00000001")
-    assert receipt["files"]["attribution/c/1/0/0"] == 0 and receipt["files"]["status/c/1"] > 0
+    assert receipt["files"]["attribution/c/1/0/0"] == 0
+    assert receipt["files"]["status/c/1"] > 0
     writer.write(1, *block_of(layout, 1, skipped=tuple(range(TILE))))
     assert writer.done() == {0, 1, 2}
 
@@ -296,7 +303,8 @@ def test_a_block_that_lost_a_file_and_fails_is_marked_so(tmp_path):
     _, writer = make_cube(tmp_path / "cube.zarr")
     (writer.path / "attribution" / "c" / "1" / "0" / "0").unlink()
     writer.mark_failed(1, TILE, 2 * TILE, "no memory")
-    assert cube_status(writer.path).failed == TILE and cube_status(writer.path).blocks_done == 2
+    assert cube_status(writer.path).failed == TILE
+    assert cube_status(writer.path).blocks_done == 2
 
 
 def test_receipts_of_before_name_no_files(tmp_path):
@@ -340,11 +348,13 @@ def test_a_receipt_that_comes_while_a_block_is_marked_as_failed(tmp_path, monkey
 
     monkeypatch.setattr(ReceiptFolder, "remove", remove)
     writer.mark_failed(1, 8, 16, "out of memory")
-    assert not todo and is_consistent(tmp_path / "c", layout)
+    assert not todo
+    assert is_consistent(tmp_path / "c", layout)
     assert 1 not in writer.done()  # it is tried again, and counts as failed until then
     assert writer.endings()[1]["failed"][0]["reason"] == "out of memory"
     writer.write(1, *block_of(layout, 1))
-    assert writer.done() == {0, 1, 2} and is_consistent(tmp_path / "c", layout)
+    assert writer.done() == {0, 1, 2}
+    assert is_consistent(tmp_path / "c", layout)
 
 
 def test_a_block_that_is_marked_as_failed_while_its_receipt_is_made(tmp_path, monkeypatch):
@@ -361,8 +371,10 @@ def test_a_block_that_is_marked_as_failed_while_its_receipt_is_made(tmp_path, mo
 
     monkeypatch.setattr(ReceiptFolder, "put", put_after_the_mark)
     writer.write(1, *block_of(layout, 1))
-    assert not todo and writer.done() == {0, 1, 2}
-    assert is_consistent(tmp_path / "c", layout) and "failed" not in writer.endings()[1]
+    assert not todo
+    assert writer.done() == {0, 1, 2}
+    assert is_consistent(tmp_path / "c", layout)
+    assert "failed" not in writer.endings()[1]
 
 
 class Turns:
@@ -400,7 +412,8 @@ class Turns:
             thread.start()
         for thread in threads:
             thread.join(30)
-        assert not self.errors and not any(thread.is_alive() for thread in threads)
+        assert not self.errors
+        assert not any(thread.is_alive() for thread in threads)
 
     def _one(self, work) -> None:
         try:

@@ -22,7 +22,8 @@ def four_each(d: int):
 def test_it_is_the_design_that_the_function_makes():
     design = pickle.loads(pickle.dumps(DesignByLength(four_each, 1).with_players(9)))
     made, values = designs.kernelshap(9, 36), np.random.default_rng(0).normal(size=(1, 36, 1))
-    assert isinstance(design, Design) and design.info == made.info
+    assert isinstance(design, Design)
+    assert design.info == made.info
     assert_array_equal(design.block(0, 36).masks, made.block(0, 36).masks)
     sums, ends = np.matmul(made.block(0, 36).score.T, values), (values[:, 0], values[:, 1])
     assert_array_equal(design.finish(sums, *ends), made.finish(sums, *ends))

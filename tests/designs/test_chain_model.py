@@ -41,8 +41,11 @@ def test_errors_are_below_the_bounds(coupling, k):
     of_local, of_boundary = (
         model.errors(each) for each in (local(line, k), connected(line, k, coefficients="boundary"))
     )
-    assert (of_local <= 4 * first).all() and (of_boundary <= 6 * second).all()
-    assert of_local.max() > 1e-4 and of_boundary.max() > 1e-4 and (second >= first).all()
+    assert (of_local <= 4 * first).all()
+    assert (of_boundary <= 6 * second).all()
+    assert of_local.max() > 1e-4
+    assert of_boundary.max() > 1e-4
+    assert (second >= first).all()
 
 
 def test_theorem_2_does_not_hold_for_the_coefficients_of_the_paper():

@@ -78,7 +78,8 @@ def test_streams_depend_on_every_coordinate():
 
 def test_spans_cover_without_gaps():
     parts = list(coalition_spans(3_000_000, 24))
-    assert parts[0][0] == 0 and parts[-1][1] == 3_000_000
+    assert parts[0][0] == 0
+    assert parts[-1][1] == 3_000_000
     assert all(stop == start for (_, stop), (start, _) in pairwise(parts))
     assert max(stop - start for start, stop in parts) * 24 * 8 <= 2**24
 
@@ -101,7 +102,8 @@ def test_info_is_that_of_the_list(design):
         0 <= info.kept_bytes == info.block_bytes(0) <= info.block_bytes(len(block.masks)) - nbytes
     )
     named = design.n_players, design.n_coalitions, design.why_no_errors
-    assert named == (info.n_players, info.n_coalitions, info.why_no_errors) and info.seed == 0
+    assert named == (info.n_players, info.n_coalitions, info.why_no_errors)
+    assert info.seed == 0
     if info.is_efficient:
         shape, ends = (3, info.n_players, 2), np.ones((2, 3, 2))
         groups = np.zeros((info.n_replicates, 3, info.group_columns, 2))

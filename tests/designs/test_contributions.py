@@ -43,10 +43,11 @@ def test_all_coalitions_give_the_shapley_value(d):
         assert_allclose(estimate(found, v, d), brute_force(v, d, player), atol=1e-14 * (1 << d))
 
 
-@pytest.mark.parametrize("n_coalitions, listed", [(255, False), (256, True), (257, True)])
+@pytest.mark.parametrize(("n_coalitions", "listed"), [(255, False), (256, True), (257, True)])
 def test_all_are_listed_from_the_border_on(n_coalitions, listed):
     found = contributions(8, 3, n_coalitions)
-    assert (len(found.masks) == 254) == listed and len(found.masks) <= n_coalitions
+    assert (len(found.masks) == 254) == listed
+    assert len(found.masks) <= n_coalitions
 
 
 def test_drawn_contributions_are_right_on_the_average():
@@ -62,9 +63,8 @@ def test_drawn_contributions_are_right_on_the_average():
 def test_drawn_coalitions_are_proper_distinct_and_balanced(d):
     found = contributions(d, d - 1, 64, seed=1)
     size = found.masks.sum(axis=1)
-    assert ((size > 0) & (size < d)).all() and len(np.unique(found.masks, axis=0)) == len(
-        found.masks
-    ) <= 64
+    assert ((size > 0) & (size < d)).all()
+    assert len(np.unique(found.masks, axis=0)) == len(found.masks) <= 64
     assert_allclose(found.score[found.masks[:, -1]].sum() + found.full, 1.0)
     assert_allclose(found.score[~found.masks[:, -1]].sum() + found.empty, -1.0)
 
@@ -77,4 +77,5 @@ def test_an_additive_game_is_exact_from_any_draw():
 
 def test_the_seed_decides():
     one, same, other = (contributions(30, 0, 64, seed).masks for seed in (0, 0, 1))
-    assert np.array_equal(one, same) and not np.array_equal(one, other)
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)

@@ -53,7 +53,8 @@ def test_permutations_and_dividends_agree(d):
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 12])
 def test_list_is_every_coalition_beside_its_complement(d):
     masks = exact(d).masks
-    assert not masks[EMPTY].any() and masks[FULL].all()
+    assert not masks[EMPTY].any()
+    assert masks[FULL].all()
     assert (masks[0::2] == ~masks[1::2]).all()
     assert sorted(codes(masks)) == list(range(2**d))
 
@@ -63,7 +64,8 @@ def test_any_block_alone_at_the_largest_size():
     block = design.block(2**24 - 3, 2**24)
     assert block.masks.shape == block.score.shape == (3, 24)
     assert (block.masks[1] == ~block.masks[2]).all()
-    assert len(block.groups.coalition) == 0 and block.groups.score.shape == (0, 24)
+    assert len(block.groups.coalition) == 0
+    assert block.groups.score.shape == (0, 24)
     assert design.block(5, 5).masks.shape == (0, 24)
 
 

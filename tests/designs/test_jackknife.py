@@ -133,7 +133,8 @@ def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
     )
     still = {at for at, _ in after}  # of sizes that are not there whole now
     kept = {entry for entry in before if entry[0] in still}
-    assert len(kept) > 60 and kept <= after
+    assert len(kept) > 60
+    assert kept <= after
     if sampling == "leverage":  # every coalition is drawn once
         assert {entry for entry in after if entry[0] < 120} == kept
 
@@ -168,13 +169,16 @@ def test_draws_of_one_unit_go_to_many_groups():
     dealt = deal(sample, 3, seed=0)
     assert dealt.starts.tolist() == [0, 3, 4, 4]
     np.testing.assert_allclose(sorted(dealt.share[:3]), [0.2, 0.4, 0.4])
-    assert dealt.share[3] == 1.0 and sorted(dealt.group[:3]) == [0, 1, 2]
+    assert dealt.share[3] == 1.0
+    assert sorted(dealt.group[:3]) == [0, 1, 2]
 
 
 def test_every_coalition_has_no_error():
     v = game(dividends(6, np.random.default_rng(1)))
-    assert (std_errors(kernelshap(6, 64), v) == 0).all() and kernelshap(6, 64).why_no_errors == ""
-    assert exact(6).info.n_replicates == 0 and estimates(exact(6), v)[1].shape == (0, 6)
+    assert (std_errors(kernelshap(6, 64), v) == 0).all()
+    assert kernelshap(6, 64).why_no_errors == ""
+    assert exact(6).info.n_replicates == 0
+    assert estimates(exact(6), v)[1].shape == (0, 6)
 
 
 def test_one_player_has_no_error():
@@ -194,7 +198,8 @@ def test_too_few_coalitions_give_nan_and_say_so(d, n, paired, least):
     """Fewer than 10d, or P − (d − 1) < 20; the number that is named is enough."""
     v = game(dividends(d, np.random.default_rng(2)))
     design = kernelshap(d, n, paired=paired)
-    assert np.isnan(std_errors(design, v)).all() and np.isfinite(estimates(design, v)[0]).all()
+    assert np.isnan(std_errors(design, v)).all()
+    assert np.isfinite(estimates(design, v)[0]).all()
     assert (
         design.why_no_errors
         == f"{n} coalitions of {d} players are too few for standard errors: give {least}"
@@ -210,15 +215,14 @@ def test_six_players_have_no_errors_of_samples(d, n):
     assert np.isnan(std_errors(kernelshap(d, n), v)).all()
     message = f"{d} players have too few coalitions for standard errors of a sample: give {1 << d}, which are all"
     assert kernelshap(d, n).why_no_errors.startswith(message)
-    assert (
-        not kernelshap(d, 1 << d).why_no_errors
-        and (std_errors(kernelshap(d, 1 << d), v) == 0).all()
-    )
+    assert not kernelshap(d, 1 << d).why_no_errors
+    assert (std_errors(kernelshap(d, 1 << d), v) == 0).all()
 
 
 def test_no_replicates_where_none_are_wanted():
     design = kernelshap(8, 60, n_replicates=0)
-    assert design.info.n_replicates == 0 and len(design.block(0, 60).groups.coalition) == 0
+    assert design.info.n_replicates == 0
+    assert len(design.block(0, 60).groups.coalition) == 0
     assert estimates(design, np.arange(256.0))[1].shape == (0, 8)
 
 

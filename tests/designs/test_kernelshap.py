@@ -74,7 +74,8 @@ def test_list_of_coalitions(design):
     """∅ and N first, distinct masks, complements side by side, all sizes within reach."""
     masks = design.masks
     assert masks.shape == (design.n_coalitions, design.n_players)
-    assert not masks[EMPTY].any() and masks[FULL].all()
+    assert not masks[EMPTY].any()
+    assert masks[FULL].all()
     assert len(np.unique(masks, axis=0)) == len(masks)
     if design.paired:
         assert (masks[0::2] == ~masks[1::2]).all()
@@ -87,12 +88,11 @@ def test_any_chunking_equals_one(design, step):
     whole = design.block(0, m)
     parts = [design.block(i, min(i + step, m)) for i in reversed(range(0, m, step))][::-1]
     assert_joined(parts, whole)
-    assert (
-        whole.masks.dtype == bool
-        and whole.score.dtype == np.float64
-        and whole.groups.group.dtype == np.int16
-    )
-    assert not whole.score[[EMPTY, FULL]].any() and not whole.score[~whole.masks].any()
+    assert whole.masks.dtype == bool
+    assert whole.score.dtype == np.float64
+    assert whole.groups.group.dtype == np.int16
+    assert not whole.score[[EMPTY, FULL]].any()
+    assert not whole.score[~whole.masks].any()
     assert (whole.score[N_ENDS:].max(axis=1) > 0).all()
 
 
@@ -217,7 +217,8 @@ def test_grown_list_begins_with_the_smaller_one(sampling, paired, d, budgets):
 
 def test_grow_is_a_larger_design_of_the_same_kind():
     design = kernelshap(10, 101, seed=7)
-    assert design.n_coalitions == 100 and kernelshap(10, 101, paired=False).n_coalitions == 101
+    assert design.n_coalitions == 100
+    assert kernelshap(10, 101, paired=False).n_coalitions == 101
     larger = grown(design, 201)
     assert (larger.n_coalitions, larger.seed, larger.budgets) == (200, 7, (100, 200))
     assert larger.fingerprint() != kernelshap(10, 200, seed=7).fingerprint()
@@ -276,7 +277,8 @@ def test_many_players(sampling, paired, d):
     exact."""
     design = kernelshap(d, 8 * d, sampling=sampling, paired=paired)
     masks, effect = design.block(0, design.n_coalitions).masks, np.linspace(-1, 1, d)
-    assert len(masks) == 8 * d and len(np.unique(np.packbits(masks, axis=1), axis=0)) == 8 * d
+    assert len(masks) == 8 * d
+    assert len(np.unique(np.packbits(masks, axis=1), axis=0)) == 8 * d
     sums = design.block(0, 8 * d).score.T @ (2.0 + masks @ effect)
     phi = design.finish(
         sums[None, :, None], np.full((1, 1), 2.0), np.full((1, 1), 2.0 + effect.sum())

@@ -111,12 +111,11 @@ def test_list_of_coalitions_and_any_chunking(d, units, antithetic, seed, step):
     design = permutation(d, units * (2 if antithetic else 1), antithetic=antithetic, seed=seed)
     m = design.n_coalitions
     whole = design.block(0, m)
-    assert (
-        not whole.masks[EMPTY].any()
-        and whole.masks[FULL].all()
-        and len(np.unique(whole.masks, axis=0)) == m
-    )
-    assert m <= (d - 1) * design.n_permutations + 2 and isinstance(design, Design)
+    assert not whole.masks[EMPTY].any()
+    assert whole.masks[FULL].all()
+    assert len(np.unique(whole.masks, axis=0)) == m
+    assert m <= (d - 1) * design.n_permutations + 2
+    assert isinstance(design, Design)
     assert_joined([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
     v = game(dividends(d, np.random.default_rng(seed)))
     phi = attribute(design, v, step)
@@ -148,7 +147,8 @@ def test_too_few_orders_give_nan_and_say_so(n, antithetic, least):
         == f"n_permutations={n} is too few for standard errors: give {least} or more"
     )
     enough = permutation(6, least, antithetic=antithetic)
-    assert not enough.why_no_errors and (std_errors(enough, np.arange(64.0) ** 2) < np.inf).all()
+    assert not enough.why_no_errors
+    assert (std_errors(enough, np.arange(64.0) ** 2) < np.inf).all()
     assert permutation(6, 2, n_replicates=0).why_no_errors == ""
 
 

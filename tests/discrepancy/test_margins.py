@@ -32,14 +32,16 @@ def test_psi_by_hand():
 
 def test_numbers_are_binned_by_deciles_of_the_old_values():
     counts = bin_counts(np.arange(100.0), np.array([-5.0, 3, 1_000, np.nan]), False)
-    assert counts[:, 0].sum() == 100 and counts[:, 1].tolist() == [2, *[0] * 8, 1, 1]
+    assert counts[:, 0].sum() == 100
+    assert counts[:, 1].tolist() == [2, *[0] * 8, 1, 1]
     assert (counts[:-1, 0] == 10).all()
 
 
 def test_a_column_without_values():
     nothing = np.full(3, np.nan)
     found = margin(nothing, np.array([1.0, 2.0]), False)
-    assert found.p_value == pytest.approx(0.1) and found.psi > 1.0  # 1 of C(5, 3)
+    assert found.p_value == pytest.approx(0.1)  # 1 of C(5, 3)
+    assert found.psi > 1.0
     assert margin(nothing, nothing, False).p_value == 1.0
 
 
@@ -50,4 +52,6 @@ def test_missing_values_of_a_column_count_by_themselves():
     new[10:] = np.nan
     found = margin(old, new, False).p_value
     of_missing = fisher_exact([[0, 50], [60, 10]]).pvalue
-    assert alike > 0.05 and found == pytest.approx(2 * of_missing) and found < 1e-9
+    assert alike > 0.05
+    assert found == pytest.approx(2 * of_missing)
+    assert found < 1e-9

@@ -98,7 +98,8 @@ def test_swapping_the_samples_turns_the_witness():
 def test_many_columns_take_more_nodes_and_stay_exact():
     rows = compared_rows(two_samples(40, 40, 100), RBF(5.0))
     found = pair_sums(rows, cells_of(rows, 2))
-    assert 4 < found.n_nodes < 50 and found.error < 1e-11
+    assert 4 < found.n_nodes < 50
+    assert found.error < 1e-11
 
 
 def test_rows_far_from_all_others_take_all_nodes_where_they_are():
@@ -107,7 +108,8 @@ def test_rows_far_from_all_others_take_all_nodes_where_they_are():
     samples.new[50] += 1_000.0
     rows = compared_rows(samples)
     found = pair_sums(rows, cells_of(rows, 3))
-    assert found.n_nodes < 15 and found.error < 1e-12
+    assert found.n_nodes < 15
+    assert found.error < 1e-12
 
 
 def test_attributions_that_miss_the_witness_are_refused(monkeypatch):

@@ -45,9 +45,11 @@ def test_cells_hold_equally_many_rows_of_one_sample(n_old, n_new):
     cells = dealt_cells(n_old, n_new, seed=3)
     size = rows_of_a_cell(n_old, n_new)
     counts = np.bincount(cells.of_row)
-    assert (counts[cells.is_moved] == size).all() and cells.n_rows == size
+    assert (counts[cells.is_moved] == size).all()
+    assert cells.n_rows == size
     assert (cells.is_old[cells.of_row] == (np.arange(n_old + n_new) < n_old)).all()
-    assert (counts > 0).all() and np.count_nonzero(~cells.is_moved) <= 2
+    assert (counts > 0).all()
+    assert np.count_nonzero(~cells.is_moved) <= 2
     assert min(np.count_nonzero(cells.is_old), np.count_nonzero(~cells.is_old)) >= min(
         LEAST_CELLS, n_old, n_new
     )
@@ -66,7 +68,8 @@ def test_statistics_are_those_of_samples_with_permuted_rows():
         w = np.where(np.isin(np.arange(5), old), 1 / 3, -1 / 2)
         possible.append(w @ gram @ w)
     gaps = np.abs(null.permuted[:, -1][:, None] - possible)
-    assert gaps.min(axis=1).max() < 1e-14 and set(gaps.argmin(axis=1)) == set(range(10))
+    assert gaps.min(axis=1).max() < 1e-14
+    assert set(gaps.argmin(axis=1)) == set(range(10))
     np.testing.assert_allclose(null.permuted[:, :-1].sum(axis=1), null.permuted[:, -1], atol=1e-14)
     assert null.observed[-1] == pytest.approx(rows.weights @ sums.witness, rel=1e-12)
 
@@ -78,7 +81,8 @@ def test_leftover_rows_keep_their_sample():
     sums = pair_sums(rows, cells.of_row)
     null = null_distribution(sums.cells, cells, 50)
     assert null.observed[-1] == pytest.approx(rows.weights @ sums.witness, rel=1e-11)
-    assert np.count_nonzero(~cells.is_moved) == 2 and (null.permuted[:, -1] > 0.0).all()
+    assert np.count_nonzero(~cells.is_moved) == 2
+    assert (null.permuted[:, -1] > 0.0).all()
 
 
 def test_cells_have_the_null_distribution_of_single_rows():
@@ -125,7 +129,8 @@ def test_tables_of_constant_columns_have_not_drifted(values):
     for n_old, n_new in ((50, 50), (33, 70), (450, 31)):
         samples = samples_of(np.tile(values, (n_old, 1)), np.tile(values, (n_new, 1)))
         null = discrepancy(compared_rows(samples), 99).null
-        assert (null.p_values == 1.0).all() and (null.adjusted == 1.0).all()
+        assert (null.p_values == 1.0).all()
+        assert (null.adjusted == 1.0).all()
 
 
 def test_adjusted_p_values_are_no_less_than_those_of_the_largest_statistic():

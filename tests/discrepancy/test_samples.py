@@ -48,7 +48,8 @@ def test_a_missing_value_is_the_median_and_a_flag_of_one_player():
     samples = two_samples(40, 30, 2)
     samples.old[:10, 1] = np.nan
     rows = compared_rows(samples)
-    assert rows.x.shape == (70, 3) and rows.members.tolist() == [[1, 0, 0], [0, 1, 1]]
+    assert rows.x.shape == (70, 3)
+    assert rows.members.tolist() == [[1, 0, 0], [0, 1, 1]]
     factors = rows.factors(rows.x, rows.x)
     assert factors.shape[0] == 2
     assert (factors[1, :10, :10] == 1.0).all()  # both missing
@@ -70,7 +71,8 @@ def test_a_column_without_any_value_is_constant():
     samples = two_samples(10, 10, 2)
     samples.old[:, 0] = samples.new[:, 0] = np.nan
     rows = compared_rows(samples)
-    assert (rows.factors(rows.x, rows.x)[0] == 1.0).all() and rows.base[0] == 1.0
+    assert (rows.factors(rows.x, rows.x)[0] == 1.0).all()
+    assert rows.base[0] == 1.0
     assert (filled(samples.pooled, np.isnan(samples.pooled))[:, 0] == 0.0).all()
 
 

@@ -48,7 +48,8 @@ def test_the_commands_of_a_block():
 
 def test_a_section_ends_where_the_next_begins():
     section = Section.of("docs/stores.md", "In a bucket")
-    assert section.blocks and "## " not in section.text
+    assert section.blocks
+    assert "## " not in section.text
     assert "pip install 'dshap[cloud]'" in section.in_text()
 
 

@@ -18,7 +18,8 @@ def test_the_window(n_threads):
     fixed = window_of(n_threads, grows=False)
     growing = window_of(n_threads, grows=True)
     assert 2 * n_threads < fixed <= 2 * n_threads + 3
-    assert growing >= LEAST_BACKLOG and growing > 10 * n_threads >= n_threads
+    assert growing >= LEAST_BACKLOG
+    assert growing > 10 * n_threads >= n_threads
 
 
 def wait_a_little(context, total):
@@ -44,6 +45,7 @@ def test_a_cluster_that_scales_from_zero_starts_and_grows():
         seen = []
         reductions = [Reduction(str(number), (), Call(wait_a_little, ())) for number in range(40)]
         executor.run(None, reductions, lambda *_: seen.append(len(client.nthreads())))
-        assert len(seen) == 40 and max(seen) == 3
+        assert len(seen) == 40
+        assert max(seen) == 3
     finally:
         shut_down(client)

@@ -163,7 +163,8 @@ def test_the_unit_of_shared_coalitions_is_a_part(clock):
 
 def test_nothing_is_measured_where_nothing_is_left(clock):
     work = Work(clock, lambda n: 5.0 * n)
-    assert refused(work, 1.0, done={0, 1}) == "" and work.n_calls == 0
+    assert refused(work, 1.0, done={0, 1}) == ""
+    assert work.n_calls == 0
 
 
 def test_a_model_that_fails_is_no_matter_of_time(clock):

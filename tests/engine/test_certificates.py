@@ -22,7 +22,8 @@ def test_what_is_made(tmp_path):
     assert done.stdout.split() == [str(folder / name) for name in ("ca.pem", "cert.pem", "key.pem")]
     assert {path.name for path in folder.iterdir()} == {"ca.pem", "cert.pem", "key.pem"}
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
-    assert modes == {0o600} and stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert modes == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     authority = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
     certificate = x509.load_pem_x509_certificate((folder / "cert.pem").read_bytes())
     certificate.verify_directly_issued_by(authority)
@@ -35,7 +36,8 @@ def test_files_that_are_there_are_never_replaced(tmp_path):
     make_certificates(tmp_path / "tls")
     before = (tmp_path / "tls" / "key.pem").read_bytes()
     done = CliRunner().invoke(cli, ["cluster", "certificates", str(tmp_path / "tls")])
-    assert done.exit_code == 2 and "ca.pem is there already: give another folder" in done.stderr
+    assert done.exit_code == 2
+    assert "ca.pem is there already: give another folder" in done.stderr
     assert (tmp_path / "tls" / "key.pem").read_bytes() == before
 
 

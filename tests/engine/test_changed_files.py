@@ -86,11 +86,9 @@ def test_a_block_of_a_replaced_file_fails(
     cube = dshap.open_cube(tmp_path / "cube.zarr")
     of_block = cube.status.values.reshape(N_FILES, FILE_ROWS)
     is_failed = (of_block == dshap.core.blocks.Status.FAILED).all(axis=1)
-    assert (
-        is_failed[replaced]
-        and not is_failed.all()
-        and (of_block[~is_failed] == dshap.core.blocks.Status.OK).all()
-    ), when
+    assert is_failed[replaced], when
+    assert not is_failed.all(), when
+    assert (of_block[~is_failed] == dshap.core.blocks.Status.OK).all(), when
     assert np.isnan(cube.attribution.values.reshape(N_FILES, -1)[is_failed]).all()
     with pytest.raises(StoreMismatchError):  # the census judges what stands there now
         explained(value, table, tmp_path, client)

@@ -186,7 +186,8 @@ def test_fit_on_a_cluster_gives_the_bits_of_fit(frame, client):
     )
     one = ridge.unfitted().fit(frame[NAMES], frame["y"].to_numpy())
     two = dshap.fit(ridge, frame, "y", features=NAMES, client=client)
-    assert one.expansion_.digest() == two.expansion_.digest() and one.penalty_ == two.penalty_
+    assert one.expansion_.digest() == two.expansion_.digest()
+    assert one.penalty_ == two.penalty_
     assert one.r2_.tobytes() == two.r2_.tobytes()
 
 
@@ -228,7 +229,8 @@ def test_few_rows_and_many_slow_coalitions_keep_both_workers_busy(client, tmp_pa
         file.unlink()  # the tries of the constructor
     cube = dshap.explain(value, rows, design=designs.exact(10), client=client)
     made = [file.stat().st_size for file in calls.iterdir() if file.name != str(os.getpid())]
-    assert len(made) == 2 and min(made) >= sum(made) / 4, made
+    assert len(made) == 2, made
+    assert min(made) >= sum(made) / 4, made
     assert cube.status.values.tolist() == [1, 1]
 
 
@@ -237,9 +239,11 @@ def test_building_the_work_computes_nothing(frame, model, tmp_path):
     it."""
     value = value_of("interventional", model, frame[NAMES])
     cube = dshap.explain(value, frame, key="id", store=tmp_path / "c.zarr", compute=False)
-    assert (cube.status == 0).all() and np.isnan(cube.attribution).all()
+    assert (cube.status == 0).all()
+    assert np.isnan(cube.attribution).all()
     done = dshap.explain(value, frame, key="id", store=tmp_path / "c.zarr")
-    assert (done.status == 1).all() and not np.isnan(done.attribution).any()
+    assert (done.status == 1).all()
+    assert not np.isnan(done.attribution).any()
 
 
 @pytest.mark.slow
@@ -265,7 +269,8 @@ def test_sums_of_many_leaves_are_the_same_bits(client, monkeypatch, n, n_additio
     for executor in (LoopExecutor(), DaskExecutor(client)):
         executor.run(None, work, lambda _, total: totals.append(total))
     assert totals[0]["x"].tobytes() == totals[1]["x"].tobytes()
-    assert len(added) == n_additions and max(added, default=2) <= FAN_IN
+    assert len(added) == n_additions
+    assert max(added, default=2) <= FAN_IN
 
 
 def test_the_loop_executor_stops_at_the_first_error_or_tells_of_it():
@@ -282,7 +287,8 @@ def test_the_loop_executor_stops_at_the_first_error_or_tells_of_it():
     LoopExecutor().run(
         None, work, lambda r, x: done.append((r.name, x)), lambda r, e: failed.append(r.name)
     )
-    assert done == [("sum", 3)] and failed == ["bad"]
+    assert done == [("sum", 3)]
+    assert failed == ["bad"]
 
 
 def total_of(context, total):
@@ -316,7 +322,8 @@ def test_a_reduction_of_many_leaves_is_submitted_chain_by_chain(client, monkeypa
             Reduction("sum", inner, Call(total_of), chain=1),
         ):
             executor.run(None, [reduction], lambda _, total: totals.append(total))
-    assert len({total["x"].tobytes() for total in totals}) == 1 and len(totals) == 4
+    assert len({total["x"].tobytes() for total in totals}) == 1
+    assert len(totals) == 4
     assert largest[0] < 8 * CHAIN
 
 

@@ -67,7 +67,8 @@ def test_a_pass_and_the_one_that_follows():
     y, done = np.arange(10.0) ** 2, []
     table = ArraySource(X, target=y)
     found = run_pass(LoopExecutor(), Centre(), table, SPANS, lambda: done.append(1))
-    assert found == pytest.approx(y.var()) and len(done) == 2
+    assert found == pytest.approx(y.var())
+    assert len(done) == 2
     assert run_once(LoopExecutor(), Centre(), table, SPANS) == Centre(y.mean())
 
 
@@ -91,7 +92,8 @@ def test_predictions_are_made_once_where_they_are_kept(is_kept):
     for name in "ab":
         np.testing.assert_array_equal(store[name]["f"][:, 0], X.sum(axis=1))
         np.testing.assert_array_equal(store[name]["position"], np.arange(10))
-    assert calls == ([4, 4, 2] if is_kept else 2 * [4, 4, 2]) and len(done) == 2
+    assert calls == ([4, 4, 2] if is_kept else 2 * [4, 4, 2])
+    assert len(done) == 2
     assert predictions.are_there(SPANS) is is_kept
     if is_kept:
         predictions.drop(SPANS)
@@ -193,7 +195,8 @@ def test_sums_that_a_killed_run_left_beside_their_sum_are_removed():
     with pytest.raises(Stopped):
         learn(LoopExecutor(), learning, spans, [0], list)
     left = learning.sum_name(0, spans[:CHAIN])
-    assert learning.sum_name(0, spans[: 4 * CHAIN]) in store and left not in store
+    assert learning.sum_name(0, spans[: 4 * CHAIN]) in store
+    assert left not in store
     for half in (spans[: 2 * CHAIN], spans[2 * CHAIN : 4 * CHAIN]):  # killed before it removed them
         store.put(learning.sum_name(0, half), Moments({"sum": np.zeros(3)}))
     ended = Learning([Total([])], ["m-a"], store, table, None, CHAIN)

@@ -39,7 +39,8 @@ def shown(monkeypatch) -> list[str]:
         states.append(content["text/plain"])
 
     def display(content, raw, display_id):
-        assert display_id and not states
+        assert display_id
+        assert not states
         update(content, raw)
         return SimpleNamespace(update=update)
 
@@ -58,9 +59,8 @@ def test_a_stage_takes_the_place_of_the_last_one(shown):
     progress.advance(6)
     progress.end()
     assert [state.count("\n") for state in shown] == [0, 0, 1, 2, 2]
-    assert shown[0].startswith("moments 1 of 2 coalition tiles, ") and shown[1].startswith(
-        "moments: 1 coalition tiles"
-    )
+    assert shown[0].startswith("moments 1 of 2 coalition tiles, ")
+    assert shown[1].startswith("moments: 1 coalition tiles")
     moments, constant, last = shown[-1].splitlines()
     assert moments == shown[1]
     assert constant == r"constant: a\x1b; the attribution is 0"

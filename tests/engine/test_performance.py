@@ -30,13 +30,15 @@ def test_a_page_that_cannot_be_written(tmp_path, job, name):
     with pytest.raises(InputError, match=r"--performance-report .*: give "):
         report_path(tmp_path / name)
     ended = CliRunner().invoke(cli, ["run", str(job), "--performance-report", name])
-    assert ended.exit_code == 2 and len(ended.stderr.splitlines()) == 1
+    assert ended.exit_code == 2
+    assert len(ended.stderr.splitlines()) == 1
     assert not Path("out.zarr").exists()
 
 
 def test_this_process_has_none(job):
     ended = CliRunner().invoke(cli, ["run", str(job), "--performance-report", "report.html"])
-    assert ended.exit_code == 2 and not Path("out.zarr").exists()
+    assert ended.exit_code == 2
+    assert not Path("out.zarr").exists()
     (line,) = ended.stderr.splitlines()
     assert "the job runs in this process, and only a cluster has one: give --cluster" in line
 
@@ -82,7 +84,8 @@ def test_no_cluster_was_needed(tmp_path):
     report = PerformanceReport(tmp_path / "report.html", said.append)
     with contextlib.closing(ClusterExecutor(local_client, None, 1, report=report)):
         pass
-    assert len(said) == 1 and "no cluster was started" in said[0]
+    assert len(said) == 1
+    assert "no cluster was started" in said[0]
 
 
 @pytest.mark.slow
@@ -102,5 +105,6 @@ def test_it_is_written_after_an_interrupt_too(tmp_path):
         raise KeyboardInterrupt
     assert said == [f"performance report: {path}"]
     page = path.read_text()
-    assert "Dask Performance Report" in page and "number of tasks: 1" in page
+    assert "Dask Performance Report" in page
+    assert "number of tasks: 1" in page
     assert re.search(r"<script[^>]* src=", page) is None  # it shows itself without the network

@@ -67,7 +67,9 @@ def test_more_coalitions_or_rows_never_cost_less(name):
     sizes = [(0, 1), (1, 1), (2, 1), (2, 64), (16, 64), (62, 64), (62, 5_000), (4_096, 100_000)]
     costs = [np.array(astuple(value.cost(m, n))) for m, n in sizes]
     assert all((more >= less).all() for less, more in itertools.pairwise(costs))
-    assert (costs[0] >= 0).all() and value.cost(2).operations > 0 and value.cost(2).task_bytes > 0
+    assert (costs[0] >= 0).all()
+    assert value.cost(2).operations > 0
+    assert value.cost(2).task_bytes > 0
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -75,7 +77,9 @@ def test_more_rows_of_a_closed_form_never_cost_less(name):
     form = form_of(FORMS[name]())
     costs = [np.array(astuple(form.cost(n))) for n in (1, 64, 5_000, 100_000)]
     assert all((more >= less).all() for less, more in itertools.pairwise(costs))
-    assert (costs[0] >= 0).all() and form.cost().operations > 0 and form.cost().task_bytes > 0
+    assert (costs[0] >= 0).all()
+    assert form.cost().operations > 0
+    assert form.cost().task_bytes > 0
 
 
 class Priced(KernelInterventional):

@@ -88,7 +88,8 @@ def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():
     assert cut(Priced(operations=1e-3)).instance_tile == MAX_INSTANCE_TILE
     small = cut(Priced(operations=20_000.0), n_rows=6_400)
     # enough tasks of a small table
-    assert small.instance_tile == 256 and 6_400 / WANTED_TASKS <= 256
+    assert small.instance_tile == 256
+    assert 6_400 / WANTED_TASKS <= 256
 
 
 def test_a_tile_of_a_black_box_follows_its_predictions():
@@ -121,9 +122,8 @@ def test_a_tile_grows_with_the_table_where_blocks_are_many(box):
     assert cut(box, n_rows=10**11).instance_tile == MAX_INSTANCE_TILE
     large = designs.kernelshap(1_000, 2_002)
     tiles = cut_tiles(Work.of(box, large), 10**11, DATA, 20, RunOptions())
-    assert (
-        tiles["instance_tile"] == 64 and 8 * 20 * 1_000 * 64 <= GROUP_BYTES < 8 * 20 * 1_000 * 128
-    )
+    assert tiles["instance_tile"] == 64
+    assert 8 * 20 * 1_000 * 64 <= GROUP_BYTES < 8 * 20 * 1_000 * 128
 
 
 def test_options_are_taken_as_they_are():
@@ -154,8 +154,10 @@ def test_states_are_kept_and_joined_where_all_of_them_fit():
         cut(Priced(state=per_state), coalition_tile=100),
         cut(Priced(state=per_state + 1), coalition_tile=100),
     )
-    assert kept.cache_bytes == CACHE_BYTES and kept.join_tiles == MAX_COALITION_TILE // 100
-    assert too_large.cache_bytes == 0 and too_large.join_tiles == 1
+    assert kept.cache_bytes == CACHE_BYTES
+    assert kept.join_tiles == MAX_COALITION_TILE // 100
+    assert too_large.cache_bytes == 0
+    assert too_large.join_tiles == 1
 
 
 @pytest.mark.parametrize(("task", "rows"), [(1, 1_024), (16, 512), (17, 256), (1_000, 64)])
@@ -174,12 +176,12 @@ def test_interactions_of_a_closed_form_make_it_smaller():
 def test_coalitions_of_a_black_box_are_cut_into_groups_where_rows_are_few():
     box = PricedBox(state=10)
     few, many = cut(box, n_rows=16), cut(box, n_rows=100_000)
-    assert (
-        few.coalition_groups == BLACK_BOX_TASKS
-        and few.coalition_tile == 128
-        and few.instance_tile == 16
-    )
-    assert many.coalition_groups == 1 and many.coalition_tile == 1_024 and many.cache_bytes == 0
+    assert few.coalition_groups == BLACK_BOX_TASKS
+    assert few.coalition_tile == 128
+    assert few.instance_tile == 16
+    assert many.coalition_groups == 1
+    assert many.coalition_tile == 1_024
+    assert many.cache_bytes == 0
     assert cut(box, n_rows=16, tol=0.1).coalition_groups == 1  # rounds hold all values of a row
 
 
@@ -200,9 +202,11 @@ def test_sums_are_stored_by_the_seconds_that_a_crash_would_cost():
         return cut(Priced(operations=seconds * span / m), data=data).kept_spans
 
     many = 10**9
-    assert kept(100.0, many) == CHAIN and kept(KEPT_SUM_SECONDS / CHAIN, many) == CHAIN
+    assert kept(100.0, many) == CHAIN
+    assert kept(KEPT_SUM_SECONDS / CHAIN, many) == CHAIN
     assert kept(KEPT_SUM_SECONDS / CHAIN / 2, many) == 2 * CHAIN
     assert kept(KEPT_SUM_SECONDS / CHAIN / 2.1, many) == 2 * CHAIN
     assert kept(KEPT_SUM_SECONDS / CHAIN / 64, many) == 64 * CHAIN
-    assert kept(100.0, CHAIN * SPAN_ROWS) == 0 and kept(100.0, CHAIN * SPAN_ROWS + 1) == CHAIN
+    assert kept(100.0, CHAIN * SPAN_ROWS) == 0
+    assert kept(100.0, CHAIN * SPAN_ROWS + 1) == CHAIN
     assert kept(KEPT_SUM_SECONDS / CHAIN / 64, 64 * CHAIN * SPAN_ROWS) == 0

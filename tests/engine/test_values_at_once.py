@@ -54,7 +54,8 @@ def plain(value, rows):
 def test_the_attributions_are_those_of_all_values(plain, value, rows):
     """As by hand, better by far than without terms, adding up; the choice stands in the cube."""
     cube, design, values = plain
-    assert design.findings.sparse and design.held_coalitions == M
+    assert design.findings.sparse
+    assert design.held_coalitions == M
     assert design.findings.doubt >= 1
     phi, replicates = design.of_values(values)
     np.testing.assert_allclose(cube.attribution, phi, atol=1e-9)
@@ -104,7 +105,8 @@ def test_in_rounds_the_last_has_terms(plain, value, rows):
     """Rows that tol sends to the last round have the estimates of the whole list, the others those
     of a plain stage."""
     cube = dshap.explain(value, rows, tol=1e-9, max_coalitions=M)
-    assert json.loads(cube.attrs["pilot"])["sparse"] and (cube.n_coalitions == M).all()
+    assert json.loads(cube.attrs["pilot"])["sparse"]
+    assert (cube.n_coalitions == M).all()
     loose = dshap.explain(value, rows, tol=0.02, max_coalitions=M)
     assert (loose.n_coalitions < M).any()
     truth = dshap.explain(value, rows, design="exact").attribution
@@ -170,7 +172,8 @@ def test_rows_may_have_processes_of_their_own(tmp_path):
     design = kriging(D, M, seed=2)
     cube = dshap.explain(value, rows, design=design)
     chosen = json.loads(cube.attrs["pilot"])
-    assert chosen["by_game"] and chosen["by_game_gain"] <= 0.95
+    assert chosen["by_game"]
+    assert chosen["by_game_gain"] <= 0.95
     tuned = design.tuned(Record({name: np.array(own) for name, own in chosen.items()}))
     mixed = np.where(tuned.masks[None], rows[:, None], 0.0)
     phi, replicates = tuned.of_values(value.model(mixed.reshape(-1, D)).reshape(len(rows), -1, 1))

@@ -69,7 +69,8 @@ def test_an_earlier_date_is_refused(days):
     for said in ("2026-11-10", "2026-11-20", first, "--backfill"):
         assert said in told
     run(days, "--as-of", "2026-11-10", "--only", "learn", status=2)
-    assert len(loaded(days)) == 150 and len(read_records(store)) == 1
+    assert len(loaded(days)) == 150
+    assert len(read_records(store)) == 1
     run(days, "--as-of", "2026-11-20")  # one day again
     run(days, "--as-of", "2026-11-21")
     assert last_day(store).as_of == date(2026, 11, 21)
@@ -84,7 +85,8 @@ def test_a_backfill(days):
     assert (record.as_of, record.is_backfill, record.run_id != first) == (
         date(2026, 11, 10), True, True,
     )  # fmt: skip
-    assert current_of(store / "reasons") == first and len(loaded(days)) == 150
+    assert current_of(store / "reasons") == first
+    assert len(loaded(days)) == 150
     cube = dshap.open_cube(store / "reasons" / record.run_id)
     assert sorted(cube["id"].values) == list(range(100))
     lines = dict(asked(days, "select _dshap_run_id, count(*) from history group by all"))
@@ -93,7 +95,8 @@ def test_a_backfill(days):
     loads = asked(days, "select as_of, n_rows from _dshap_runs where table_name = 'history'")
     assert sorted(loads) == [("2026-11-10", 100), ("2026-11-20", 150)]
     line = runs_summary(store)[0][-1]
-    assert "2026-11-10" in line and "backfill" in line
+    assert "2026-11-10" in line
+    assert "backfill" in line
 
 
 def test_a_pointer_that_was_lost_names_no_backfill(days):
@@ -109,7 +112,8 @@ def test_a_pointer_that_was_lost_names_no_backfill(days):
         assert current_of(store / "reasons") == first
     (store / "reasons" / "current").unlink()
     run(days, "--as-of", "2026-11-20")
-    assert current_of(store / "reasons") == first and len(loaded(days)) == 150
+    assert current_of(store / "reasons") == first
+    assert len(loaded(days)) == 150
 
 
 def test_a_repair_of_the_explanation_alone_names_no_backfill(days):
@@ -128,7 +132,8 @@ def test_a_backfill_says_nothing_about_learning(days):
     rows.rename(days.folder / "kept")
     told = backfill(days, status=2).stderr
     assert "the rows that the method was learned from, were lost or removed" in told
-    assert "run the job without --backfill first" in told and "learned anew" not in told
+    assert "run the job without --backfill first" in told
+    assert "learned anew" not in told
     (days.folder / "kept").rename(rows)
     backfill(days)
 
@@ -200,8 +205,10 @@ def test_a_backfill_in_parts(days):
     if not record.is_over:
         run(days, "--only", "finish")
         record = read_records(store)[-1]
-    assert record.is_backfill and current_of(store / "reasons") == first
-    assert asked(days, "select count(*) from history") == [(250,)] and len(loaded(days)) == 150
+    assert record.is_backfill
+    assert current_of(store / "reasons") == first
+    assert asked(days, "select count(*) from history") == [(250,)]
+    assert len(loaded(days)) == 150
 
 
 def test_a_killed_backfill_is_finished_as_one(days, monkeypatch):
@@ -218,8 +225,10 @@ def test_a_killed_backfill_is_finished_as_one(days, monkeypatch):
     assert not read_records(store)[-1].is_over
     run(days, "--as-of", "2026-11-20")
     finished, night = read_records(store)[-2:]
-    assert finished.is_backfill and not night.is_backfill
-    assert current_of(store / "reasons") == first and len(loaded(days)) == 150
+    assert finished.is_backfill
+    assert not night.is_backfill
+    assert current_of(store / "reasons") == first
+    assert len(loaded(days)) == 150
     assert asked(days, "select count(*) from history") == [(250,)]
 
 

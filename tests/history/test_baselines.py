@@ -46,19 +46,25 @@ def baseline_of(record) -> str | None:
 def test_a_blocked_run_stays_blocked(shop):
     """The same command again was judged against the blocked run, and emptied the sink."""
     status, first = night(shop, RATIO)
-    assert status == 0 and baseline_of(first) is None and len(loaded(shop)) == 150
+    assert status == 0
+    assert baseline_of(first) is None
+    assert len(loaded(shop)) == 150
     keep_rows(shop, 75)
     for _ in range(3):
         status, blocked = night(shop, RATIO)
-        assert status == 8 and baseline_of(blocked) == first.run_id
+        assert status == 8
+        assert baseline_of(blocked) == first.run_id
         assert len(loaded(shop)) == 150
         assert f"run {first.run_id}" in blocked.about["message"]
         assert f"--accept {blocked.run_id}" in blocked.about["message"]
     keep_rows(shop, 149)
     status, passed = night(shop, RATIO)
-    assert status == 0 and baseline_of(passed) == first.run_id and len(loaded(shop)) == 149
+    assert status == 0
+    assert baseline_of(passed) == first.run_id
+    assert len(loaded(shop)) == 149
     status, after = night(shop, RATIO)
-    assert status == 0 and baseline_of(after) == passed.run_id
+    assert status == 0
+    assert baseline_of(after) == passed.run_id
 
 
 def test_an_accepted_run_is_the_baseline(shop):
@@ -66,12 +72,16 @@ def test_an_accepted_run_is_the_baseline(shop):
     keep_rows(shop, 75)
     _, blocked = night(shop, RATIO)
     status, opened = night(shop, RATIO, accepts=blocked.run_id)
-    assert status == 0 and baseline_of(opened) == blocked.run_id and len(loaded(shop)) == 75
+    assert status == 0
+    assert baseline_of(opened) == blocked.run_id
+    assert len(loaded(shop)) == 75
     assert is_accepted(shop.folder / "store", blocked.run_id)
     status, again = night(shop, RATIO, accepts=blocked.run_id)  # the same command twice
-    assert status == 0 and baseline_of(again) == opened.run_id
+    assert status == 0
+    assert baseline_of(again) == opened.run_id
     keep_rows(shop, 60)
-    assert night(shop, RATIO)[0] == 8 and len(loaded(shop)) == 75
+    assert night(shop, RATIO)[0] == 8
+    assert len(loaded(shop)) == 75
 
 
 def test_a_number_that_was_accepted_holds_until_the_check_passes(shop):
@@ -82,11 +92,14 @@ def test_a_number_that_was_accepted_holds_until_the_check_passes(shop):
     _, blocked = night(shop, floor)
     status, opened = night(shop, floor, accepts=blocked.run_id)
     (check,) = opened.named("check")
-    assert status == 0 and check["status"] == "warn" and len(loaded(shop)) == 75
+    assert status == 0
+    assert check["status"] == "warn"
+    assert len(loaded(shop)) == 75
     assert check["adapter_response"]["accepted"] == blocked.run_id
     assert night(shop, floor)[0] == 0
     keep_rows(shop, 74)
-    assert night(shop, floor)[0] == 8 and len(loaded(shop)) == 75
+    assert night(shop, floor)[0] == 8
+    assert len(loaded(shop)) == 75
     keep_rows(shop, 120)
     assert night(shop, floor)[0] == 0
     keep_rows(shop, 75)
@@ -99,21 +112,28 @@ def test_what_is_no_baseline(shop):
     _, first = night(shop, RATIO)
     keep_rows(shop, 140)
     status, one = night(shop, RATIO, sinks=down)
-    assert status == 10 and baseline_of(one) == first.run_id and len(loaded(shop)) == 140
+    assert status == 10
+    assert baseline_of(one) == first.run_id
+    assert len(loaded(shop)) == 140
     os.mkdir(shop.folder / "missing")
     status, both = night(shop, RATIO, sinks=down)  # after the outage: loaded, no row has changed
-    assert status == 0 and baseline_of(both) == first.run_id
+    assert status == 0
+    assert baseline_of(both) == first.run_id
     late = {**RATIO, "blocks_sinks": False}
     keep_rows(shop, 100)
     status, failed = night(shop, late, sinks=down)
-    assert status == 8 and baseline_of(failed) == both.run_id and len(loaded(shop)) == 100
+    assert status == 8
+    assert baseline_of(failed) == both.run_id
+    assert len(loaded(shop)) == 100
     status, failed = night(shop, late, sinks=down)
-    assert status == 8 and baseline_of(failed) == both.run_id
+    assert status == 8
+    assert baseline_of(failed) == both.run_id
     warned = {"kind": "row_count", "metric": "ratio", "warn": 0.9}
     accept(shop.folder / "store", failed.run_id)
     keep_rows(shop, 80)
     status, warns = night(shop, warned, sinks=[])
-    assert status == 0 and baseline_of(warns) == failed.run_id
+    assert status == 0
+    assert baseline_of(warns) == failed.run_id
     # a run that warns is one, and so is one without sinks
     assert baseline_of(night(shop, warned, sinks=[])[1]) == warns.run_id
 
@@ -126,7 +146,8 @@ def test_the_cube_of_the_baseline_is_kept(shop):
     for n in (60, 50, 40):
         keep_rows(shop, n)
         status, failed = night(shop, drift, **job)
-        assert status == 8 and baseline_of(failed) == first.run_id
+        assert status == 8
+        assert baseline_of(failed) == first.run_id
     kept = {each.name for each in (shop.folder / "store" / "reasons").iterdir()} - {"current"}
     assert kept == {first.run_id, failed.run_id}
     assert night(shop, drift, accepts=failed.run_id, **job)[0] == 0
@@ -177,12 +198,15 @@ def test_the_commands(shop):
     assert len(loaded(shop)) == 150
     lines = runs_summary(shop.folder / "store")[0]
     assert lines[0].split()[8:11] == ["as", "of", "baseline"]
-    assert first["run_id"] in lines[2].split() and first["run_id"] not in lines[1].split()[1:]
+    assert first["run_id"] in lines[2].split()
+    assert first["run_id"] not in lines[1].split()[1:]
     for part in ("--only=finish", "--shard=1/2"):
         refused = CliRunner().invoke(cli, ["run", str(path), part, "--accept", blocked["run_id"]])
-        assert refused.exit_code == 2 and "--accept" in refused.stderr
+        assert refused.exit_code == 2
+        assert "--accept" in refused.stderr
     done = _run(path, 0, "--accept", blocked["run_id"])
-    assert done["baseline"] == blocked["run_id"] and len(loaded(shop)) == 75
+    assert done["baseline"] == blocked["run_id"]
+    assert len(loaded(shop)) == 75
     assert "accepted" in runs_summary(shop.folder / "store")[0][2]
 
 
@@ -198,8 +222,8 @@ def test_a_first_night_that_is_blocked_is_no_baseline(shop):
     assert night(shop, floor, RATIO)[0] == 8
     status, second = night(shop, floor, RATIO)
     ratio = next(each for each in second.named("check") if each["unique_id"].endswith("row_count"))
-    assert (
-        status == 8 and ratio["status"] == "skipped" and "whose checks passed" in ratio["message"]
-    )
+    assert status == 8
+    assert ratio["status"] == "skipped"
+    assert "whose checks passed" in ratio["message"]
     with duckdb.connect(str(shop.folder / "shop.duckdb")) as connection:
         assert connection.sql("show tables").fetchall() == [("customers",)]

@@ -40,7 +40,8 @@ def test_each_comparison_is_made_once_until_it_is_cleared(tmp_path):
     found = joins.join(second, first)
     assert (found.n_known, found.n_unchanged, found.n_before) == (2, 2, 3)
     assert found.read(0, 3)[0].tolist() == [2, -1, 0]
-    assert joins.join(second, first) is found and joins.hashed(first) is joins.hashed(first)
+    assert joins.join(second, first) is found
+    assert joins.hashed(first) is joins.hashed(first)
     assert joins.join(first, second).read(0, 3)[0].tolist() == [2, -1, 0]
     assert len([*tmp_path.glob("folder *")]) == 4
     joins.clear()

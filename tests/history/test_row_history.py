@@ -110,17 +110,22 @@ def test_another_method_and_a_forgotten_run_are_not_known(tmp_path):
     first.folders.drop_rows()
     again = night(tmp_path, "20261103T000000Z", {1: 1}, None)
     assert again.changed_since(first.run_id, "m") is None
-    assert again.previous == "" and again.n_carried == 0
+    assert again.previous == ""
+    assert again.n_carried == 0
 
 
 def test_a_later_decision_replaces_an_earlier_one(tmp_path):
     first = night(tmp_path, "20261101T000000Z", {1: 1, 2: 2}, None)
     second = night(tmp_path, "20261102T000000Z", {1: 1, 2: 2}, first)
-    assert second.method == "m" and second.n_carried == 2 and second.facts == {}
+    assert second.method == "m"
+    assert second.n_carried == 2
+    assert second.facts == {}
     second.write("other", None, np.zeros(0, np.int8), {"model": {"kind": "xgboost"}})
     again = history_of(tmp_path, second.run_id)
     for history in (second, again):
-        assert history.method == "other" and history.previous == "" and history.n_carried == 0
+        assert history.method == "other"
+        assert history.previous == ""
+        assert history.n_carried == 0
         assert history.facts == {"model": {"kind": "xgboost"}}
     assert again.computed_by(0, 2).tolist() == [second.run_id] * 2
 
@@ -131,7 +136,8 @@ def test_a_history_of_another_key_is_not_known(tmp_path):
     keep(folders, rows_of({"1": 1, "2": 2}))
     history = NightHistory(folders, EXPLAIN, joins_in(tmp_path))
     history.write("m", None, np.zeros(0, np.int8))
-    assert not history.has_key_of(first) and history.has_key_of(history)
+    assert not history.has_key_of(first)
+    assert history.has_key_of(history)
     assert history.changed_since(first.run_id, "m") is None
     assert history.deleted_since(first.run_id, "m") is None
     counts = counts_between(history.folders, first.folders, history.joins)
@@ -230,7 +236,8 @@ def test_a_history_of_an_earlier_version_is_known(tmp_path):
     said = json.loads(file.read_text())
     file.write_text(json.dumps({name: said[name] for name in said.keys() - {"files", "seal"}}))
     second = night(tmp_path, "20261102T000000Z", {1: 1, 2: 3}, history_of(tmp_path, first.run_id))
-    assert second.n_carried == 1 and not second.damage
+    assert second.n_carried == 1
+    assert not second.damage
     assert second.changed_since(first.run_id, "m").tolist() == [False, True]
 
 

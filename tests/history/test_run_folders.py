@@ -35,10 +35,8 @@ def test_ids_follow_each_other(tmp_path):
     assert ids == sorted(set(ids))
     assert [run.run_id for run in runs_in_store(tmp_path)] == ids
     later = begun(tmp_path, "29991231T235958Z")
-    assert (
-        new_run_id(tmp_path, datetime.now(UTC)) == "29991231T235959Z"
-        and later.about.as_of == "2026-11-27"
-    )
+    assert new_run_id(tmp_path, datetime.now(UTC)) == "29991231T235959Z"
+    assert later.about.as_of == "2026-11-27"
 
 
 def test_what_a_run_is_about_stays(tmp_path):
@@ -70,7 +68,8 @@ def test_an_older_run_does_not_say_of_which_job_it_is(tmp_path):
     run = RunFolders(tmp_path, "20261127T000000Z")
     run.record.mkdir(parents=True)
     (run.record / "run.json").write_text('{"run_id": "20261127T000000Z", "as_of": "2026-11-27"}')
-    assert run.about.job == "" and run.about.previous == {}
+    assert run.about.job == ""
+    assert run.about.previous == {}
 
 
 def test_a_run_is_over_with_its_results(tmp_path):
@@ -106,7 +105,9 @@ def test_rows_go_and_the_record_stays(tmp_path):
         folder.mkdir(parents=True)
         (folder / "a").touch()
     run.drop_rows()
-    assert not run.parts.exists() and not run.keys.exists() and run.about is not None
+    assert not run.parts.exists()
+    assert not run.keys.exists()
+    assert run.about is not None
     run.drop()
     assert runs_in_store(tmp_path) == []
 
@@ -128,7 +129,8 @@ def test_nothing_counts_as_whole_once_removal_began(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.rmtree", killed)
     with pytest.raises(KeyboardInterrupt):
         run.drop_rows()
-    assert Snapshot.read(run.parts) is None and len(list(run.parts.iterdir())) == 1
+    assert Snapshot.read(run.parts) is None
+    assert len(list(run.parts.iterdir())) == 1
     assert [each.name for each in run.keys.iterdir()] == ["rows.parquet"]
 
 

@@ -89,9 +89,11 @@ def test_the_parser_of_dbt_artifacts_reads_it(tmp_path):
         "check.churn.late": "fail",
     }
     assert found["explanation.churn.reasons"].failures == 2
-    assert read.elapsed_time == 30.0 and read.metadata.invocation_id == "20261127T031502Z"
+    assert read.elapsed_time == 30.0
+    assert read.metadata.invocation_id == "20261127T031502Z"
     read_rows, evaluation = found["explanation.churn.reasons"].timing
-    assert read_rows.name == "rows read" and evaluation.name == "evaluation"
+    assert read_rows.name == "rows read"
+    assert evaluation.name == "evaluation"
     assert evaluation.started_at == "2026-11-27T03:15:02.000Z"
     assert evaluation.completed_at == "2026-11-27T03:15:14.500Z"
     assert found["sink.churn.mart.reasons"].timing == []
@@ -109,7 +111,8 @@ def test_other_keys_would_be_refused(tmp_path):
 def test_every_key_is_there_and_numbers_are_plain(tmp_path):
     document = json.loads(write_record(tmp_path, FACTS).read_text(), parse_constant=pytest.fail)
     keys = {frozenset(each) for each in document["results"]}
-    assert len(keys) == 1 and {"compiled_code", "batch_results"} <= set(*keys)
+    assert len(keys) == 1
+    assert {"compiled_code", "batch_results"} <= set(*keys)
     response = document["results"][0]["adapter_response"]
     assert response["keys"] == {
         "new": 10, "changed": 20, "unchanged": 970, "deleted": 5, "failed": 2,
@@ -123,7 +126,8 @@ def test_every_key_is_there_and_numbers_are_plain(tmp_path):
 
 def test_no_secret_is_in_it(tmp_path):
     text = write_record(tmp_path, FACTS).read_text()
-    assert "hunter2" not in text and text.count("***") == 3
+    assert "hunter2" not in text
+    assert text.count("***") == 3
 
 
 def test_records_are_read_back_and_a_damaged_one_is_named(tmp_path):
@@ -135,7 +139,8 @@ def test_records_are_read_back_and_a_damaged_one_is_named(tmp_path):
     assert [each.is_over for each in runs] == [True, True, False]
     assert last_run(tmp_path) == "20261127T031502Z"
     assert runs[1].ranking("reasons") == {"y": {"a": 2.0, "b": 1.0}}
-    assert runs[1].ranking("others") == {} and runs[2].ranking("reasons") == {}
+    assert runs[1].ranking("others") == {}
+    assert runs[2].ranking("reasons") == {}
     (tmp_path / "runs" / "20261127T031502Z" / "run_results.json").write_text('{"results": 3}')
     with pytest.warns(UserWarning, match=r"20261127T031502Z.*damaged"):
         assert last_run(tmp_path) == "20261126T031500Z"
@@ -215,6 +220,7 @@ def test_how_runs_end(facts, status, said):
 
 def test_a_night_without_work():
     idle = replace(FACTS, explanations=(replace(DONE, status="no-op"),), sinks=(), checks=())
-    assert not idle.has_work and FACTS.has_work
+    assert not idle.has_work
+    assert FACTS.has_work
     assert replace(idle, sinks=(LOADED,)).has_work
     assert not replace(idle, sinks=(replace(LOADED, status="skipped"),)).has_work

@@ -72,9 +72,9 @@ def test_a_peak_that_was_not_reset_is_not_told(has_peaks, monkeypatch, tmp_path)
     monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
     meter = PeakMeter()
     meter.reset(LoopExecutor())
-    assert (
-        meter.client() is None and meter.worker(LoopExecutor()) is None and peak_bytes() is not None
-    )
+    assert meter.client() is None
+    assert meter.worker(LoopExecutor()) is None
+    assert peak_bytes() is not None
 
 
 def test_who_the_workers_are(has_peaks):
@@ -82,7 +82,8 @@ def test_who_the_workers_are(has_peaks):
     assert on_workers(None, lambda: 3) == []  # a cluster that has not started
     meter = PeakMeter()
     meter.reset(None)
-    assert meter.worker(None) is None and meter.worker(LoopExecutor()) == meter.client() > 10 * MiB
+    assert meter.worker(None) is None
+    assert meter.worker(LoopExecutor()) == meter.client() > 10 * MiB
 
 
 @pytest.mark.cluster
@@ -95,7 +96,8 @@ def test_peaks_of_the_workers_of_a_cluster(client, has_peaks):
     client.run(hold)
     during = meter.worker(executor)
     meter.reset(executor)
-    assert during - at_rest > 0.9 * HELD and during - meter.worker(executor) > 0.9 * HELD
+    assert during - at_rest > 0.9 * HELD
+    assert during - meter.worker(executor) > 0.9 * HELD
 
 
 class Told(SilentProgress):
@@ -159,11 +161,14 @@ def test_the_steps_of_an_explanation():
     assert (base.kept, learn.kept) == ("", "3 of 8 coalition tiles kept from before")
     assert evaluation.kept == "30 of 90 rows kept from before"
     for use in recorder.stages:
-        assert use.rows_per_second == use.rows / use.seconds and fit.kept == ""
+        assert use.rows_per_second == use.rows / use.seconds
+        assert fit.kept == ""
     assert fit.started <= fit.ended <= learn.started <= base.started <= base.ended
-    assert base.ended <= evaluation.started <= evaluation.ended and base.ended <= learn.ended
+    assert base.ended <= evaluation.started <= evaluation.ended
+    assert base.ended <= learn.ended
     recorder.say("done")
-    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)] and told.said[-1] == (
+    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)]
+    assert told.said[-1] == (
         "say",
         "done",
     )
@@ -178,17 +183,23 @@ def test_what_is_told_from_elsewhere():
         SilentProgress(), ThisProcess(), tell=lambda facts, at_once: told.append((facts, at_once))
     )
     with recorder.stage("fit", 500):
-        assert told[-1][0]["stage"] == "fit" and told[-1][0]["total"] == 500
+        assert told[-1][0]["stage"] == "fit"
+        assert told[-1][0]["total"] == 500
     recorder.has_blocks("a", range(3, 5))
     with recorder.explanation("a", data_rows=500, learns=True):
         recorder.begin("evaluation", 90, "rows", 30)
         facts, at_once = told[-1]
-        assert at_once and facts["explains"] and facts["explanation"] == "a"
-        assert facts["blocks"] == {"a": [3, 5]} and facts["stage_started"] > 1e9
+        assert at_once
+        assert facts["explains"]
+        assert facts["explanation"] == "a"
+        assert facts["blocks"] == {"a": [3, 5]}
+        assert facts["stage_started"] > 1e9
         recorder.advance(20)
-        assert told[-1][0]["done"] == 50 and not told[-1][1]
+        assert told[-1][0]["done"] == 50
+        assert not told[-1][1]
         recorder.end()
-    assert told[-1][0]["stage"] == "" and not told[-1][0]["explains"]
+    assert told[-1][0]["stage"] == ""
+    assert not told[-1][0]["explains"]
     assert [at_once for _, at_once in told].count(True) == 1
     assert "workers" not in told[-1][0]  # no cluster has started
 
@@ -207,7 +218,8 @@ def test_steps_that_an_earlier_run_did():
         ("b: evaluation", ALL_KEPT),
         ("b: quality", ALL_KEPT),
     ]
-    assert recorder.stages[1].rows is None and recorder.stages[1].rows_per_second is None
+    assert recorder.stages[1].rows is None
+    assert recorder.stages[1].rows_per_second is None
 
 
 def test_a_first_run_has_no_earlier_one():
@@ -283,7 +295,8 @@ def test_lines_for_machines():
     assert (began["stage"], began["total"]) == ("rows read", 200)
     assert (reading["stage"], reading["unit"], reading["done"]) == ("reading", "rows", 0)
     assert said["message"] == "a message from postgresql://me:***@host"
-    assert (read["stage"], read["rows"]) == ("rows read", 200) and read["seconds"] > 0
+    assert (read["stage"], read["rows"]) == ("rows read", 200)
+    assert read["seconds"] > 0
     assert (fit["stage"], fit["kept"]) == ("fit", ALL_KEPT)
     assert shown["message"].startswith("evaluation 100 of 200 rows")
     assert (shown["stage"], shown["done"], shown["total"]) == ("evaluation", 100, 200)

@@ -93,7 +93,8 @@ def checked_cube(job: Job, name: str = "a") -> Any:
     result = run_job(job, SilentProgress())
     result.raise_on_failed()
     cube = dshap.open_cube(result.paths[name]).load()
-    assert (cube.status == 1).all() and cube.sizes["instance"] == N_ROWS
+    assert (cube.status == 1).all()
+    assert cube.sizes["instance"] == N_ROWS
     total = cube.attribution.sum("feature") + cube.base_value
     np.testing.assert_allclose(total, cube.prediction, atol=1e-8)
     # v(∅) of a fitted distribution, by its draws
@@ -183,7 +184,8 @@ def test_a_classifier(folder, target):
     assert list(cube.output.values) == outputs
     assert list(dshap.open_cube(folder / "out.zarr" / "b").output.values) == outputs
     result = run_job(job, SilentProgress())
-    assert result.was_complete and result.report.held_out["accuracy"][0] > 0.6
+    assert result.was_complete
+    assert result.report.held_out["accuracy"][0] > 0.6
     assert str(fit_report(folder / "out.zarr")) == str(result.report)
     assert len(result.explanations[1].quality["mse"]) == len(outputs)
     table = small_table(N_ROWS)
@@ -206,7 +208,8 @@ def test_links_of_a_job(folder):
     assert predicted.attribution.attrs["link"] == "log odds of the predicted class"
     assert set(np.unique(predicted.explained_class)) == {0, 1}
     own = options_of(SHARES, {**marginal, "link": "log_probability", "link_class": "output1"})
-    assert own.link.outputs(own.model.output_names) == ("output1",) and own.link.clip == 0.0
+    assert own.link.outputs(own.model.output_names) == ("output1",)
+    assert own.link.clip == 0.0
     with pytest.raises(InputError, match=r"unknown class 'yes'\. Allowed: output0, output1"):
         options_of(SHARES, {**marginal, "link": "log_odds", "link_class": "yes"})
     with pytest.raises(InputError, match=r'link "logit" is for probabilities, and the model gave'):
@@ -222,10 +225,13 @@ def test_backgrounds_of_a_job(folder):
     note = json.loads(
         dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).attrs["background"]
     )
-    assert note["method"] == "kmeans" and note["of"] == N_ROWS and note["rows"] <= 9
+    assert note["method"] == "kmeans"
+    assert note["of"] == N_ROWS
+    assert note["rows"] <= 9
     assert run_job(job, SilentProgress()).was_complete
     streamed = options_of(IMPORTED, {**marginal, "background": "all"})
-    assert streamed.streams_data and streamed.background is None
+    assert streamed.streams_data
+    assert streamed.background is None
 
 
 def test_a_target_that_holds_no_classes(folder):
@@ -268,14 +274,17 @@ def test_options_reach_the_value_function(folder):
         1e-3,
     )
     # that of the model
-    assert isinstance(own.kernel, kernels.ProductKernel) and own.penalty == 1e-3
+    assert isinstance(own.kernel, kernels.ProductKernel)
+    assert own.penalty == 1e-3
     # "median", as there is none
     assert type(options_of(IMPORTED, REGRESSION).kernel) is kernels.RBF
     assert options_of(IMPORTED, REGRESSION).kernel.lengthscale == "median"
     named = options_of(RIDGE, {**REGRESSION, "kernel": "laplacian", "lengthscale": 2.0})
-    assert isinstance(named.kernel, kernels.Laplacian) and named.kernel.lengthscale == 2.0
+    assert isinstance(named.kernel, kernels.Laplacian)
+    assert named.kernel.lengthscale == 2.0
     fourier = options_of(RIDGE, EXPLANATIONS["observational, Fourier"])
-    assert fourier.embedding == kernels.Fourier(16, 0) and fourier.centred
+    assert fourier.embedding == kernels.Fourier(16, 0)
+    assert fourier.centred
     assert (
         options_of(RIDGE, EXPLANATIONS["observational, landmarks of the model"]).embedding.size
         == 30
@@ -307,7 +316,8 @@ def test_what_stands_for_a_model_in_a_plan_has_its_size(folder):
             .fit(table[["hr", "temp", "hum"]], table.y)
             .expansion_
         )
-        assert type(fitted) is type(planned) and fitted.size <= planned.size
+        assert type(fitted) is type(planned)
+        assert fitted.size <= planned.size
         assert isinstance(planned, FourierExpansion) == (fitted.size == planned.size == 20)
         assert planned.coefficients.dtype == fitted.coefficients.dtype
 
@@ -328,15 +338,18 @@ def test_quality_is_measured_on_rows_that_the_fit_did_not_see(folder):
     reader = open_table(job)
     all_rows = reader.read(0, N_ROWS).x
     rows, is_held_out = quality_sample(job, reader, 25)
-    assert is_held_out and rows.shape == (25, 3)
+    assert is_held_out
+    assert rows.shape == (25, 3)
     outside = {row.tobytes() for row in all_rows[held_out(job)]}
     assert {row.tobytes() for row in rows} < outside  # a part of them
     every, _ = quality_sample(job, reader, N_ROWS)
     assert {row.tobytes() for row in every} == outside
     none, is_held_out = quality_sample(job_of({**RIDGE, "holdout": 0.0}, REGRESSION), reader, 40)
-    assert not is_held_out and none.shape == (40, 3)
+    assert not is_held_out
+    assert none.shape == (40, 3)
     few, is_held_out = quality_sample(job_of({**RIDGE, "holdout": 1e-9}, REGRESSION), reader, 40)
-    assert not is_held_out and few.shape == (40, 3)  # too small a part for a single row
+    assert not is_held_out
+    assert few.shape == (40, 3)  # too small a part for a single row
 
 
 def test_quality(folder):
@@ -348,8 +361,10 @@ def test_quality(folder):
     result = run_job(job, SilentProgress())
     found = result.explanations[0].quality
     assert result.explanations[1].quality is None
-    assert found["rows"] == 50 and found["coalitions"] == 6
-    assert found["held_out_of_the_fit"] and found["learnt_from"]
+    assert found["rows"] == 50
+    assert found["coalitions"] == 6
+    assert found["held_out_of_the_fit"]
+    assert found["learnt_from"]
     states = states_of(folder / "out.zarr")
     (name,) = (name for name in states.names() if name.startswith("model-"))
     model = dshap.models.KernelRidge().restored(states.get(name, Record))
@@ -369,21 +384,25 @@ def test_quality(folder):
         path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()
     }
     again = run_job(job, SilentProgress())
-    assert again.explanations[0].quality == found and again.was_complete
+    assert again.explanations[0].quality == found
+    assert again.was_complete
     assert {stage.name: stage.kept for stage in again.stages}["a: quality"] == ALL_KEPT
     other = run_job(
         job_of({**RIDGE, "holdout": 0.3}, {**explain, "quality_rows": 20}), SilentProgress()
     )
     # a number more, the cube as it was
-    assert other.was_complete and other.explanations[0].quality["rows"] == 20
+    assert other.was_complete
+    assert other.explanations[0].quality["rows"] == 20
     after = {
         path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()
     }
     note = folder / "out.zarr" / "a" / "state" / "notes" / "mse_v.json"
-    assert json.loads(note.read_text())["rows"] == 20 and after[note] > before.pop(note)
+    assert json.loads(note.read_text())["rows"] == 20
+    assert after[note] > before.pop(note)
     # the lists name the new note
     kept = {path: stamp for path, stamp in before.items() if path.name != "finished.json"}
-    assert len(after) == len(before) + 1 and {path: after[path] for path in kept} == kept
+    assert len(after) == len(before) + 1
+    assert {path: after[path] for path in kept} == kept
 
 
 def test_a_synthetic_table(folder):
@@ -405,11 +424,11 @@ def test_a_synthetic_table(folder):
         )
     )
     cube = checked_cube(job)
-    assert (
-        list(cube.feature.values) == made["features"] and (cube.lift_id == np.arange(N_ROWS)).all()
-    )
+    assert list(cube.feature.values) == made["features"]
+    assert (cube.lift_id == np.arange(N_ROWS)).all()
     result = run_job(job, SilentProgress())
-    assert result.was_complete and result.report.r2[0] > 0.5
+    assert result.was_complete
+    assert result.report.r2[0] > 0.5
 
 
 def test_the_stages_of_a_job(folder):
@@ -426,17 +445,16 @@ def test_the_stages_of_a_job(folder):
         **dict.fromkeys(rows, N_ROWS), "a: quality": 30, "m: base value": 5,
     }  # fmt: skip
     for stage in result.stages:
-        assert (
-            stage.seconds > 0.0
-            and stage.rows_per_second == stage.rows / stage.seconds
-            and stage.kept == ""
-        )
+        assert stage.seconds > 0.0
+        assert stage.rows_per_second == stage.rows / stage.seconds
+        assert stage.kept == ""
         # this process does both: it is asked as a worker, then as the client
         assert 0 <= stage.client_peak - stage.worker_peak < 2**20
     assert list(result.seconds) == ["census", "fit", "a", "m"]
     again = run_job(job, SilentProgress())
     assert [stage.name for stage in again.stages] == [stage.name for stage in result.stages]
-    assert {stage.kept for stage in again.stages} == {ALL_KEPT} and again.seconds == {}
+    assert {stage.kept for stage in again.stages} == {ALL_KEPT}
+    assert again.seconds == {}
 
 
 def test_a_job_of_a_closed_form(folder):
@@ -448,7 +466,8 @@ def test_a_job_of_a_closed_form(folder):
     )
     cube = dshap.open_cube(run_job(job, SilentProgress()).paths["a"])
     stated = json.loads(cube.attrs["closed_form"])
-    assert stated["background_rows"] == 20 and stated["node_error_in_standard_deviations"] <= 1e-6
+    assert stated["background_rows"] == 20
+    assert stated["node_error_in_standard_deviations"] <= 1e-6
     assert np.abs(cube.attribution.sum("feature") + cube.base_value - cube.prediction).max() < 1e-3
     with pytest.raises(InputError, match='with "quadrature" no coalition is listed: leave it out'):
         parse_job(changed(("design", {"kind": "quadrature", "n_coalitions": 20})))

@@ -26,7 +26,8 @@ WORKER = {"cores": 4, "memory": "16GiB", "walltime": "04:00:00"}
 def test_a_queue():
     job = parse_job(changed(("cluster", SLURM), ("worker", WORKER)))
     assert job.cluster.jobqueue == {"queue": "long", "interface": "ib0"}
-    assert job.memory_limit == 4 << 30 and job.worker_options.lifetime_s == 4 * 3600 - 300
+    assert job.memory_limit == 4 << 30
+    assert job.worker_options.lifetime_s == 4 * 3600 - 300
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,8 @@ def test_a_package_that_is_not_installed(tmp_path, monkeypatch, cluster):
     job = write_job(tmp_path, changed(("cluster", cluster), ("worker", worker)))
     assert CliRunner().invoke(cli, ["plan", str(job)]).exit_code == 0
     done = CliRunner().invoke(cli, ["run", str(job)])
-    assert done.exit_code == 2 and not (tmp_path / "out.zarr").exists()
+    assert done.exit_code == 2
+    assert not (tmp_path / "out.zarr").exists()
     assert f"pip install 'dshap[{EXTRAS[gone]}]'" in done.stderr
 
 
@@ -164,10 +166,12 @@ def test_keys_of_a_job_that_another_cluster_does_not_use(tmp_path):
     small_table().to_parquet(tmp_path / "table.parquet")
     job = write_job(tmp_path, changed(("cluster", SLURM), ("worker", WORKER)))
     shown = CliRunner().invoke(cli, ["job", str(job), "--cluster", "local"])
-    assert shown.exit_code == 0 and "walltime" not in shown.output, shown.output
+    assert shown.exit_code == 0, shown.output
+    assert "walltime" not in shown.output, shown.output
     assert 'memory = "16GiB"' in shown.output
     kept = CliRunner().invoke(cli, ["job", str(job), "--cluster", "none"])
-    assert kept.exit_code == 0 and 'walltime = "04:00:00"' in kept.output
+    assert kept.exit_code == 0
+    assert 'walltime = "04:00:00"' in kept.output
     (tmp_path / "here.toml").write_text(
         '[cluster]\nkind = "local"\n[worker]\nwalltime = "04:00:00"\n'
     )
@@ -178,10 +182,8 @@ def test_keys_of_a_job_that_another_cluster_does_not_use(tmp_path):
     ):
         done = CliRunner().invoke(cli, list(map(str, words)))
         (line,) = done.stderr.splitlines()
-        assert (
-            done.exit_code == 2
-            and '[worker] walltime is not used by [cluster] kind = "local"' in line
-        )
+        assert done.exit_code == 2
+        assert '[worker] walltime is not used by [cluster] kind = "local"' in line
 
 
 PROFILES = sorted((ROOT / "cluster").glob("*.toml"))
@@ -190,7 +192,8 @@ PROFILES = sorted((ROOT / "cluster").glob("*.toml"))
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
 def test_the_profiles_of_the_project_are_taken(path):
     cluster, worker = read_cluster(str(path))
-    assert cluster.kind in CLUSTERS.known and worker.cores >= 1
+    assert cluster.kind in CLUSTERS.known
+    assert worker.cores >= 1
 
 
 def test_keys_that_a_profile_has_as_comments_are_taken(tmp_path):
@@ -199,7 +202,8 @@ def test_keys_that_a_profile_has_as_comments_are_taken(tmp_path):
     path = tmp_path / "pods.toml"
     path.write_text(text)
     _, worker = read_cluster(str(path))
-    assert n_keys == 5 and worker.ephemeral_storage == "50GiB"
+    assert n_keys == 5
+    assert worker.ephemeral_storage == "50GiB"
 
 
 def test_there_is_a_profile_of_each_kind_that_needs_keys():
@@ -219,6 +223,8 @@ def test_the_container_file_names_what_is_there():
     assert set(extras.split(",")) <= project["optional-dependencies"].keys()
     assert "cloud" in extras.split(",")  # pods with stores and rows in buckets
     # by its name, pip would take a package of that name from an index
-    assert '"dshap[' not in text and "--find-links" not in text
+    assert '"dshap[' not in text
+    assert "--find-links" not in text
     assert "$(echo /tmp/wheels/dshap-*.whl)" in text
-    assert f"--uid {USER_ID} " in text and f"USER {USER_ID}\n" in text
+    assert f"--uid {USER_ID} " in text
+    assert f"USER {USER_ID}\n" in text

@@ -28,7 +28,8 @@ def test_texts_are_filled_in_every_table():
         ("report", {"segments": ['{{ env_var(NOWHERE, "hr") }}']}),
     )
     filled = with_values_of_environment(given)
-    assert filled["job"]["name"] == "mart of tonight" and filled["source"]["key"] == ["mart_id"]
+    assert filled["job"]["name"] == "mart of tonight"
+    assert filled["source"]["key"] == ["mart_id"]
     assert filled["explain"][0]["players"] == {"place": ["mart_x", "hum"]}
     assert filled["report"]["segments"] == ["hr"]
     assert filled["sink"][0]["table"] == "mart.reasons"
@@ -47,8 +48,10 @@ def test_the_table_of_a_source_and_of_a_sink(tmp_path):
         ("source", {**SHOP, "table": "{{ env_var(SCHEMA) }}.customers"}), ("sink", [sink])
     )
     job = load_job(write_job(tmp_path, tables), ["job.name={{ env_var(SCHEMA) }}"])
-    assert job.source.table == "mart.customers" and job.job.name == "mart"
-    assert job.sink[0].table == "mart.reasons" and job.sink[0].sink().schema == "mart"
+    assert job.source.table == "mart.customers"
+    assert job.job.name == "mart"
+    assert job.sink[0].table == "mart.reasons"
+    assert job.sink[0].sink().schema == "mart"
 
 
 def test_a_query_keeps_the_names_of_its_variables():

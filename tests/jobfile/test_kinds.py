@@ -88,7 +88,8 @@ def test_a_value_function_and_a_design_of_code_of_the_users():
     """By their place; parts come from the job, options by their types or defaults."""
     design = ("design", {"kind": "own_kinds:Ends", "part": 0.25})
     job = parse_job(changed(IMPORTED, ("explain", [{**SHIFTED, "level": 2.0, "times": 1}]), design))
-    assert job.explain[0].level == 2.0 and job.explain[0].quality_rows is None
+    assert job.explain[0].level == 2.0
+    assert job.explain[0].quality_rows is None
     cube = dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).load()
     x = small_table(100)[["hr", "temp", "hum"]].to_numpy()
     mean = (x @ [1.0, 2.0, 3.0]).mean()
@@ -115,10 +116,12 @@ def test_a_background_of_a_number_of_rows_is_an_array():
     held = {"name": "a", "value": "own_kinds:Held", "background": 20, "quality_rows": 10}
     job = parse_job(changed(IMPORTED, ("explain", [held])))
     value = job.explain[0].made(JobRows(job).context(given_model(job.model)))
-    assert value.n_rows == 20 and value.model.feature_names == ("hr", "temp", "hum")
+    assert value.n_rows == 20
+    assert value.model.feature_names == ("hr", "temp", "hum")
     result = run_job(job, SilentProgress())
     cube = dshap.open_cube(result.paths["a"]).load()
-    assert (cube.status == 1).all() and result.explanations[0].quality["rows"] == 10
+    assert (cube.status == 1).all()
+    assert result.explanations[0].quality["rows"] == 10
     weights, x = np.array([1.0, 2.0, 3.0]), small_table(100)[["hr", "temp", "hum"]].to_numpy()
     # of the linear function, less what the base value adds: the mean of all 20 rows
     phi = weights * (x - value.row)
@@ -194,10 +197,8 @@ def test_every_design_is_known_again_by_its_fingerprint():
         record = DESIGNS.records[kind]
         keys = {name: value for name, value in options.items() if name in record.model_fields}
         design = DESIGNS({"kind": kind, **keys}).made((5, 3))
-        assert (
-            design.fingerprint()["design"] == kind
-            and designs.restored_design(design.fingerprint()) == design
-        )
+        assert design.fingerprint()["design"] == kind
+        assert designs.restored_design(design.fingerprint()) == design
 
 
 def test_options_of_the_library_are_options_of_the_job():
@@ -205,10 +206,8 @@ def test_options_of_the_library_are_options_of_the_job():
     job = parse_job(
         changed(IMPORTED, ("explain", [{"name": "a", "value": "gaussian", "buffer_rows": 99}]))
     )
-    assert (
-        "buffer_rows" in str(VALUES.records["gaussian"].model_fields)
-        and job.explain[0].buffer_rows == 99
-    )
+    assert "buffer_rows" in str(VALUES.records["gaussian"].model_fields)
+    assert job.explain[0].buffer_rows == 99
     assert plan_job(job)
     design = parse_job(
         changed(("design", {"kind": "kriging", "n_coalitions": 90, "shells": 1, "variation": 0.1}))

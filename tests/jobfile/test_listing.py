@@ -55,7 +55,8 @@ def test_the_command(tmp_path, monkeypatch):
     assert ["holdout", "=", "0.1", "#", "default"] in lines
     assert ["path", "=", f'"{tmp_path}/here/a.parquet"', "#", "job", "file"] in lines
     plain = CliRunner().invoke(cli, ["job", str(path)])
-    assert "holdout" not in plain.output and "landmarks = 20" in plain.output
+    assert "holdout" not in plain.output
+    assert "landmarks = 20" in plain.output
     as_json = CliRunner().invoke(cli, ["job", str(path), "--json"])
     assert {
         "table": "[job]",
@@ -77,11 +78,14 @@ def test_no_secret_of_a_worker_is_shown(tmp_path):
     for words in ([], ["--json"], ["--set", setting], ["--set", setting, "--json"]):
         shown = CliRunner().invoke(cli, ["job", str(path), *words])
         assert shown.exit_code == 0, shown.output
-        assert "hunter2" not in shown.output and "here" in shown.output
+        assert "hunter2" not in shown.output
+        assert "here" in shown.output
     page = parse_job(given)._repr_html_()
-    assert "hunter2" not in page and "here" in page
+    assert "hunter2" not in page
+    assert "here" in page
     (told,) = Command(str(path), (setting,)).arguments["set"]
-    assert "hunter2" not in told and "here" in told
+    assert "hunter2" not in told
+    assert "here" in told
 
 
 NO_PLACE = {

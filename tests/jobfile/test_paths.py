@@ -146,7 +146,8 @@ def test_addresses_in_jobs(change, said, door, tmp_path, monkeypatch):
                     (place, value.replace(r"\u0000", "\0") if isinstance(value, str) else value)
                 )
             )
-    assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] in ([], ["job.toml"])
 
 

@@ -115,4 +115,5 @@ def test_quantities_are_compared_as_numbers(less, more):
 
 
 def test_equal_quantities():
-    assert amount_of("1024Mi") == amount_of("1Gi") and amount_of("1000m") == amount_of("1")
+    assert amount_of("1024Mi") == amount_of("1Gi")
+    assert amount_of("1000m") == amount_of("1")

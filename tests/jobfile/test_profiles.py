@@ -81,14 +81,16 @@ def test_a_printed_job_with_a_profile_is_that_job(places):
     (places["here"] / "site.toml").write_text(LOCAL)
     path = job_in(places)
     shown = CliRunner().invoke(cli, ["job", str(path), "--cluster", "site"])
-    assert shown.exit_code == 0 and 'profile = "site"' in shown.stdout
+    assert shown.exit_code == 0
+    assert 'profile = "site"' in shown.stdout
     path.write_text(shown.stdout)
     assert load_job(path) == load_job(job_in(places), cluster="site")
 
 
 def refused(places, *arguments: str) -> Result:
     done = CliRunner().invoke(cli, ["plan", str(job_in(places)), *arguments])
-    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1, done.output
+    assert done.exit_code == 2, done.output
+    assert len(done.stderr.splitlines()) == 1, done.output
     return done
 
 

@@ -43,7 +43,8 @@ def test_places():
         "job.seed=1",
     ]
     given = with_settings(JOB, [*settings, "job.seed=2"])
-    assert given["source"]["path"] == "b.parquet" and given["design"] == {"kind": "exact"}
+    assert given["source"]["path"] == "b.parquet"
+    assert given["design"] == {"kind": "exact"}
     assert [entry.get("landmarks") for entry in given["explain"]] == [None, 7]
     assert given["job"]["seed"] == 2  # the last one counts
     assert before == JOB  # the given tables stay as they are
@@ -83,7 +84,8 @@ def test_places():
 def test_refused(setting, said):
     with pytest.raises(InputError) as refusal:
         with_settings(JOB, [setting])
-    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_no_list_of_explanations():

@@ -43,7 +43,8 @@ def test_scratch_is_relative_to_the_job_file(folder):
     scratch = (("run", {"scratch": "made"}), ("worker", {"scratch": "there"}), ("cluster", SSH))
     file = write_job(folder, changed(*scratch))
     job = load_job(file)
-    assert job.options().scratch == f"{folder}/made" and job.worker.scratch == "there"
+    assert job.options().scratch == f"{folder}/made"
+    assert job.worker.scratch == "there"
     assert load_job(file, ["run.scratch=x"]).options().scratch == f"{folder.parent}/here/x"
 
 
@@ -100,7 +101,8 @@ def test_a_copy_of_a_job_in_another_folder_is_a_job_of_its_own(folder):
     first = load_job(write_job(Path.cwd(), JOB))
     run_recorded(first, SilentProgress(), Command("job.toml"))
     copy = load_job(write_job(folder, JOB))
-    assert copy.job.store == f"{folder}/out.zarr" and plan_job(copy).explanations
+    assert copy.job.store == f"{folder}/out.zarr"
+    assert plan_job(copy).explanations
 
 
 def test_tables_and_files_at_the_place_of_before_are_named(folder):
@@ -125,7 +127,8 @@ def test_what_lies_too_deep_is_refused(folder):
         deep.write_text("[job]\nname = " + "[" * depth + "]" * depth)
         with pytest.raises(InputError) as caught:
             load_job(deep)
-        assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
     assert "lie too deep in each other" in str(caught.value)
     with pytest.raises(InputError, match="lie too deep"):
         load_job(write_job(folder, JOB), ["job.name=" + "[" * 3_000 + "]" * 3_000])

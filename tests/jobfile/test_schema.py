@@ -81,7 +81,8 @@ def test_a_synthetic_table_has_its_own_roles():
 def test_every_run_option_has_one_place():
     elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait"}
     assert {option.name for option in fields(RunOptions)} == elsewhere | set(Run.model_fields)
-    assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"} and set(STORED_DTYPES) == {
+    assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"}
+    assert set(STORED_DTYPES) == {
         "float64",
         "float32",
     }
@@ -592,14 +593,15 @@ def test_the_million_rows_and_their_synthetic_twin_are_the_same_job():
     assert (real.model.landmarks, made.model.landmarks) == (500, 200)
     assert [each.value for each in real.explain] == [each.value for each in made.explain]
     assert [each.landmarks for each in (real.explain[1], made.explain[1])] == [256, 64]
-    assert real.cluster == made.cluster and real.design == made.design and real.run == made.run
-    assert made.source.rows <= 200_000 and real.job.store != made.job.store
+    assert real.cluster == made.cluster
+    assert real.design == made.design
+    assert real.run == made.run
+    assert made.source.rows <= 200_000
+    assert real.job.store != made.job.store
 
 
 def test_the_demo_is_valid():
     job = load_job(WORKFLOWS / "bike_sharing.toml")
-    assert (
-        job.model.landmarks >= 400
-        and job.design.n_coalitions >= 512
-        and len(job.source.features) == 12
-    )
+    assert job.model.landmarks >= 400
+    assert job.design.n_coalitions >= 512
+    assert len(job.source.features) == 12

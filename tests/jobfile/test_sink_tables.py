@@ -38,7 +38,8 @@ def test_what_is_left_out(tmp_path):
     )
     assert pickle.loads(pickle.dumps(sink)) == sink
     replaced = job_of(SINK | {"write": "replace", "shape": "top_k", "k": 5}).sink[0].sink()
-    assert replaced.rows == "all" and replaced.form == "top_5"
+    assert replaced.rows == "all"
+    assert replaced.form == "top_5"
     folder = job_of({"explain": "observational", "path": str(tmp_path / "out")}).sink[0].sink()
     assert (folder.path, folder.write, folder.rows) == (tmp_path / "out", "replace", "all")
     assert folder.database is None
@@ -67,7 +68,8 @@ def test_paths_are_relative_to_the_job_file_and_secrets_come_from_the_environmen
     job = read_job_file(path)
     assert job.sink[0].sink().database.path == tmp_path / "shop.duckdb"
     assert job.sink[1].sink().path == tmp_path / "out"
-    assert "s3cr3t" not in repr(job) and "s3cr3t" in job.sink[2].sink().database.uri
+    assert "s3cr3t" not in repr(job)
+    assert "s3cr3t" in job.sink[2].sink().database.uri
     assert "s3cr3t" not in repr(job.sink[2].sink())
     monkeypatch.delenv("SINK_WORD")
     with pytest.raises(InputError, match="variable SINK_WORD is not set"):
@@ -174,7 +176,8 @@ def test_the_defaults_of_the_page_are_those_of_a_sink():
     made = database.sink("a")
     replaced = database.model_copy(update={"write": "replace"}).sink("a")
     folder = SinkTable(path="build/reasons").sink("a")
-    assert told["shape"] == f'`"{made.shape}"`' and told["k"] == f"`{made.k}`"
+    assert told["shape"] == f'`"{made.shape}"`'
+    assert told["k"] == f"`{made.k}`"
     assert told["rows"] == f'`"{made.rows}"`; with `write = "replace"` `"{replaced.rows}"`'
     assert told["write"] == f'`"{made.write}"`; with `path` `"{folder.write}"`'
     assert told["deletes"] == f'`"{made.deletes}"`, or what `[incremental] deletes` says'
@@ -200,7 +203,8 @@ def test_a_sink_that_is_the_source_is_refused_before_anything_is_read(shop, sour
     job = parse_job(tables)
     with pytest.raises(InputError, match=said) as told:
         run_recorded(job, SilentProgress(), Command("job.toml"))
-    assert "ALTER" not in str(told.value) and not (shop.folder / "store").exists()
+    assert "ALTER" not in str(told.value)
+    assert not (shop.folder / "store").exists()
     with pytest.raises(InputError, match=said):
         plan_from_source(job)
     with duckdb.connect(str(shop.folder / "shop.duckdb")) as connection:

@@ -78,7 +78,8 @@ def test_a_job_of_texts():
     for name in ("attribution", "std_error", "length", "token", "prediction", "base_value"):
         assert_array_equal(cube[name], wanted[name], err_msg=name)
     assert cube.id.values.tolist() == list(range(5, 13))
-    assert verify_cube(result.paths["a"]) == [] and ran().was_complete
+    assert verify_cube(result.paths["a"]) == []
+    assert ran().was_complete
 
 
 @pytest.mark.slow
@@ -130,7 +131,8 @@ def test_the_number_of_ids_is_a_vocabulary_too():
 
 def test_the_plan_is_of_the_longest_text():
     plan = str(plan_job(job_of()))
-    assert "8 texts of up to 6 tokens" in plan and "8 rows × 6 players × 2 outputs" in plan
+    assert "8 texts of up to 6 tokens" in plan
+    assert "8 rows × 6 players × 2 outputs" in plan
     of_longest = dshap.designs.permutation(6, 100, seed=3).info.n_coalitions
     assert f"{of_longest} coalitions" in plan
 

@@ -117,7 +117,8 @@ def test_csv_files_are_typed_once_and_read_into_parts(tmp_path):
     job = csv_job(folder)
     assert type(row_source(job)) is ReadOnce
     snapshot = spool_job(job, tmp_path / "parts", DAY, None, print)
-    assert snapshot.kind == "csv" and snapshot.detail["files"] == 2
+    assert snapshot.kind == "csv"
+    assert snapshot.detail["files"] == 2
     assert rows_of(tmp_path / "parts").sort_by("id").to_pydict() == {
         "id": [1, 2, 3],
         "tenure": [5, 6, None],
@@ -148,7 +149,8 @@ def test_parquet_files_are_copied_with_the_columns_of_their_folders(tmp_path):
     job = csv_job(tmp_path / "given", kind="parquet", features=["tenure", "spend", "plan", "year"])
     assert not isinstance(row_source(job), ReadOnce)
     snapshot = spool_job(job, tmp_path / "parts", DAY, None, print)
-    assert snapshot.kind == "parquet" and snapshot.n_rows == 4
+    assert snapshot.kind == "parquet"
+    assert snapshot.n_rows == 4
     found = rows_of(tmp_path / "parts")
     assert found.schema.field("plan").type == table.schema.field("plan").type
     assert found["year"].to_pylist() == [2025, 2025, 2026, 2026]

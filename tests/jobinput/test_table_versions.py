@@ -111,7 +111,8 @@ def test_a_job_explains_the_rows_of_the_version(lake, tmp_path):
     source = lake.snapshot()
     key = "version" if lake.kind == "delta" else "snapshot"
     number = 1 if lake.kind == "delta" else lake.table.current_snapshot().snapshot_id
-    assert source["kind"] == lake.kind and source["snapshot"][key] == number
+    assert source["kind"] == lake.kind
+    assert source["snapshot"][key] == number
     assert source["place"].endswith(f"{key} {number}")
     assert f"{key} {number}: 300 rows" in plan_from_source(lake.job()).source
 

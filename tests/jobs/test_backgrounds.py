@@ -71,7 +71,8 @@ def test_rows_are_thinned_and_the_cube_states_their_error(folder, arrays):
 
 def test_text_is_drawn_at_random_and_its_error_stated(folder):
     cube = explained("of_text", ["a", "c"])
-    assert note_of(cube) is None and (cube.std_error > 0).all()
+    assert note_of(cube) is None
+    assert (cube.std_error > 0).all()
     with pytest.raises(InputError, match=r'"thinning" compares numbers, and c holds text or cate'):
         explained("of_text", ["a", "c"], selection="thinning")
 
@@ -79,7 +80,8 @@ def test_text_is_drawn_at_random_and_its_error_stated(folder):
 def test_rows_with_nan_are_drawn_at_random(folder):
     """Those without NaN, as ever; distances to NaN are none."""
     cube = explained("predict", ["a", "b"], missing="pass")
-    assert note_of(cube) is None and (cube.std_error > 0).all()
+    assert note_of(cube) is None
+    assert (cube.std_error > 0).all()
     with pytest.raises(InputError, match=r'"kmeans" compares numbers, and \[source\] missing = "p'):
         explained("predict", ["a", "b"], missing="pass", selection="kmeans")
 
@@ -87,9 +89,11 @@ def test_rows_with_nan_are_drawn_at_random(folder):
 @pytest.mark.parametrize("background", [N_ROWS, 1_000, "all"])
 def test_all_rows_have_no_error(folder, background):
     cube = explained("predict", ["a", "b"], background=background)
-    assert "std_error" not in cube and note_of(cube) is None
+    assert "std_error" not in cube
+    assert note_of(cube) is None
 
 
 def test_random_rows_are_those_of_before(folder):
     cube = explained("predict", ["a", "b"], selection="random")
-    assert note_of(cube) is None and (cube.std_error > 0).all()
+    assert note_of(cube) is None
+    assert (cube.std_error > 0).all()

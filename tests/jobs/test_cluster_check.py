@@ -53,7 +53,8 @@ def test_a_worker_of_this_machine(places):
     done = dshap_("cluster", "check", "local", "--job", "job.toml", "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["n_workers"] == 1 and found["seen"] == {
+    assert found["n_workers"] == 1
+    assert found["seen"] == {
         "folder of the store": True,
         "table": True,
     }
@@ -131,14 +132,17 @@ def test_a_store_in_a_bucket_is_looked_at(places, s3):
     bad = {**s3.environment, "AWS_ENDPOINT_URL": "nonsense"}
     write_job(Path(), changed(store, ("worker", {"environment": bad})))
     done = dshap_("cluster", "check", "local", "--job", "job.toml")
-    assert done.exit_code == 2 and "the store: not seen by the worker" in done.stdout
+    assert done.exit_code == 2
+    assert "the store: not seen by the worker" in done.stdout
     assert "the store is not seen by the worker: s3://" in done.stderr
     assert "AWS_ENDPOINT_URL of the environment is no address" in done.stderr
     ran = dshap_("run", "job.toml", "--cluster", "local", "-q")
-    assert ran.exit_code == 2 and "the store is not seen by tls://127.0.0.1:" in ran.stderr
+    assert ran.exit_code == 2
+    assert "the store is not seen by tls://127.0.0.1:" in ran.stderr
     write_job(Path(), changed(("job.store", "s3://none-such/out")))
     none = dshap_("cluster", "check", "local", "--job", "job.toml")
-    assert none.exit_code == 2 and "there is no bucket 'none-such'" in none.stderr
+    assert none.exit_code == 2
+    assert "there is no bucket 'none-such'" in none.stderr
 
 
 @pytest.mark.slow
@@ -149,10 +153,10 @@ def test_another_version_is_told(places):
         places["site"], places["site"] / "tls", environment=environment
     ) as address:
         done = dshap_("cluster", "check", profile_of(places, address))
-    assert done.exit_code == 2 and f"numpy is {versions_here()['numpy']} here and 1.0.1 there" in (
-        done.stderr
-    )
-    assert "numpy        " in done.stdout and "differs" in done.stdout
+    assert done.exit_code == 2
+    assert f"numpy is {versions_here()['numpy']} here and 1.0.1 there" in (done.stderr)
+    assert "numpy        " in done.stdout
+    assert "differs" in done.stdout
 
 
 @pytest.mark.slow
@@ -166,18 +170,22 @@ def test_a_worker_that_does_not_see_store_and_table(places):
         profile = profile_of(places, address)
         checked = dshap_("cluster", "check", profile, "--job", "job.toml")
         ran = dshap_("run", "job.toml", "--cluster", profile, "-q")
-    assert checked.exit_code == 2 and "the table: not seen by the worker" in checked.stdout
+    assert checked.exit_code == 2
+    assert "the table: not seen by the worker" in checked.stdout
     assert "the folder of the store is not seen by the worker; the table is not" in checked.stderr
     (line,) = ran.stderr.splitlines()
-    assert ran.exit_code == 2 and "the folder of the store, " in line
+    assert ran.exit_code == 2
+    assert "the folder of the store, " in line
     assert "is not seen by tls://127.0.0.1:" in line
     assert not Path("out.zarr").exists()
 
 
 def test_this_process_has_no_worker(places):
     done = dshap_("cluster", "check", "none")
-    assert done.exit_code == 2 and "is this process: there is no worker" in done.stderr
+    assert done.exit_code == 2
+    assert "is this process: there is no worker" in done.stderr
     bad = places["site"] / "bad.toml"
     bad.write_text('[cluster]\nkind = "local"\nworker = 2\n')
     done = dshap_("cluster", "check", bad)
-    assert done.exit_code == 2 and "unknown key 'worker'; did you mean 'workers'?" in done.stderr
+    assert done.exit_code == 2
+    assert "unknown key 'worker'; did you mean 'workers'?" in done.stderr

@@ -197,7 +197,8 @@ def test_a_lost_record_of_an_earlier_night_is_history(shop, number, how):
         record.write_text("{}")
     change_row(shop, 3)
     ended, said = night_told(shop)
-    assert exit_status(ended.facts) == 0 and counts(ended) == (0, 1, 79, 0)
+    assert exit_status(ended.facts) == 0
+    assert counts(ended) == (0, 1, 79, 0)
     assert not any("was not over" in line for line in said)
     shop.check()
     (damage,) = verify_job_store(store)["runs"]

@@ -76,7 +76,8 @@ def test_a_job_of_trees(features, table, tmp_path):
     np.testing.assert_array_equal(cube.attribution[..., 0], wanted[:, :-1])
     by_hand = dshap.explain(Trees(model), rows, interactions=True)
     np.testing.assert_array_equal(cube.interaction, by_hand.interaction)
-    assert verify_cube(result.paths["a"]) == [] and run_job(job, SilentProgress()).was_complete
+    assert verify_cube(result.paths["a"]) == []
+    assert run_job(job, SilentProgress()).was_complete
     import xarray as xr
 
     kept = xr.open_zarr(result.paths["a"], group="rows", consolidated=False)

@@ -109,7 +109,8 @@ def test_where_pods_run(folder, words):
     items = json.loads(manifest(*words, "--json").stdout)["items"]
     for each in items:
         labels = each["metadata"]["labels"]
-        assert labels["team"] == "risk" and labels["app"] == "dshap"
+        assert labels["team"] == "risk"
+        assert labels["app"] == "dshap"
         assert each["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
     jobs = [each for each in items if each["kind"] == "Job"]
     assert len(jobs) == (3 if words else 2)
@@ -262,10 +263,12 @@ def test_what_a_run_on_a_schedule_says(folder):
     )["items"]
     spec = nights["spec"]
     assert (spec["schedule"], spec["timeZone"]) == ("0 3 * * 1-5", "Europe/Berlin")
-    assert spec["concurrencyPolicy"] == "Forbid" and spec["startingDeadlineSeconds"] == 7200
+    assert spec["concurrencyPolicy"] == "Forbid"
+    assert spec["startingDeadlineSeconds"] == 7200
     assert (spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == (7, 7)
     job = spec["jobTemplate"]["spec"]
-    assert job["backoffLimit"] == 3 and "ttlSecondsAfterFinished" not in job
+    assert job["backoffLimit"] == 3
+    assert "ttlSecondsAfterFinished" not in job
     ignored, final = job["podFailurePolicy"]["rules"]
     assert ignored["action"] == "Ignore"
     assert final["onExitCodes"]["values"] == list(FINAL)
@@ -294,7 +297,8 @@ def test_what_a_run_on_a_schedule_says(folder):
 )
 def test_schedules_that_are_refused(folder, words, said):
     done = manifest(*words)
-    assert done.exit_code == 2 and said in done.stderr
+    assert done.exit_code == 2
+    assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -313,7 +317,8 @@ def test_indexes_within_the_limits_of_kubernetes(folder, count, workers, paralle
     *_, shards, _ = json.loads(manifest("--shards", str(count), "--json").stdout)["items"]
     spec = shards["spec"]
     assert (spec["completions"], spec["parallelism"]) == (count, parallelism)
-    assert spec.get("maxFailedIndexes") == most_failed and spec["backoffLimitPerIndex"] == 3
+    assert spec.get("maxFailedIndexes") == most_failed
+    assert spec["backoffLimitPerIndex"] == 3
 
 
 @pytest.mark.parametrize("kind", ["run", "shards"])
@@ -438,14 +443,16 @@ def test_what_the_objects_of_shards_say(folder):
     assert [job["spec"]["suspend"] for job in (learn, shards, finish)] == [False, True, True]
     spec = shards["spec"]
     assert (spec["completions"], spec["parallelism"], spec["completionMode"]) == (64, 3, "Indexed")
-    assert spec["backoffLimitPerIndex"] == 3 and "backoffLimit" not in spec
+    assert spec["backoffLimitPerIndex"] == 3
+    assert "backoffLimit" not in spec
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
     assert container["command"][-2:] == ["--shard", "auto/64"]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "8192Mi"}
     assert {volume["name"] for volume in pod["volumes"]} == {"claim-0", "files", "scratch"}
     refused = manifest("--shards", "64", "--certificates", "tls")
-    assert refused.exit_code == 2 and "leave --certificates out" in refused.stderr
+    assert refused.exit_code == 2
+    assert "leave --certificates out" in refused.stderr
 
 
 @pytest.mark.parametrize(("words", "action"), [((), "FailJob"), (("--shards", "4"), "FailIndex")])
@@ -495,7 +502,8 @@ def test_what_the_objects_say(folder):
     assert "tls://dshap-scheduler.default.svc:8786" in words
     pod = run["spec"]["template"]["spec"]
     (scheduler,) = pod["initContainers"]
-    assert scheduler["restartPolicy"] == "Always" and pod["restartPolicy"] == "Never"
+    assert scheduler["restartPolicy"] == "Always"
+    assert pod["restartPolicy"] == "Never"
     assert (
         service["spec"]["selector"].items() <= run["spec"]["template"]["metadata"]["labels"].items()
     )
@@ -509,7 +517,8 @@ def test_what_the_objects_say(folder):
     ]
     for each in (container, scheduler, worker):
         mounts = {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"]}
-        assert mounts["claim-0"] == "/data" and mounts["tls"] == "/etc/dshap/tls"
+        assert mounts["claim-0"] == "/data"
+        assert mounts["tls"] == "/etc/dshap/tls"
     volumes = {volume["name"] for volume in pod["volumes"]}
     assert volumes == {"tls", "claim-0", "files", "scratch"}
 
@@ -527,7 +536,9 @@ def test_what_the_objects_say(folder):
 def test_what_is_refused(folder, old, new, said):
     (folder / "pods.toml").write_text(PROFILE.replace(old, new))
     done = manifest()
-    assert done.exit_code == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -622,7 +633,8 @@ def test_a_claim_may_have_the_name_of_a_volume_of_dshap(folder, claim):
 def test_scratch_that_no_pod_can_have(folder, scratch, said):
     (folder / "pods.toml").write_text(f'{PROFILE}scratch = "{scratch}"\n')
     done = manifest()
-    assert done.exit_code == 2 and f'[worker] scratch = "{scratch}" {said}' in done.stderr
+    assert done.exit_code == 2
+    assert f'[worker] scratch = "{scratch}" {said}' in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -650,9 +662,11 @@ def test_addresses_that_pods_reach(folder, address):
 def test_another_kind_has_no_manifest(folder):
     (folder / "pods.toml").write_text('[cluster]\nkind = "local"\n')
     done = manifest()
-    assert done.exit_code == 2 and 'kind = "local" has no manifest' in done.stderr
+    assert done.exit_code == 2
+    assert 'kind = "local" has no manifest' in done.stderr
 
 
 def test_a_secret_of_certificates_that_are_not_there(folder):
     done = manifest("--certificates", "none")
-    assert done.exit_code == 2 and "TLS: there is no file " in done.stderr
+    assert done.exit_code == 2
+    assert "TLS: there is no file " in done.stderr

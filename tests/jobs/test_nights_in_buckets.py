@@ -132,7 +132,8 @@ def test_rows_that_are_read_once(shop, beside, kind):
     assert_same_files(shop, beside)
     shop.check()
     again = shop.night(**changed)
-    assert again.result.was_complete and not again.facts.has_work
+    assert again.result.was_complete
+    assert not again.facts.has_work
     assert len(Folder(shop.store / "parts").list()) == 1  # the rows of one run are kept
 
 
@@ -273,7 +274,9 @@ def test_a_stale_source_and_other_columns(shop):
     stale = shop.night(source=source)
     assert isinstance(stale.facts.failure, StaleSourceError)
     (_, run) = runs_in_store(shop.store)
-    assert run.is_over and not (run.has_rows or run.has_keys)
+    assert run.is_over
+    assert not (run.has_rows)
+    assert not (run.has_keys)
     shop.check()
 
 
@@ -311,7 +314,8 @@ def test_another_model_removes_what_the_first_one_learned(shop):
     shop.check()
     (_, second) = runs_in_store(shop.store)
     prepared = Folder(shop.store / "prepared")
-    assert len(prepared.list()) == 3 and {"reasons.json", "rows"} < {*prepared.list()}
+    assert len(prepared.list()) == 3
+    assert {"reasons.json", "rows"} < {*prepared.list()}
     assert Folder(shop.store / "prepared" / "rows").list() == [second.run_id]
 
 

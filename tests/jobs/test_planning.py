@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
             "create table lifts as select *, date '2026-11-26' + cast(id >= 1200 as int) as day "
             "from frame"
         )
-    yield tmp_path
+    return tmp_path
 
 
 def plan(folder: Path, *changes, options: tuple[str, ...] = ()) -> Result:
@@ -55,7 +55,8 @@ def test_a_query_of_a_day(folder):
     first = plan(folder, ("source", SQL), options=("--as-of", "2026-11-26"))
     assert first.exit_code == 0, first.output
     assert "200 rows on 2026-11-26" in first.stdout.splitlines()[0]
-    assert "200 rows × 3 players" in first.stdout and "nulls: none" in first.stdout
+    assert "200 rows × 3 players" in first.stdout
+    assert "nulls: none" in first.stdout
     second = plan(folder, ("source", SQL), options=("--as-of", "2026-11-27"))
     assert "300 rows × 3 players" in second.stdout
 

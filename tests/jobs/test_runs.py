@@ -65,10 +65,13 @@ def test_the_table_of_runs_has_at_most_120_columns(tmp_path):
     write_record(store, replace(FACTS, explanations=(alone,), sinks=sinks))
     head, line = runs_summary(store, WIDTH)[0]
     assert line.split()[:5] == ["20261127T031502Z", "8", "30.0", "1,000", "2"]
-    assert len(line) == 120 and line.endswith("…") and len(head) <= 120
+    assert len(line) == 120
+    assert line.endswith("…")
+    assert len(head) <= 120
     # in a pipe none is cut
     piped = CliRunner().invoke(cli, ["runs", str(store)]).stdout.splitlines()
-    assert "…" not in piped[1] and all(sink.name in piped[1] for sink in sinks)
+    assert "…" not in piped[1]
+    assert all(sink.name in piped[1] for sink in sinks)
 
 
 def test_what_is_no_store(tmp_path):

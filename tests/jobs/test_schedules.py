@@ -52,7 +52,8 @@ def test_times_that_are_refused(times, said):
     with pytest.raises(InputError) as refused:
         Schedule.of(times, None)
     message = str(refused.value)
-    assert message.startswith(f'--schedule "{times}": ') and said in message
+    assert message.startswith(f'--schedule "{times}": ')
+    assert said in message
     assert '"0 3 * * *"' in message
 
 

@@ -63,16 +63,21 @@ def test_the_record_of_a_job(folder):
     (record,) = read_records(folder / "out.zarr")
     result = record.explanation("reasons")
     response = result["adapter_response"]
-    assert result["status"] == "success" and result["execution_time"] > 0
+    assert result["status"] == "success"
+    assert result["execution_time"] > 0
     assert result["relation_name"] == str(folder / "out.zarr" / "reasons")
-    assert response["source"]["kind"] == "parquet" and response["source"]["rows"] == 300
+    assert response["source"]["kind"] == "parquet"
+    assert response["source"]["rows"] == 300
     unknown = dict.fromkeys(("sha256", "library", "version", "rounds"))
     assert response["model"] == {"kind": "import", **unknown}
-    assert response["value"] == "marginal" and response["design"]["design"] == "exact"
+    assert response["value"] == "marginal"
+    assert response["design"]["design"] == "exact"
     assert response["cost"]["planned"]["coalitions"] == 8
     assert response["accuracy"]["residual"][0] < 1e-9
-    assert response["cluster"]["kind"] == "none" and response["previous_run"] is None
-    assert record.about["as_of"] == "2026-11-27" and record.about["exit_status"] == 0
+    assert response["cluster"]["kind"] == "none"
+    assert response["previous_run"] is None
+    assert record.about["as_of"] == "2026-11-27"
+    assert record.about["exit_status"] == 0
     cube = dshap.open_cube(folder / "out.zarr" / "reasons")
     magnitudes = np.abs(cube.attribution.isel(output=0)).mean("instance")
     ranking = dict(zip(cube.feature.values.tolist(), magnitudes.values, strict=True))
@@ -87,10 +92,12 @@ def test_a_second_run_knows_the_first_and_has_nothing_to_do(folder):
     again = run(folder, *BLACK_BOX, options=("--skip-code", "99", "--json"))
     first, second = read_records(folder / "out.zarr")
     assert again.exit_code == 99
-    assert second.about["previous_run"] == first.run_id and not second.about["has_work"]
+    assert second.about["previous_run"] == first.run_id
+    assert not second.about["has_work"]
     assert second.explanation("reasons")["status"] == "no-op"
     about = json.loads(again.stdout)["run"]
-    assert about["run_id"] == second.run_id and about["has_work"] is False
+    assert about["run_id"] == second.run_id
+    assert about["has_work"] is False
     assert Path(about["record"]).is_file()
     assert "; the ranking is as it was in run" in run(folder, *BLACK_BOX).stdout.splitlines()[-1]
 
@@ -102,14 +109,16 @@ def test_work_is_not_skipped(folder):
 @pytest.mark.parametrize("code", ["5", "130", "256", "-1"])
 def test_a_code_that_means_something_else_is_refused(folder, code):
     refused = run(folder, *BLACK_BOX, options=("--skip-code", code))
-    assert refused.exit_code == 2 and f"--skip-code {code}: give a number" in refused.stderr
+    assert refused.exit_code == 2
+    assert f"--skip-code {code}: give a number" in refused.stderr
 
 
 def test_a_day_that_is_none(folder):
     for command in ("run", "plan"):
         path = write_job(folder, changed(*BLACK_BOX))
         refused = CliRunner().invoke(cli, [command, str(path), "--as-of", "2026-02-30"])
-        assert refused.exit_code == 2 and "'2026-02-30' is no date" in refused.stderr
+        assert refused.exit_code == 2
+        assert "'2026-02-30' is no date" in refused.stderr
 
 
 @pytest.mark.slow
@@ -119,40 +128,47 @@ def test_a_parquet_table_in_its_place_is_held_to_its_age_and_contract(folder):
     table.to_parquet(folder / "table.parquet")
     limits = {"column": "loaded_at", "error_after": "48h"}
     stale = run(folder, *BLACK_BOX, ("source.freshness", limits))
-    assert stale.exit_code == 9 and "2020-01-01T01:00:00Z" in stale.stderr
+    assert stale.exit_code == 9
+    assert "2020-01-01T01:00:00Z" in stale.stderr
     assert not (folder / "out.zarr" / "reasons").exists()
     planned = CliRunner().invoke(cli, ["plan", str(folder / "job.toml")])
-    assert planned.exit_code == 9 and "error_after is 48h" in planned.stderr
+    assert planned.exit_code == 9
+    assert "error_after is 48h" in planned.stderr
     for column, message in (("id", '"id" is int64: name a column of times'), ("at", 'column "at"')):
         refused = run(folder, *BLACK_BOX, ("source.freshness", {**limits, "column": column}))
-        assert refused.exit_code == 2 and message in refused.stderr
+        assert refused.exit_code == 2
+        assert message in refused.stderr
     late = ("source.freshness", {"column": "loaded_at", "warn_after": "48h"})
     done = run(folder, *BLACK_BOX, late, ("source.contract", {}))
-    assert done.exit_code == 0 and "warning: [source] freshness" in done.stderr
+    assert done.exit_code == 0
+    assert "warning: [source] freshness" in done.stderr
     source = read_records(folder / "out.zarr")[-1].explanation("reasons")["adapter_response"][
         "source"
     ]
-    assert source["freshness"]["status"] == "warn" and source["rows"] == 300 and source["digest"]
+    assert source["freshness"]["status"] == "warn"
+    assert source["rows"] == 300
+    assert source["digest"]
     assert source["freshness"]["max_loaded_at"] == "2020-01-01T01:00:00Z"
     table.assign(more=1).to_parquet(folder / "table.parquet")
     promises = ("source.contract", {"columns": "freeze"})
     more = run(folder, *BLACK_BOX, promises)
-    assert (
-        more.exit_code == 0
-        and "does not use are not as in the run before, new: 'more'" in more.stderr
-    )
+    assert more.exit_code == 0
+    assert "does not use are not as in the run before, new: 'more'" in more.stderr
     source = read_records(folder / "out.zarr")[-1].explanation("reasons")["adapter_response"][
         "source"
     ]
     assert source["snapshot"]["changes"] == {"new": ["more"]}
     again = run(folder, *BLACK_BOX, promises)
-    assert again.exit_code == 0 and "contract" not in again.stderr
+    assert again.exit_code == 0
+    assert "contract" not in again.stderr
     table.drop(columns="hum").assign(more=1).to_parquet(folder / "table.parquet")
     changed_columns = run(folder, *BLACK_BOX, promises)
-    assert changed_columns.exit_code == 2 and "run before, gone: 'hum'" in changed_columns.stderr
+    assert changed_columns.exit_code == 2
+    assert "run before, gone: 'hum'" in changed_columns.stderr
     table.astype({"hum": str}).assign(more=1).to_parquet(folder / "table.parquet")
     changed_type = run(folder, *BLACK_BOX, promises)
-    assert changed_type.exit_code == 2 and "contract: other types" in changed_type.stderr
+    assert changed_type.exit_code == 2
+    assert "contract: other types" in changed_type.stderr
     table.assign(more=1).to_parquet(folder / "table.parquet")
     assert run(folder, *BLACK_BOX).exit_code == 0  # a job without promises is not held to any
 
@@ -178,7 +194,8 @@ def test_a_check_of_failed_rows_decides_in_the_place_of_their_exit_status(
     (record,) = read_records(folder / "out.zarr")
     assert result.exit_code == status == record.about["exit_status"], result.output
     (judged,) = record.named("check")
-    assert judged["status"] == said and judged["adapter_response"]["value"] == 3.0
+    assert judged["status"] == said
+    assert judged["adapter_response"]["value"] == 3.0
     assert record.explanation("reasons")["status"] == "partial success"
     if status == 8:
         assert "dshap: check failed_rows: 3 of 300 rows failed; error = 2 allows at most 2" in (
@@ -200,7 +217,8 @@ def test_failed_rows_without_a_check_and_a_check_beside_them(folder):
 
 def test_a_check_alone(folder):
     late = run(folder, *BLACK_BOX, checks({"kind": "row_count", "error": 1_000}))
-    assert late.exit_code == 8 and "check row_count: error: the table has 300" in late.stdout
+    assert late.exit_code == 8
+    assert "check row_count: error: the table has 300" in late.stdout
     named = checks({"kind": "drift", "error": 0.9, "against": "20260101T000000Z"})
     assert run(folder, *BLACK_BOX, named).exit_code == 2
 
@@ -208,7 +226,8 @@ def test_a_check_alone(folder):
 def test_a_table_without_rows_makes_no_store_and_no_record(folder):
     small_table().iloc[:0].to_parquet(folder / "table.parquet")
     result = run(folder, *BLACK_BOX, options=("--skip-code", "99"))
-    assert result.exit_code == 99 and not (folder / "out.zarr").exists()
+    assert result.exit_code == 99
+    assert not (folder / "out.zarr").exists()
 
 
 def test_a_refused_run_leaves_nothing(folder):
@@ -223,7 +242,8 @@ def test_lines_for_machines(folder):
     assert all("time" in line for line in lines)
     by_event = {line["event"]: line for line in lines}
     started = lines[0]
-    assert started["event"] == "started" and started["explanations"] == ["reasons"]
+    assert started["event"] == "started"
+    assert started["explanations"] == ["reasons"]
     assert (started["part"], started["shard"], started["cluster"]) == ("run", None, "none")
     begun = [line for line in lines if line["event"] == "stage_started"]
     assert {"stage": "evaluation", "explanation": "reasons", "total": 300}.items() <= (
@@ -231,7 +251,8 @@ def test_lines_for_machines(folder):
     )
     failed = by_event["failed_rows"]
     assert (failed["explanation"], failed["rows"]) == ("reasons", 3)
-    assert failed["blocks"] == [[0, 0]] and "sensor" in failed["reason"]
+    assert failed["blocks"] == [[0, 0]]
+    assert "sensor" in failed["reason"]
     ends = [line for line in lines if line["event"] == "stage"]
     assert [(line["explanation"], line["stage"]) for line in ends] == [
         ("", "census"),
@@ -245,8 +266,10 @@ def test_lines_for_machines(folder):
     assert stages["census"]["rows"] == stages["evaluation"]["rows"] == 300
     assert all(line["seconds"] > 0 and line["kept"] == "" for line in stages.values())
     assert "300 rows, 8 coalitions" in by_event["message"]["message"]
-    assert by_event["run"]["exit_status"] == 5 and by_event["run"]["failed"] == {"reasons": 3}
-    assert by_event["error"]["exit_status"] == 5 and lines[-1]["event"] == "error"
+    assert by_event["run"]["exit_status"] == 5
+    assert by_event["run"]["failed"] == {"reasons": 3}
+    assert by_event["error"]["exit_status"] == 5
+    assert lines[-1]["event"] == "error"
     bad = run(folder, *BLACK_BOX, ("model.function", "none_such:f"), options=("--log", "json"))
     first, line = map(json.loads, bad.stderr.splitlines())
     assert (first["event"], line["event"], line["exit_status"]) == ("started", "error", 2)
@@ -266,7 +289,8 @@ def test_a_model_in_a_file_is_named_by_its_content(folder):
     (record,) = read_records(folder / "out.zarr")
     model = record.explanation("reasons")["adapter_response"]["model"]
     assert (model["kind"], model["library"]) == ("xgboost", "xgboost")
-    assert model["version"] == xgboost.__version__ and len(model["sha256"]) == 64
+    assert model["version"] == xgboost.__version__
+    assert len(model["sha256"]) == 64
 
 
 BUCKET_STORE = f"s3://{BUCKET}/jobs/small"
@@ -288,7 +312,8 @@ def test_a_job_in_a_bucket_leaves_what_it_leaves_in_a_folder(folder, s3):
     assert run(folder, there, rows).exit_code == 0
     assert files_of(BUCKET_STORE) == files_of(folder / "out.zarr")
     again = run(folder, there, rows, options=("--json",))
-    assert again.exit_code == 0 and '"has_work": false' in again.output
+    assert again.exit_code == 0
+    assert '"has_work": false' in again.output
     assert [record.about["exit_status"] for record in read_records(place_of(BUCKET_STORE))] == [
         0,
         0,
@@ -296,7 +321,8 @@ def test_a_job_in_a_bucket_leaves_what_it_leaves_in_a_folder(folder, s3):
     for command in ("status", "show", "verify", "runs"):
         assert CliRunner().invoke(cli, [command, BUCKET_STORE]).exit_code == 0
     inside = run(folder, ("job.store", f"{BUCKET_STORE}/inside"))
-    assert inside.exit_code == 4 and "would lie inside it" in inside.output
+    assert inside.exit_code == 4
+    assert "would lie inside it" in inside.output
 
 
 @pytest.mark.slow
@@ -325,4 +351,5 @@ def test_nights_of_a_fitted_model_in_a_bucket(folder, s3):
             dshap.open_cube(f"{store}/{name}")["attribution"].values, here
         )
     again = run(folder, nights, rows, ("job.store", store), options=("--json",))
-    assert again.exit_code == 0 and '"has_work": false' in again.output
+    assert again.exit_code == 0
+    assert '"has_work": false' in again.output

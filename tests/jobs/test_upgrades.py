@@ -133,7 +133,8 @@ def test_a_finished_job_that_was_changed_is_another_job(folder, earlier):
     )
     assert contents(folder / "out.zarr") == before
     added = run(*BLACK_BOX, ("explain", [{"name": "more", "value": "marginal", "background": 5}]))
-    assert added.exit_code == 4 and f"was begun by {EARLIER} and is not finished" in added.stderr
+    assert added.exit_code == 4
+    assert f"was begun by {EARLIER} and is not finished" in added.stderr
 
 
 def with_a_hot_row() -> None:
@@ -158,9 +159,8 @@ def test_an_unfinished_job_is_left_to_the_version_that_began_it(folder, earlier,
     assert (
         f"was begun by {EARLIER} and is not finished, and this is {HERE}; changed since: " in line
     )
-    assert (
-        "standard errors of values that are means over draws" in line and "(19)" not in line[-300:]
-    )
+    assert "standard errors of values that are means over draws" in line
+    assert "(19)" not in line[-300:]
     assert line.endswith("finish it with dshap 0.2.0, or choose another store, or remove it")
     assert without_mark(contents(folder / "out.zarr")) == without_mark(before)
     with earlier():
@@ -176,7 +176,8 @@ def test_a_store_of_a_later_version(folder, monkeypatch):
         features = ("source.features", ["temp", "hr", "hum"])
         assert run(*BLACK_BOX, features).exit_code == 130
     refused = run(*BLACK_BOX, features)
-    assert refused.exit_code == 4 and "its numerics are those of a later version" in refused.stderr
+    assert refused.exit_code == 4
+    assert "its numerics are those of a later version" in refused.stderr
 
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
@@ -264,12 +265,14 @@ def test_the_night_after_an_upgrade_explains_all_rows_in_the_same_store(nights, 
     assert said in upgraded.stderr
     record = last_record(store)
     prepared = record.explanation("reasons")["adapter_response"]["prepared"]
-    assert said in prepared["reason"] and not prepared["reused"]
+    assert said in prepared["reason"]
+    assert not prepared["reused"]
     assert in_sink(record.run_id) == in_sink() == 60
     run_of = read_run(store / "reasons" / record.run_id)
     assert run_of["fingerprint"]["numerics"] == NUMERICS_VERSION
     again = nights()
-    assert again.exit_code == 0 and "nothing to do: no row is new" in again.stdout
+    assert again.exit_code == 0
+    assert "nothing to do: no row is new" in again.stdout
     for command in ("verify", "show", "status", "runs", "diff"):
         assert CliRunner().invoke(cli, [command, str(store)]).exit_code == 0, command
     changed_rows = shop_rows()
@@ -293,7 +296,9 @@ def test_a_night_that_an_earlier_version_left_half_way_is_finished(nights, earli
     assert finished.exit_code == 0, finished.output
     assert "was not over: it is finished from its rows" in finished.stderr
     _, half, last = read_records(store)
-    assert half.is_over and last.is_over and not last.about["has_work"]
+    assert half.is_over
+    assert last.is_over
+    assert not last.about["has_work"]
     assert read_run(store / "reasons" / half.run_id)["fingerprint"]["numerics"] == NUMERICS_VERSION
     assert in_sink(half.run_id) == in_sink() == 60
     assert CliRunner().invoke(cli, ["verify", str(store)]).exit_code == 0
@@ -306,7 +311,8 @@ def test_a_shard_of_another_version_is_refused(folder, earlier):
     with earlier():
         assert run(*BLACK_BOX, options=("--only", "learn")).exit_code == 0
     shard = run(*BLACK_BOX, options=("--shard", "1/2"))
-    assert shard.exit_code == 4 and f"was begun by {EARLIER} and is not finished" in shard.stderr
+    assert shard.exit_code == 4
+    assert f"was begun by {EARLIER} and is not finished" in shard.stderr
 
 
 def unpacked(number: int) -> None:
@@ -344,7 +350,8 @@ def test_stores_that_earlier_versions_wrote(folder, number, name):
     np.testing.assert_allclose(then.attribution, now.attribution, rtol=1e-7, atol=1e-9)
     (places[0] / "state" / "receipts").rename(folder / "receipts")
     refused = CliRunner().invoke(cli, ["run", f"{name}.toml"])
-    assert refused.exit_code == 4 and f"was begun by {writer} and is not finished" in refused.stderr
+    assert refused.exit_code == 4
+    assert f"was begun by {writer} and is not finished" in refused.stderr
 
 
 def test_nights_that_an_earlier_version_wrote(folder):
@@ -356,10 +363,12 @@ def test_nights_that_an_earlier_version_wrote(folder):
     assert f"was learned by {EARLIER}, and this is {HERE}; changed since: " in night.stderr
     first, second = read_records(folder / "nights")
     prepared = second.explanation("reasons")["adapter_response"]["prepared"]
-    assert f"was learned by {EARLIER}" in prepared["reason"] and not prepared["reused"]
+    assert f"was learned by {EARLIER}" in prepared["reason"]
+    assert not prepared["reused"]
     for command in ("verify", "show", "status", "runs", "diff"):
         shown = CliRunner().invoke(cli, [command, "nights"])
         assert shown.exit_code == 0, shown.output
     again = CliRunner().invoke(cli, ["run", "nights.toml"])
-    assert again.exit_code == 0 and "nothing to do: no row is new" in again.stdout
+    assert again.exit_code == 0
+    assert "nothing to do: no row is new" in again.stdout
     assert first.run_id != second.run_id

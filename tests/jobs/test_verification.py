@@ -95,9 +95,11 @@ def test_a_store_that_lost_its_root_is_damaged_and_repaired(shop):
     store = shop.folder / "store"
     (store / "zarr.json").unlink()
     shown = CliRunner().invoke(cli, ["status", str(store)])
-    assert shown.exit_code == 0 and f"{N_ROWS} ok" in shown.stdout
+    assert shown.exit_code == 0
+    assert f"{N_ROWS} ok" in shown.stdout
     checked = CliRunner().invoke(cli, ["verify", str(store)])
-    assert checked.exit_code == 7 and "zarr.json: is missing" in checked.stdout
+    assert checked.exit_code == 7
+    assert "zarr.json: is missing" in checked.stdout
     assert "reasons/" in checked.stdout  # the cubes are checked too
     with pytest.raises(DamagedError, match=r"zarr\.json is not what .* verify .* --repair"):
         shop.night()
@@ -114,7 +116,8 @@ def test_ids_methods_and_rows_agree(shop):
     """Each file is changed alone; what is damaged is named, and removed by a repair."""
     store = shop.folder / "store"
     run_id = last_of(shop)
-    assert damages(store) == [] and current_of(store / "reasons") == run_id
+    assert damages(store) == []
+    assert current_of(store / "reasons") == run_id
     keys, parts, record = (store / room / run_id for room in ("keys", "parts", "runs"))
     part = next(parts.glob("part-*.parquet"))
     prepared = json.loads((store / "prepared" / "reasons.json").read_text())
@@ -207,7 +210,8 @@ def test_a_cube_of_a_run_that_is_over_is_mended_without_a_run(shop, number, lost
     file.unlink()
     assert damages(store)
     repaired = repair_job_store(store)
-    assert not damages(store) and read_notes(cube) == whole
+    assert not damages(store)
+    assert read_notes(cube) == whole
     assert not is_left([each for found in repaired.values() for each in found])
 
 
@@ -218,4 +222,5 @@ def test_a_block_of_an_older_run_that_is_lost_stays_lost(shop):
     (file,) = cube.glob("attribution/c/0/0/0")
     file.unlink()
     repair_job_store(store)
-    assert not damages(store) and not is_finished(cube)
+    assert not damages(store)
+    assert not is_finished(cube)

@@ -114,4 +114,5 @@ def test_a_kernel_says_which_columns_are_categorical():
         False,
         True,
     ]
-    assert Categorical().categorical_columns(2).all() and not RBF().categorical_columns(2).any()
+    assert Categorical().categorical_columns(2).all()
+    assert not RBF().categorical_columns(2).any()

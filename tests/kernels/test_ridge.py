@@ -117,9 +117,11 @@ def test_features_that_repeat_and_targets_that_do_not_vary(rng):
     f = np.column_stack([phi[:, 0] + 0.1 * rng.normal(size=200), np.full(200, 7.0)])
     found = chosen_penalty(*sums_of(twice, f))
     alone = chosen_penalty(*sums_of(np.sqrt(2.0) * phi, f))
-    assert found.penalty == alone.penalty and found.error == pytest.approx(alone.error)
+    assert found.penalty == alone.penalty
+    assert found.error == pytest.approx(alone.error)
     flat = chosen_penalty(*sums_of(phi, f[:, 1:]))
-    assert flat.penalty == 1.0 and flat.error < 1e-12
+    assert flat.penalty == 1.0
+    assert flat.error < 1e-12
 
 
 def test_sums_are_not_changed(rng):
@@ -143,4 +145,5 @@ def test_sums_that_are_no_gram_matrix_are_told():
 
 
 def test_the_grid_begins_at_one():
-    assert ridge.PENALTIES[0] == 1.0 and (np.diff(np.log10(ridge.PENALTIES)) < 0).all()
+    assert ridge.PENALTIES[0] == 1.0
+    assert (np.diff(np.log10(ridge.PENALTIES)) < 0).all()

@@ -21,7 +21,8 @@ def test_lattice_products(rng, c, kind):
     lattice = Lattice(columns, 6, 8, KINDS[kind])
     other = lattice.also(~columns)
     kept = np.array([4, 0, 5])
-    assert other.is_shared and not lattice.is_shared
+    assert other.is_shared
+    assert not lattice.is_shared
     for n in (8, 3):  # a last block that is smaller
         factors = draws(rng, kind, (c, 6, n))
         lattice.fill(factors)

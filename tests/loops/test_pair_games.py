@@ -40,5 +40,6 @@ def test_sums_on_both_sides_are_those_of_single_games(d, n, r):
 @pytest.mark.parametrize("q", [1, 2, 5])
 def test_an_even_number_of_nodes_has_the_same_integral(q):
     t, w = even_nodes(q)
-    assert len(t) == q + q % 2 and w.sum() == pytest.approx(1.0)
+    assert len(t) == q + q % 2
+    assert w.sum() == pytest.approx(1.0)
     assert w @ t ** (2 * q - 1) == pytest.approx(1.0 / (2 * q), rel=1e-12)

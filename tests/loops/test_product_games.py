@@ -275,7 +275,8 @@ def test_four_nodes_are_enough_for_an_rbf_model(fitted, d):
     x, (kernel, fourier) = fitted[d]
     errors = node_errors(kernel, x, d)
     assert errors[2] > 1e-7  # two are not: the bound means something
-    assert errors[3] < 1e-6 and errors[4] < 1e-9
+    assert errors[3] < 1e-6
+    assert errors[4] < 1e-9
     # Fourier features of the same length-scale: 4 or 5
     assert node_errors(fourier, x, d)[5] < 1e-6
 
@@ -292,7 +293,8 @@ def test_turning_phases_need_more_nodes(rng, d, few, enough):
         q: np.abs(games.fourier_game_values(angles, others, coefficients, q) - exact).max() / spread
         for q in (few, enough)
     }
-    assert error[few] > 1e-5 and error[enough] < 1e-6
+    assert error[few] > 1e-5
+    assert error[enough] < 1e-6
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -300,7 +302,8 @@ def test_more_nodes_converge(rng, kind):
     game = MAKERS[kind](rng, 24, r=50)
     errors = list(node_errors(game, table(rng, 600, 24), 24).values())
     assert all(later < 0.5 * earlier for earlier, later in pairwise(errors) if earlier > 1e-13)
-    assert errors[0] > 1e-3 and errors[-1] < 1e-9
+    assert errors[0] > 1e-3
+    assert errors[-1] < 1e-9
 
 
 def test_nodes_integrate_polynomials():
@@ -329,7 +332,8 @@ def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
         )
         return np.max(np.abs(few - exact) / spread)
 
-    assert found.nodes % 2 == 0 and 1 < found.nodes < 10
+    assert found.nodes % 2 == 0
+    assert 1 < found.nodes < 10
     assert_allclose(found.error, error(found.nodes), rtol=1e-6)
     assert found.error <= tolerance
     assert found.nodes == 2 or error(found.nodes - 2) > tolerance
@@ -368,7 +372,8 @@ def test_node_count_falls_back_to_exact(rng):
 def test_reference_nodes_are_nearly_exact_whatever_the_factors(d):
     """In [0, 1]; from one node on, and never more than the exact number."""
     few = nodes.reference_nodes(d, 1)
-    assert few <= games.exact_nodes(d) and worst_node_error(d, few) < 3e-5
+    assert few <= games.exact_nodes(d)
+    assert worst_node_error(d, few) < 3e-5
     assert nodes.reference_nodes(d, 400) == games.exact_nodes(d)
     assert nodes.reference_nodes(100, 20) == 40
 
@@ -442,4 +447,5 @@ def test_one_compilation_serves_all():
         for name, each in vars(games).items()
         if isinstance(each, CPUDispatcher)
     }
-    assert len(compiled) >= 2 and set(compiled.values()) == {1}
+    assert len(compiled) >= 2
+    assert set(compiled.values()) == {1}

@@ -31,7 +31,8 @@ def test_sums_are_those_of_the_definition(c, n, dtype):
     columns, weights = rng.random((m, c)) < 0.5, rng.normal(size=(m, r)).astype(dtype)
     expected = plain_term_sums(factors, columns, weights)
     found = term_sums(factors, columns, weights)
-    assert found.shape == (n, r) and found.dtype == factors.dtype
+    assert found.shape == (n, r)
+    assert found.dtype == factors.dtype
     assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max() * m)
 
 

@@ -96,7 +96,8 @@ def test_sums_of_sums_are_taken_apart():
     assert (SUMS["real"] + WAVES).expansions == (ONE, TWO, WAVES)
     assert (SUMS["real"] + SUMS["single"]).expansions == (ONE, TWO, ONE)
     assert (ONE + SUMS["complex"]).expansions == (ONE, WAVES, SHARED)
-    assert ONE.parts == (ONE,) and SUMS["real"].parts == (ONE, TWO)
+    assert ONE.parts == (ONE,)
+    assert SUMS["real"].parts == (ONE, TWO)
     assert sum_of([ONE]) is ONE
     assert sum_of([ONE, SUMS["complex"]]).expansions == (ONE, WAVES, SHARED)
 

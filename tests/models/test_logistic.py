@@ -143,7 +143,8 @@ def test_a_loose_tolerance_takes_no_long_step_unseen():
     codes = (psi[:, 0] > 0).astype(int)
     start = Newton(1e-6, contrasts(2), np.zeros((5, 1)), 0.999, 50)
     first = start.next(logistic_sums([(psi, codes)], start.weights, start.contrast))
-    assert first.decrement < 0.999 * first.objective and np.linalg.norm(first.direction) > 1.0
+    assert first.decrement < 0.999 * first.objective
+    assert np.linalg.norm(first.direction) > 1.0
     assert first.ending is None
 
 
@@ -173,7 +174,9 @@ def test_a_bad_start_is_damped_and_ends_at_the_same_point():
         now = now.next(logistic_sums([(psi, codes)], now.weights, now.contrast))
         halvings += now.step < 1.0
         accepted.append(now.objective)
-    assert now.is_converged and halvings > 0 and good.n_passes < 12
+    assert now.is_converged
+    assert halvings > 0
+    assert good.n_passes < 12
     assert (np.diff(accepted) <= 1e-13).all()
     np.testing.assert_allclose(now.weights, good.weights, atol=1e-9)
 
@@ -197,7 +200,8 @@ def test_labels_of_any_kind(labels, classes):
     model = KernelLogistic(RBF(1.0), Nystrom(20), 1e-3).fit(x, given)
     np.testing.assert_array_equal(model.classes_, classes)
     predicted = model.predict(x)
-    assert predicted.shape == (300,) and set(predicted) <= set(classes)
+    assert predicted.shape == (300,)
+    assert set(predicted) <= set(classes)
     assert model.score(x, np.asarray(given).ravel()) > 0.6
     np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1.0, rtol=1e-12)
     plain = KernelLogistic(RBF(1.0), Nystrom(20), 1e-3).fit(
@@ -235,10 +239,8 @@ def test_the_pieces_a_cluster_runs_give_the_same_bits():
         step = pickle.loads(pickle.dumps(step))
         step, n_steps = step.finish(step.partial(block_of(x, y))), n_steps + 1
     assert step.expansion_.digest() == whole.expansion_.digest()
-    assert (
-        step.expansion_.output_names == ("1", "3", "5")
-        and n_steps == whole.report_.convergence.n_passes
-    )
+    assert step.expansion_.output_names == ("1", "3", "5")
+    assert n_steps == whole.report_.convergence.n_passes
     np.testing.assert_array_equal(step.classes_, [1.0, 3.0, 5.0])
 
 
@@ -256,7 +258,8 @@ def test_held_out_rows_enter_no_sum_and_give_the_scores():
     np.testing.assert_allclose(
         scores["log_loss"], log_loss(y[held], chances, labels=model.classes_), rtol=1e-9
     )
-    assert model.report_.n_held_out == len(held) and "held-out accuracy: 0." in str(model.report_)
+    assert model.report_.n_held_out == len(held)
+    assert "held-out accuracy: 0." in str(model.report_)
 
 
 def test_the_sample_spares_passes_over_all_rows():
@@ -267,9 +270,9 @@ def test_the_sample_spares_passes_over_all_rows():
         x, labels_of(number, 2)
     )
     ending = model.report_.convergence
-    assert (
-        ending.is_converged and ending.n_passes <= 4 and ending.decrement < 1e-8 * ending.objective
-    )
+    assert ending.is_converged
+    assert ending.n_passes <= 4
+    assert ending.decrement < 1e-8 * ending.objective
     assert "converged in" in str(model.report_)
 
 
@@ -291,7 +294,8 @@ def test_separable_classes_converge_with_a_penalty_and_are_told_without():
     x = np.random.default_rng(0).normal(size=(500, 2))
     x, y = x[np.abs(x[:, 0]) > 0.2], np.sign(x[np.abs(x[:, 0]) > 0.2, 0])
     model = KernelLogistic(RBF(1.0), Nystrom(30), 1e-9).fit(x, y)
-    assert model.report_.convergence.is_converged and model.score(x, y) == 1.0
+    assert model.report_.convergence.is_converged
+    assert model.score(x, y) == 1.0
     assert np.abs(model.decision_function(x)).min() > 5.0
     with pytest.warns(RuntimeWarning, match="NOT converged"):  # no minimum exists
         KernelLogistic(RBF(1.0), Nystrom(5), 0.0).fit(x, y)
@@ -333,7 +337,8 @@ def test_lengthscales_are_validated_on_the_classes():
     y = np.where(np.sin(6 * x[:, 0]) + 0.3 * rng.normal(size=2000) > 0, "yes", "no")
     model = KernelLogistic(RBF("validate"), Nystrom(60), 1e-4, holdout=0.2).fit(x, y)
     scale = model.expansion_.kernel.parameters
-    assert scale[1] > 3 * scale[0] and model.report_.tuning is not None
+    assert scale[1] > 3 * scale[0]
+    assert model.report_.tuning is not None
     assert model.report_.held_out["accuracy"][0] > 0.85
 
 
@@ -353,7 +358,8 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
     )
     # 1e-9: micro-blocks of another length, the same sums
     np.testing.assert_allclose(skipped.decision_function(x), clean.decision_function(x), atol=1e-9)
-    assert skipped.report_.n_skipped == 3 and len(skipped.classes_) == 3
+    assert skipped.report_.n_skipped == 3
+    assert len(skipped.classes_) == 3
 
 
 def test_a_class_that_the_sample_lacks_is_refused_by_name():
@@ -406,7 +412,8 @@ def test_scikit_learns_tools_take_the_model():
     model = KernelLogistic(RBF("median"), Nystrom(30), 1e-4)
     assert clone(model).get_params()["max_iter"] == 30
     search = GridSearchCV(model, {"penalty": [1e-4, 1.0]}, cv=2, scoring="neg_log_loss").fit(x, y)
-    assert search.best_params_ == {"penalty": 1e-4} and search.best_estimator_.score(x, y) > 0.8
+    assert search.best_params_ == {"penalty": 1e-4}
+    assert search.best_estimator_.score(x, y) > 0.8
     assert cross_val_score(model, x, y, cv=2).min() > 0.7
 
 
@@ -420,7 +427,8 @@ def test_a_stored_model_comes_back_whole(k, embedding):
     back = model.restored(Record.load(io.BytesIO(fitted.to_record().to_bytes())))
     np.testing.assert_array_equal(back.predict(table), fitted.predict(table))
     np.testing.assert_array_equal(back.predict_proba(x), fitted.predict_proba(x))
-    assert str(back.report_) == str(fitted.report_) and list(back.feature_names_in_) == [
+    assert str(back.report_) == str(fitted.report_)
+    assert list(back.feature_names_in_) == [
         "a",
         "b",
         "c",

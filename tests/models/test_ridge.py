@@ -104,7 +104,8 @@ def test_fourier_weights_are_those_of_ridge_on_cosines_and_sines():
     centred = y - y.mean(axis=0)
     twin = np.linalg.solve(phi.T @ phi + len(x) * 1e-3 * np.eye(60), phi.T @ centred)
     np.testing.assert_allclose(model.predict(x), y.mean(axis=0) + phi @ twin, atol=1e-8)
-    assert isinstance(model.expansion_, FourierExpansion) and model.expansion_.size == 30
+    assert isinstance(model.expansion_, FourierExpansion)
+    assert model.expansion_.size == 30
     np.testing.assert_array_equal(model.expansion_.kernel.parameters, [1.0, 2.0, 0.5])
 
 
@@ -329,7 +330,8 @@ def test_what_a_fit_leaves_is_missing_before_it():
         match=r"KernelRidge is not fitted, so it has no expansion_: call fit\(X, y\)",
     ):
         KernelRidge().predict(np.zeros((2, 3)))
-    assert not hasattr(KernelRidge(), "report_") and not hasattr(KernelRidge(), "nonsense")
+    assert not hasattr(KernelRidge(), "report_")
+    assert not hasattr(KernelRidge(), "nonsense")
 
 
 def test_spans_begin_at_fixed_rows_and_draws_are_uniform():
@@ -381,11 +383,11 @@ def test_a_stored_model_comes_back_whole(embedding):
     fitted = model.unfitted().fit(x, y)
     back = model.restored(Record.load(io.BytesIO(fitted.to_record().to_bytes())))
     np.testing.assert_array_equal(back.predict(x), fitted.predict(x))
-    assert str(back.report_) == str(fitted.report_) and back.penalty_ == fitted.penalty_
+    assert str(back.report_) == str(fitted.report_)
+    assert back.penalty_ == fitted.penalty_
     assert type(back.expansion_) is type(fitted.expansion_)
-    assert (
-        back.r2_.tobytes() == fitted.r2_.tobytes() and back.n_features_in_ == fitted.n_features_in_
-    )
+    assert back.r2_.tobytes() == fitted.r2_.tobytes()
+    assert back.n_features_in_ == fitted.n_features_in_
 
 
 def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
@@ -411,10 +413,8 @@ def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
         dshap.explain(KernelInterventional(model, x), new, store=tmp_path / "c.zarr")
     assert not list(tmp_path.iterdir())
     again = KernelExpansion.from_record(model.expansion_.to_record())
-    assert (
-        again.unseen == "refuse"
-        and again.digest() == model.expansion_.digest() != stranger.digest()
-    )
+    assert again.unseen == "refuse"
+    assert again.digest() == model.expansion_.digest() != stranger.digest()
     with pytest.raises(InputError, match="unseen"):
         KernelRidge(unseen="ignore")
 

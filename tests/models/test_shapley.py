@@ -220,7 +220,8 @@ def test_a_fit_takes_no_more_than_it_says(d, value):
         total = found.partial(block)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak <= allowed.partial_bytes and total.nbytes <= allowed.sum_bytes
+        assert peak <= allowed.partial_bytes
+        assert total.nbytes <= allowed.sum_bytes
         found = found.finish(total)
     assert found.report_.shapley.strength == 1.0
 
@@ -326,7 +327,8 @@ def test_strength_0_is_the_plain_model_and_attributions_fall(embedding, value, k
     else:
         assert_allclose(models[0].decision_function(x), plain.decision_function(x), atol=atol)
     size = np.array([model.report_.shapley.train[0] for model in models])
-    assert (np.diff(size) < 0).all() and size[-1] < 0.02 * size[0]
+    assert (np.diff(size) < 0).all()
+    assert size[-1] < 0.02 * size[0]
     assert [model.shapley.strength for model in models] == list(STRENGTHS)
 
 
@@ -354,7 +356,8 @@ def test_what_is_reported_is_what_is_measured():
         ]
         shown = model.report_.shapley
         assert_allclose(found, [shown.train, shown.held_out], rtol=1e-8)
-        assert "x1" in str(model.report_) and value in str(model.report_)
+        assert "x1" in str(model.report_)
+        assert value in str(model.report_)
 
 
 def test_several_outputs_are_penalised_together():
@@ -398,7 +401,8 @@ def test_the_gradient_of_the_logistic_objective_is_zero(n_classes, value):
     model = KernelLogistic(RBF(1.5), Nystrom(20), 1e-3, shapley=asked, tol=1e-14).fit(x, codes)
     weights, intercepts, scale = written_logistic(model, x, codes, n_classes)
     assert model.report_.convergence.is_converged
-    assert np.abs(weights).max() < 1e-7 * scale and np.abs(intercepts).max() < 1e-7
+    assert np.abs(weights).max() < 1e-7 * scale
+    assert np.abs(intercepts).max() < 1e-7
     plain = KernelLogistic(RBF(1.5), Nystrom(20), 1e-3, tol=1e-14).fit(x, codes)
     plain.set_params(shapley=asked)
     # the check can fail
@@ -480,14 +484,12 @@ def test_records_pickles_and_clones_keep_the_penalty():
     assert pickle.loads(pickle.dumps(model)).shapley == model.shapley == clone(model).shapley
     search = GridSearchCV(KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty("x0", 1.0)),
                           {"shapley__strength": [0.0, 100.0]}, cv=2).fit(x, y)  # fmt: skip
-    assert (
-        search.best_params_ == {"shapley__strength": 0.0}
-        and search.best_estimator_.shapley.strength == 0.0
-    )
+    assert search.best_params_ == {"shapley__strength": 0.0}
+    assert search.best_estimator_.shapley.strength == 0.0
 
 
 @pytest.mark.parametrize(
-    "options, words",
+    ("options", "words"),
     [
         ({"player": "x9"}, "unknown player 'x9'"),
         ({"player": 4}, "player 4 is no column: a whole number is a position, 0 to 3"),
@@ -582,7 +584,7 @@ def test_penalised_models_are_estimators_of_scikit_learn(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value, border", [("interventional", 12), ("observational", 8)])
+@pytest.mark.parametrize(("value", "border"), [("interventional", 12), ("observational", 8)])
 @pytest.mark.parametrize("more", [None, -1, 0, 1, 64, 100, 300])
 def test_defaults_hold_on_both_sides_of_the_border_and_far_from_it(value, border, more):
     """All coalitions up to so many players, drawn ones beyond; 1 player; a background of 1 row."""
@@ -594,4 +596,5 @@ def test_defaults_hold_on_both_sides_of_the_border_and_far_from_it(value, border
     assert size[0] > size[1] > size[2] > 0.0
     assert (path[0].report_.shapley.n_coalitions == 1 << d) == (d <= border)
     alone = player_attributions(path[0], x[:3], x[:1], ShapleyPenalty(0, 0.0, value, penalty=1e-3))
-    assert alone.shape == (3, 1) and np.isfinite(alone).all()
+    assert alone.shape == (3, 1)
+    assert np.isfinite(alone).all()

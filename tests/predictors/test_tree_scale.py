@@ -339,7 +339,8 @@ def test_links_are_told_apart():
     with np.errstate(over="ignore"):
         assert link_of_margins(large, np.exp(large).astype(np.float32), "x").scale == "log"
     of_classes = LINKS_OF_MARGINS[1]
-    assert of_classes.classes(1, None) == () and of_classes.output_names(1, ()) == ("log-odds",)
+    assert of_classes.classes(1, None) == ()
+    assert of_classes.output_names(1, ()) == ("log-odds",)
     assert of_classes.classes(2, None) == ("0", "1")
     assert of_classes.output_names(2, ("0", "1")) == ("log-odds of 0", "log-odds of 1")
     assert of_classes.output_names(1, of_classes.classes(1, ["no", "yes"])) == ("log-odds of yes",)

@@ -73,7 +73,8 @@ def test_what_is_no_function_of_the_row_is_refused(rows, tmp_path, name, n):
         InputError, match=f"the model answers differently {when}: .* give stochastic=True"
     ) as error:
         dshap.explain(Marginal(predict, rows[:5]), rows[:n], store=store)
-    assert "\n" not in str(error.value) and not store.exists()
+    assert "\n" not in str(error.value)
+    assert not store.exists()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,8 @@ def test_intervals_hold_the_values_of_the_mean_model(rows, name, n_background):
         np.testing.assert_allclose(
             cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-9
         )
-    assert 0.92 < np.mean(inside) < 0.998 and np.mean(half) < 0.9
+    assert 0.92 < np.mean(inside) < 0.998
+    assert np.mean(half) < 0.9
 
 
 @pytest.mark.slow
@@ -257,7 +259,8 @@ def test_sparse_terms_are_left_out(rows):
     """Of sixty coalitions and more a pilot would look for them; noise is no interaction."""
     x = np.random.default_rng(1).normal(size=(20, 12))
     cube = dshap.explain(Marginal(Noisy(0.1), x[:2]), x, max_coalitions=300, stochastic=True)
-    assert "sparse" not in json.loads(cube.attrs["pilot"]) and float(cube.std_error.min()) > 0
+    assert "sparse" not in json.loads(cube.attrs["pilot"])
+    assert float(cube.std_error.min()) > 0
 
 
 @pytest.mark.parametrize("n_replicates", [0, 10])

@@ -48,8 +48,10 @@ def refusal(*given, **options) -> str:
     with pytest.raises(StoreMismatchError) as raised:
         explained(*given, **options)
     said = str(raised.value)
-    assert raised.value.exit_status == 4 and said.endswith("; choose another store, or remove it")
-    assert not re.search("[0-9a-f]{16}", said) and "\n" not in said
+    assert raised.value.exit_status == 4
+    assert said.endswith("; choose another store, or remove it")
+    assert not re.search("[0-9a-f]{16}", said)
+    assert "\n" not in said
     return said.partition(" holds another run: ")[2].removesuffix(
         "; choose another store, or remove it"
     )
@@ -188,7 +190,8 @@ def test_a_run_goes_on_where_the_last_digit_differs(
     assert (cube.status == 1).all()
     said = capsys.readouterr().err
     assert "the model predicts the same but for rounding: " in said
-    assert "another processor (then Old 1; now " in said and said.count("another processor") == 1
+    assert "another processor (then Old 1; now " in said
+    assert said.count("another processor") == 1
     after = bytes_of(store)
     receipts = [name for name in before if "receipts" in name]
     assert len(receipts) >= 6

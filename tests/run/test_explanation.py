@@ -117,7 +117,8 @@ def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, desig
     cube = dshap.explain(VALUES[name](frame), frame, key="id", design=design)
     gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
     assert float(abs(gap).max()) < 1e-12 * float(abs(cube.prediction).max())
-    assert (cube.status == Status.OK).all() and (cube.id.values == frame.id.to_numpy()).all()
+    assert (cube.status == Status.OK).all()
+    assert (cube.id.values == frame.id.to_numpy()).all()
     assert (cube.attribution.sel(feature="const") == 0.0).all()
     assert (
         float(abs(cube.attribution).max(("instance", "output")).sel(feature=NAMES[:3]).min()) > 0.01
@@ -166,10 +167,8 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     ends = values[:, 0], values[:, 1]
     phi, replicates = design.finish(sums, *ends), design.replicates(sums, groups, *ends)
     np.testing.assert_allclose(cube.attribution, phi, atol=1e-11)
-    assert (
-        cube.std_error.dims == ("instance", "feature", "output")
-        and "std_error" in cube.attribution.ancillary_variables
-    )
+    assert cube.std_error.dims == ("instance", "feature", "output")
+    assert "std_error" in cube.attribution.ancillary_variables
     np.testing.assert_allclose(
         cube.std_error, np.sqrt(((replicates - phi) ** 2).sum(axis=0)), atol=1e-11
     )
@@ -207,13 +206,10 @@ def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
         games = games.reshape(2 * n_pilot, -1)
         tuned = tuned.tuned(tuned.tune(games))
     noted = json.loads(cube.attrs["pilot"])
-    assert (
-        noted["decay"] == tuned.findings.decay != 0.03 and len(set(tuned.findings.relevance)) == 8
-    )
-    assert (
-        noted["later_shells"] == tuned.findings.later_shells
-        and noted["variation"] == tuned.findings.variation
-    )
+    assert noted["decay"] == tuned.findings.decay != 0.03
+    assert len(set(tuned.findings.relevance)) == 8
+    assert noted["later_shells"] == tuned.findings.later_shells
+    assert noted["variation"] == tuned.findings.variation
     np.testing.assert_allclose(noted["relevance"], tuned.findings.relevance, rtol=1e-9)
     given = dshap.explain(value, wide, design=tuned)
     np.testing.assert_allclose(cube.attribution, given.attribution, atol=1e-9)
@@ -313,9 +309,9 @@ def test_auto_takes_kriging_above_exact():
         Marginal(lambda x: x.prod(axis=1) + x[:, 0], rows), rows, max_coalitions=100
     )
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
-    assert (
-        run["design"] == "kriging" and run["budgets"] == [100] and float(cube.std_error.max()) > 0
-    )
+    assert run["design"] == "kriging"
+    assert run["budgets"] == [100]
+    assert float(cube.std_error.max()) > 0
 
 
 def settled_for(value, n_rows, design="auto"):
@@ -336,12 +332,15 @@ def test_rows_share_a_process_where_one_each_takes_longer(kind):
         value = Marginal(lambda x: x[:, 0], x[: 20 if kind == "a background of 20" else 200])
     for design in ("auto", "kriging", kriging(20, 2_048)):
         few, why = settled_for(value, 1_000, design)
-        assert few.held_coalitions == 2_048 and why == ""
+        assert few.held_coalitions == 2_048
+        assert why == ""
         many, why = settled_for(value, 3_000, design)
         if kind == "a background of 200":
-            assert many == few and why == ""
+            assert many == few
+            assert why == ""
         else:
-            assert many == few.linear() != few and many.pilot_coalitions > 0
+            assert many == few.linear() != few
+            assert many.pilot_coalitions > 0
             assert re.fullmatch(
                 r"share a process, as one each would take [4-6] minutes .*sparse=True\) leaves .*",
                 why,
@@ -378,7 +377,8 @@ def test_interactions_by_the_definition(frame, tmp_path, options, order):
     value = Marginal(lambda own: two_outputs(own[:, at]), background[order])
     cube = dshap.explain(value, rows, interactions=True, store=store, **options)
     assert cube.interaction.dims == ("instance", "feature", "feature_other", "output")
-    assert verify_cube(store) == [] and list(cube.feature_other.values) == order
+    assert verify_cube(store) == []
+    assert list(cube.feature_other.values) == order
     found, x, z = (
         cube.interaction.values[:, at][:, :, at],
         rows.to_numpy(),
@@ -401,7 +401,8 @@ def test_interactions_by_the_definition(frame, tmp_path, options, order):
     np.testing.assert_allclose(
         found.sum(axis=2), cube.attribution[:, at], atol=1e-4 if options else 1e-12
     )
-    assert (found[:, 3] == 0).all() and (found[:, :, 3] == 0).all()
+    assert (found[:, 3] == 0).all()
+    assert (found[:, :, 3] == 0).all()
 
 
 def test_interactions_of_a_sampled_design(wide):
@@ -413,11 +414,10 @@ def test_interactions_of_a_sampled_design(wide):
         RuntimeWarning, match="interactions of kriging have no standard errors, and 200 of"
     ) as said:
         cube = dshap.explain(value, wide[:5], design=kriging(8, 200, decay=0.1), interactions=True)
-    assert len(said) == 1 and said[0].filename == __file__
-    assert (
-        cube.interaction.unknown_error == str(said[0].message)
-        and "unknown_error" not in whole.interaction.attrs
-    )
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    assert cube.interaction.unknown_error == str(said[0].message)
+    assert "unknown_error" not in whole.interaction.attrs
     np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-10)
     off = abs(cube.interaction - whole.interaction).max() / abs(whole.interaction).max()
     assert float(off) < 0.02
@@ -461,7 +461,8 @@ def test_players_outside_the_design_have_no_error(frame):
     )
     value = Marginal(lambda x: f(x[:, :4]) + np.prod(x[:, 4:], axis=1), rows[:20])
     cube = dshap.explain(value, rows, design=kernelshap(8, 80), dtype="float32")
-    assert cube.std_error.dtype == np.float32 and (cube.std_error.sel(feature="const") == 0).all()
+    assert cube.std_error.dtype == np.float32
+    assert (cube.std_error.sel(feature="const") == 0).all()
     assert (cube.std_error.max(["instance", "output"]).drop_sel(feature="const") > 0).all()
 
 
@@ -469,7 +470,8 @@ def test_exact_values_have_no_standard_error(frame, tmp_path):
     cube = dshap.explain(
         marginal(frame), frame[NAMES], design="exact", store=tmp_path / "cube.zarr"
     )
-    assert "std_error" not in cube and cube.attribution.ancillary_variables == "status"
+    assert "std_error" not in cube
+    assert cube.attribution.ancillary_variables == "status"
     assert (feature_ranking(tmp_path / "cube.zarr").mean_std_error == 0).all()
 
 
@@ -479,7 +481,9 @@ def test_too_few_coalitions_for_errors_are_said_once(wide):
         RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 80"
     ) as seen:
         cube = dshap.explain(value, wide, design=kernelshap(8, 24), instance_tile=8)
-    assert len(seen) == 1 and np.isnan(cube.std_error).all() and np.isfinite(cube.attribution).all()
+    assert len(seen) == 1
+    assert np.isnan(cube.std_error).all()
+    assert np.isfinite(cube.attribution).all()
     assert seen[0].filename == __file__
 
 
@@ -489,11 +493,9 @@ def test_design_by_name(wide):
         Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=100
     )
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
-    assert (
-        run["design"] == "permutation"
-        and run["n_permutations"] == 14
-        and permutation(8, 14).n_coalitions <= 100
-    )
+    assert run["design"] == "permutation"
+    assert run["n_permutations"] == 14
+    assert permutation(8, 14).n_coalitions <= 100
     with pytest.raises(
         InputError, match="max_coalitions=15: permutation of 8 players takes at least 16"
     ):
@@ -504,7 +506,8 @@ def test_all_columns_constant(frame):
     """Rows all alike and a background like them: nothing to attribute."""
     same = pd.DataFrame(np.ones((5, D)), columns=NAMES)
     cube = dshap.explain(Marginal(f, same), same)
-    assert (cube.attribution == 0.0).all() and (cube.prediction == cube.base_value).all()
+    assert (cube.attribution == 0.0).all()
+    assert (cube.prediction == cube.base_value).all()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -574,7 +577,8 @@ def test_players_are_groups_of_columns(frame):
 def test_several_outputs_are_those_of_each_alone(frame):
     both = dshap.explain(marginal(frame, two_outputs, output_names=["f", "g"]), frame[NAMES])
     alone = dshap.explain(marginal(frame), frame[NAMES])
-    assert list(both.output.values) == ["f", "g"] and both.base_value.shape == (2,)
+    assert list(both.output.values) == ["f", "g"]
+    assert both.base_value.shape == (2,)
     np.testing.assert_allclose(
         both.attribution.sel(output="f"), alone.attribution[..., 0], rtol=0, atol=1e-13
     )
@@ -585,7 +589,8 @@ def test_float32_is_stored_within_1e_6(frame, tmp_path):
     value = marginal(frame)
     wide = dshap.explain(value, frame[NAMES])
     narrow = dshap.explain(value, frame[NAMES], dtype="float32", store=tmp_path / "c.zarr")
-    assert narrow.attribution.dtype == np.float32 and narrow.prediction.dtype == np.float64
+    assert narrow.attribution.dtype == np.float32
+    assert narrow.prediction.dtype == np.float64
     np.testing.assert_allclose(narrow.attribution, wide.attribution, rtol=1e-6, atol=1e-12)
     np.testing.assert_array_equal(narrow.prediction, wide.prediction)
     assert verify_cube(tmp_path / "c.zarr") == []
@@ -831,7 +836,8 @@ def test_options_are_refused_in_one_line_and_nothing_is_written(frame, tmp_path,
         dshap.explain(
             marginal(frame), frame, **{"key": "id", "store": tmp_path / "c.zarr", **options}
         )
-    assert isinstance(raised.value, DshapError) and "\n" not in str(raised.value)
+    assert isinstance(raised.value, DshapError)
+    assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -840,7 +846,8 @@ def test_rows_are_refused_in_one_line_and_nothing_is_written(frame, tmp_path, na
     make, kind, text = BAD_ROWS[name]
     with pytest.raises(kind, match=text) as raised:
         dshap.explain(marginal(frame), make(frame), key="id", store=tmp_path / "c.zarr")
-    assert "\n" not in str(raised.value) and list(tmp_path.iterdir()) == []
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def parquet_of(frame, folder):
@@ -858,10 +865,13 @@ def test_no_new_rows_are_no_mistake(frame, tmp_path, make):
     rows = make(frame[:0], tmp_path / "tables")
     cube = dshap.explain(marginal(frame), rows, store=tmp_path / "c.zarr")
     wanted = dshap.explain(marginal(frame), frame[:2])
-    assert cube.sizes["instance"] == 0 and not (tmp_path / "c.zarr").exists()
+    assert cube.sizes["instance"] == 0
+    assert not (tmp_path / "c.zarr").exists()
     for name in ("attribution", "prediction", "status"):
-        assert cube[name].dims == wanted[name].dims and cube[name].dtype == wanted[name].dtype
-    assert cube.feature.equals(wanted.feature) and cube.output.equals(wanted.output)
+        assert cube[name].dims == wanted[name].dims
+        assert cube[name].dtype == wanted[name].dtype
+    assert cube.feature.equals(wanted.feature)
+    assert cube.output.equals(wanted.output)
     with pytest.raises(InputError, match="give at least one"):
         marginal(frame[:0])
 
@@ -876,7 +886,8 @@ def test_a_store_under_a_file_is_refused(frame, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match=r"cannot write .*; choose another store"):
         dshap.explain(marginal(frame), frame, key="id", store=tmp_path / "file" / "c.zarr")
-    assert (tmp_path / "file").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+    assert (tmp_path / "file").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("content", ["a file", "a folder of another"])
@@ -975,9 +986,8 @@ def test_another_run_names_what_differs_and_nothing_changes(frame, finished, nam
             store=finished,
             **{"key": "id", "design": exact(D), "instance_tile": TILE, **options},
         )
-    assert (
-        "choose another store, or remove it" in str(raised.value) and raised.value.exit_status == 4
-    )
+    assert "choose another store, or remove it" in str(raised.value)
+    assert raised.value.exit_status == 4
     assert bytes_of(finished.parent) == before
 
 
@@ -1018,7 +1028,8 @@ def test_a_finished_run_does_nothing(frame, finished):
         store=finished,
         instance_tile=TILE,
     )
-    assert bytes_of(finished.parent) == before and calls == [
+    assert bytes_of(finished.parent) == before
+    assert calls == [
         25,
         25,
         64,
@@ -1069,15 +1080,19 @@ def test_a_failing_row_is_named_and_a_healed_model_finishes_it(frame, tmp_path, 
         failed = np.arange(N_ROWS) // TILE == 2
     with pytest.raises(FailedBlocksError, match=text) as raised:
         dshap.explain(marginal(frame, sick), frame, **run)
-    assert raised.value.exit_status == 5 and "run the same again to retry" in str(raised.value)
+    assert raised.value.exit_status == 5
+    assert "run the same again to retry" in str(raised.value)
     undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
     cube = open_cube(store)
     np.testing.assert_array_equal(cube.status, np.where(failed, Status.FAILED, Status.OK))
     np.testing.assert_array_equal(cube.attribution[~failed], undisturbed.attribution[~failed])
-    assert np.isnan(cube.attribution[failed]).all() and verify_cube(store) == []
+    assert np.isnan(cube.attribution[failed]).all()
+    assert verify_cube(store) == []
     assert feature_ranking(store).rows == np.count_nonzero(~failed)
     told = cube_status(store).failures
-    assert len(told) == 1 and told[0].rows == failed.sum() and re.search(SAID[how], told[0].reason)
+    assert len(told) == 1
+    assert told[0].rows == failed.sum()
+    assert re.search(SAID[how], told[0].reason)
     receipts = {
         name: own
         for name, own in bytes_of(store).items()
@@ -1086,11 +1101,9 @@ def test_a_failing_row_is_named_and_a_healed_model_finishes_it(frame, tmp_path, 
     assert len(receipts) == 2
     sick.is_healed = True
     cube = dshap.explain(marginal(frame, sick), frame, **run)
-    assert (
-        (cube.status == Status.OK).all()
-        and verify_cube(store) == []
-        and cube_status(store).failures == ()
-    )
+    assert (cube.status == Status.OK).all()
+    assert verify_cube(store) == []
+    assert cube_status(store).failures == ()
     after = bytes_of(store)
     # finished blocks were not done again
     assert {name: after[name] for name in receipts} == receipts
@@ -1209,8 +1222,8 @@ def test_a_source_keeps_its_own_words(frame, tmp_path):
     with pytest.raises(InputError, match="opened with 'skip'"):
         dshap.explain(value, source, missing="pass")
     dshap.explain(value, source, store=tmp_path / "c.zarr")
+    again = ParquetSource(tmp_path / "t.parquet", features=NAMES, key="id", missing="pass")
     with pytest.raises(StoreMismatchError, match="missing was skip, now pass"):
-        again = ParquetSource(tmp_path / "t.parquet", features=NAMES, key="id", missing="pass")
         dshap.explain(value, again, store=tmp_path / "c.zarr")
 
 
@@ -1250,7 +1263,8 @@ def test_a_dataset_of_xarray_has_its_variables_as_features(frame):
 def test_prepared_first_and_run_later(frame, tmp_path):
     store = tmp_path / "c.zarr"
     pending = dshap.explain(marginal(frame), frame, key="id", store=store, compute=False)
-    assert (pending.status == Status.PENDING).all() and (store / "state" / "plan.json").exists()
+    assert (pending.status == Status.PENDING).all()
+    assert (store / "state" / "plan.json").exists()
     assert (dshap.explain(marginal(frame), frame, key="id", store=store).status == Status.OK).all()
     assert read_run(store)["fingerprint"]["rows"]["n"] == N_ROWS
 
@@ -1268,4 +1282,5 @@ def test_a_run_inside_a_run_is_locked_out(frame, tmp_path):
 
     assert (
         dshap.explain(marginal(frame, nosy), frame, key="id", store=store).status == Status.OK
-    ).all() and seen
+    ).all()
+    assert seen

@@ -245,7 +245,8 @@ def test_another_method_has_another_digest_and_is_not_opened(
     fixed = fix(known, tmp_path)
     asked = Case(lambda: value, design, options)
     another = fix(asked, tmp_path, n_rows=n_rows)
-    assert another.digest != fixed.digest and another.path.parent == fixed.path.parent
+    assert another.digest != fixed.digest
+    assert another.path.parent == fixed.path.parent
     assert fix(known, tmp_path).digest == fixed.digest
     with pytest.raises(StoreMismatchError, match="another m"):
         fix(asked, tmp_path, method=fixed.digest)
@@ -344,7 +345,8 @@ def test_with_tol_and_in_runs_that_are_no_nights_rows_are_not_compared(tmp_path)
     apart = Case(regression, designs.kriging(D, 60, sparse=True))
     assert fix(apart, tmp_path / "apart").chosen.design.checks_rows
     cube = dshap.explain(marginal(), frame_of(X[:5]), design=designs.kriging(D, 60))
-    assert "checks_games" not in cube.attrs["dshap_run"] and "counted" not in cube.attrs
+    assert "checks_games" not in cube.attrs["dshap_run"]
+    assert "counted" not in cube.attrs
 
 
 def test_per_row_processes_are_settled_by_the_first_night(tmp_path):
@@ -420,7 +422,8 @@ def test_opening_reads_no_row_of_the_data(tmp_path):
     path.unlink()
     CALLS.clear()
     opened = fix(case, tmp_path / "prepared", method=fixed.digest)
-    assert sum(CALLS) <= 66 and opened.digest == fixed.digest
+    assert sum(CALLS) <= 66
+    assert opened.digest == fixed.digest
     explain(case, opened, X[:20], tmp_path / "cube")
 
 
@@ -464,7 +467,8 @@ def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
     states = (tmp_path / "killed").rglob("*.npz")
     kept = {each: each.stat().st_mtime_ns for each in states if "predictions" not in each.name}
     found = fix(case, tmp_path / "killed")
-    assert found.digest == wanted.digest and kept
+    assert found.digest == wanted.digest
+    assert kept
     assert all(file.stat().st_mtime_ns == time for file, time in kept.items())
     assert found.chosen.fingerprint() == wanted.chosen.fingerprint()
 
@@ -486,7 +490,8 @@ def test_a_new_category_is_no_other_method(tmp_path):
             Explanation.of(case.make(), rows, store, session, prepared=opened).run(session)
         assert read_run(tmp_path / str(i))["method"] == fixed.digest
     cubes = [open_cube(tmp_path / str(i)) for i in range(2)]
-    assert cubes[1].attribution.values[1, 1, 0] < 0 and cubes[0].sizes["feature"] == 3
+    assert cubes[1].attribution.values[1, 1, 0] < 0
+    assert cubes[0].sizes["feature"] == 3
     wanted = fix(case, tmp_path / "prepared").digest
     assert wanted == fixed.digest
 

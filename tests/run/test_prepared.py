@@ -114,7 +114,8 @@ def test_an_attributor_gives_the_bits_that_explain_writes(name, model, data, row
         assert_array_equal(found.phi, cube.attribution)
         assert_array_equal(found.base, cube.base_value)
         assert_array_equal(found.prediction, cube.prediction)
-        assert found.is_ok.all() and not found.reasons
+        assert found.is_ok.all()
+        assert not found.reasons
         if "std_error" in cube:
             assert_array_equal(found.std_error, cube.std_error)
     assert sorted((tmp_path / "p").rglob("*")) == files, "nothing is written"
@@ -128,7 +129,8 @@ def test_the_design_of_an_attributor_chooses_by_the_data(data, tmp_path):
     value = ConditionalRegression(target, x, RBF(2.0), Nystrom(30), 1e-3)
     prepared = dshap.prepare(value, design=designs.kriging(9, 120), store=tmp_path / "p")
     attributor = prepared.attributor()
-    assert not attributor.method.pilot_coalitions and prepared.method.pilot_coalitions
+    assert not attributor.method.pilot_coalitions
+    assert prepared.method.pilot_coalitions
     found = attributor.attribute(x[:12])
     alone = attributor.attribute(x[3:4])
     assert_allclose(alone.phi[0], found.phi[3], atol=1e-12)
@@ -156,7 +158,8 @@ def test_an_attributor_tiles_many_rows_as_explain_does(model, data, tmp_path):
     cube = dshap.explain(prepared, many, missing="skip")
     found = prepared.attributor().attribute(many)
     assert_array_equal(found.phi, cube.attribution)
-    assert np.flatnonzero(~found.is_ok).tolist() == [7] and np.isnan(found.phi[7]).all()
+    assert np.flatnonzero(~found.is_ok).tolist() == [7]
+    assert np.isnan(found.phi[7]).all()
     assert found.reasons == {7: "the row holds NaN or infinity"}
 
 
@@ -179,7 +182,8 @@ def test_an_attributor_fails_single_rows_and_refuses_what_is_no_table_of_its_mod
     wrong[1] = np.inf
     found = attributor.attribute(wrong)
     assert found.status.tolist() == [Status.FAILED, Status.FAILED, Status.OK]
-    assert "too large" in found.reasons[0] and "infinity" in found.reasons[1]
+    assert "too large" in found.reasons[0]
+    assert "infinity" in found.reasons[1]
     assert attributor.attribute(np.full((2, 4), np.nan)).reasons.keys() == {0, 1}
     for given, message in (
         (rows[:2, :3], "3 columns"),
@@ -253,10 +257,10 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
     prepared = dshap.prepare(value, design=designs.exact(4), store=store)
     with pytest.raises(StoreMismatchError, match=r"differs in penalty"):
         dshap.open_prepared(store, ConditionalRegression(target, data, RBF(1.0), Nystrom(15), 1e-2))
+    other.__qualname__ = target.__qualname__
     with pytest.raises(
         StoreMismatchError, match="its predictions for the first rows of the data differ"
     ):
-        other.__qualname__ = target.__qualname__
         dshap.open_prepared(store, ConditionalRegression(other, data, RBF(1.0), Nystrom(15), 1e-3))
     with pytest.raises(InputError, match=r"prepared with another table \(data: "):
         dshap.prepare(value, data[:-1], store=store)

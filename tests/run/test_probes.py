@@ -87,11 +87,15 @@ def test_constant_and_missing_predictions():
     assert is_same(constant, constant + np.spacing(0.3))
     assert not is_same(constant, constant * 1.001)
     nothing = np.zeros((5, 1))
-    assert is_same(nothing, nothing) and not is_same(nothing, nothing + 1e-300)
+    assert is_same(nothing, nothing)
+    assert not is_same(nothing, nothing + 1e-300)
     known = moved(LINEAR, np.nan)
-    assert is_same(known, known) and not is_same(known, LINEAR) and not is_same(LINEAR, known)
+    assert is_same(known, known)
+    assert not is_same(known, LINEAR)
+    assert not is_same(LINEAR, known)
     endless = moved(LINEAR, np.inf)
-    assert is_same(endless, endless) and not is_same(endless, moved(LINEAR, -np.inf))
+    assert is_same(endless, endless)
+    assert not is_same(endless, moved(LINEAR, -np.inf))
     assert is_same(np.empty((0, 2)), np.empty((0, 2)))
 
 
@@ -110,6 +114,7 @@ def test_the_predictions_for_the_background_count_too():
     before = Probes(LINEAR, LINEAR[:5], np.zeros(2))
     now = Probes(LINEAR, moved(LINEAR[:5], 0.1), np.zeros(2))
     gap, bound = before.difference(now)
-    assert gap == pytest.approx(0.1) and gap > bound
+    assert gap == pytest.approx(0.1)
+    assert gap > bound
     again = Probes.of(before.record)
     assert before.difference(again)[0] == 0.0

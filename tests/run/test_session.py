@@ -47,7 +47,9 @@ def test_a_session_is_a_site_of_fresh_folders(tmp_path):
         assert session.is_local
         assert session.learn(Total(), ArraySource(np.arange(3.0)[:, None])) == (3.0, 1)
         one, two = session.folder("rows"), session.folder("rows")
-        assert one != two and one.is_dir() and two.is_dir()
+        assert one != two
+        assert one.is_dir()
+        assert two.is_dir()
     assert not one.exists()
 
 
@@ -56,7 +58,8 @@ def test_one_span_starts_no_executor(n_rows, n_runs, tmp_path):
     executor = Counted()
     with alone(tmp_path / "store", "a run") as workspace:
         found = Session(executor, workspace).learn(Total(), ArraySource(np.ones((n_rows, 1))))
-    assert found == (n_rows, 1 + n_runs) and executor.n_runs == n_runs
+    assert found == (n_rows, 1 + n_runs)
+    assert executor.n_runs == n_runs
 
 
 def test_progress_of_a_store_that_another_process_holds(tmp_path):

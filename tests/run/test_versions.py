@@ -29,12 +29,14 @@ def test_the_page_has_the_numerics_of_this_version_and_of_no_other_twice():
     names = [name for name, _ in rows]
     assert len(set(names)) == len(names)
     headings = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert len(set(headings)) == len(headings) and set(headings) <= set(names)
+    assert len(set(headings)) == len(headings)
+    assert set(headings) <= set(names)
 
 
 def test_a_writer_in_words(monkeypatch):
     earlier = Writer.of({"version": "0.2.0"}, {"numerics": NUMERICS_VERSION - 2})
-    assert str(earlier) == f"dshap 0.2.0 (numerics {NUMERICS_VERSION - 2})" and earlier.is_other
+    assert str(earlier) == f"dshap 0.2.0 (numerics {NUMERICS_VERSION - 2})"
+    assert earlier.is_other
     first, second = (CHANGES[NUMERICS_VERSION - back] for back in (1, 0))
     assert earlier.changes == (
         f"changed since: {first} ({NUMERICS_VERSION - 1}); {second} ({NUMERICS_VERSION})"
@@ -42,10 +44,12 @@ def test_a_writer_in_words(monkeypatch):
     assert earlier.remedy == "finish it with dshap 0.2.0"
     assert earlier.unknown_entries == {"value.sample_of", "value.classes"}
     here = Writer.here()
-    assert not here.is_other and here.unknown_entries == set()
+    assert not here.is_other
+    assert here.unknown_entries == set()
     assert str(here) == f"dshap {dshap.__version__} (numerics {NUMERICS_VERSION})"
     monkeypatch.setattr(versions, "NUMERICS_VERSION", NUMERICS_VERSION - 1)
-    assert here.is_other and here.changes == "its numerics are those of a later version"
+    assert here.is_other
+    assert here.changes == "its numerics are those of a later version"
     assert here.remedy == "finish it with the version that began it"
 
 

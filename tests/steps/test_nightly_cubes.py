@@ -158,7 +158,8 @@ def test_three_nights(shop):
     made = current_of(shop.folder / "store" / "reasons")
     shop.put()
     second = shop.night()
-    assert counts(second) == (0, 0, 150, 0) and not second.facts.has_work
+    assert counts(second) == (0, 0, 150, 0)
+    assert not second.facts.has_work
     assert current_of(shop.folder / "store" / "reasons") == made
     assert shown(second, shop.job()) == [
         f"nothing to do: no row is new, changed or deleted since run {made}",
@@ -218,7 +219,8 @@ def test_rows_to_learn_from_that_a_kill_left_in_part_are_kept_anew(shop, monkeyp
     for part in kept.glob("*.parquet"):
         part.unlink()
     shop.night()
-    assert Snapshot.read(kept).n_rows == 150 and runs_in_store(store)[0].is_over
+    assert Snapshot.read(kept).n_rows == 150
+    assert runs_in_store(store)[0].is_over
     shop.check()
 
 
@@ -274,9 +276,11 @@ def test_rows_that_were_altered_after_a_kill_are_refused(killed, files, repairs,
     assert error.startswith(
         f"{file} is damaged (its content is not what was written): dshap verify"
     )
-    assert f"dshap verify {store} --repair removes" in error and repairs in error
+    assert f"dshap verify {store} --repair removes" in error
+    assert repairs in error
     checked = CliRunner().invoke(cli, ["verify", str(store)])
-    assert checked.exit_code == 7 and f"{file.relative_to(store)}: is damaged" in checked.stdout
+    assert checked.exit_code == 7
+    assert f"{file.relative_to(store)}: is damaged" in checked.stdout
     assert CliRunner().invoke(cli, ["verify", str(store), "--repair"]).exit_code == 7
     killed.night()
     killed.check()
@@ -479,14 +483,17 @@ def test_a_sink_that_was_down_misses_nothing(shop):
         shop.table = shop.table[shop.table["id"] != 100 + night]
         shop.put()
         failed = shop.night(sink=down, incremental=marks)
-        assert exit_status(failed.facts) == 10 and len(shop.cube["id"]) == len(shop.table)
+        assert exit_status(failed.facts) == 10
+        assert len(shop.cube["id"]) == len(shop.table)
     last = current_of(shop.folder / "store" / "reasons")
     caught_up = shop.night(sink=[sink], incremental=marks)
     assert exit_status(caught_up.facts) == 0
     lines = loaded(shop)
     deleted = {key for key, (status, _) in lines.items() if status == "deleted"}
     assert deleted == {100, 101}
-    assert lines[100][1] == last and lines[0] == ("ok", first) and lines[21] == ("ok", last)
+    assert lines[100][1] == last
+    assert lines[0] == ("ok", first)
+    assert lines[21] == ("ok", last)
     assert {key for key, (status, _) in lines.items() if status == "ok"} == set(shop.table["id"])
     assert sum(run == first for _, run in lines.values()) == 150 - 4
 
@@ -519,7 +526,8 @@ def test_old_runs_stay_while_a_sink_is_not_loaded(shop):
         waiting = shop.night(sink=sink, job=job, check=blocking)
         assert waiting.facts.sinks[0].status == "skipped"
     done = shop.night(sink=sink, job=job)
-    assert done.facts.sinks[0].details["since"] == first and done.facts.sinks[0].rows == 2
+    assert done.facts.sinks[0].details["since"] == first
+    assert done.facts.sinks[0].rows == 2
     assert len(os.listdir(shop.folder / "store" / "keys")) == 1
 
 
@@ -571,7 +579,8 @@ def test_a_table_without_rows_is_refused_by_its_name(shop):
     shop.put()
     with pytest.raises(EmptyTableError, match=r"empty table: .*shop.duckdb.*, table customers; "):
         shop.night()
-    assert len(shop.cube["id"]) == 150 and len(runs_in_store(shop.folder / "store")) == 1
+    assert len(shop.cube["id"]) == 150
+    assert len(runs_in_store(shop.folder / "store")) == 1
 
 
 def test_a_stale_source_does_nothing(shop):
@@ -581,7 +590,8 @@ def test_a_stale_source_does_nothing(shop):
     source = shop.tables()["source"]
     freshness = {"column": "loaded_at", "error_after": "48h"}
     stale = shop.night(source={**source, "freshness": freshness})
-    assert exit_status(stale.facts) == 9 and stale.record.exists()
+    assert exit_status(stale.facts) == 9
+    assert stale.record.exists()
     assert len(runs_summary(shop.folder / "store")[1]["runs"]) == 1
     assert not (shop.folder / "store" / "parts").exists() or not os.listdir(
         shop.folder / "store" / "parts"
@@ -709,7 +719,8 @@ def test_rows_that_failed_are_tried_again(shop, tmp_path, monkeypatch):
     shop.put()
     assert exit_status(shop.night(**changed).facts) == 5
     again = shop.night(**changed)
-    assert exit_status(again.facts) == 5 and counts(again) == (0, 0, 150, 0)
+    assert exit_status(again.facts) == 5
+    assert counts(again) == (0, 0, 150, 0)
     shop.table.loc[shop.table["id"] == 3, "a"] = 1.0
     shop.put()
     shop.night(**changed)
@@ -806,7 +817,8 @@ def test_a_job_is_edited_after_a_night_was_killed(shop, monkeypatch, is_whole):
     shop.night(source={**source, "features": ["a", "c", "d"]}, **changed)
     *earlier, run = runs_in_store(shop.folder / "store")
     ids = [each.run_id for each in (*earlier, run)]
-    assert (killed.run_id in ids) == is_whole and all(each.is_over for each in earlier)
+    assert (killed.run_id in ids) == is_whole
+    assert all(each.is_over for each in earlier)
     is_said = any(f"run {killed.run_id} was not over, and [source]" in line for line in said)
     assert is_said != is_whole
     assert shop.cube["feature"].to_numpy().tolist() == ["a", "c", "d"]
@@ -845,9 +857,8 @@ def test_a_model_that_is_replaced_meanwhile_explains_no_row(shop, monkeypatch):
     shop.check(value)
     shop.night()
     shop.check()
-    assert models_in_records(shop) == [before, sha256_of(shop.model)] and before != sha256_of(
-        shop.model
-    )
+    assert models_in_records(shop) == [before, sha256_of(shop.model)]
+    assert before != sha256_of(shop.model)
 
 
 def sink_of(shop):
@@ -943,13 +954,15 @@ def test_rows_unlike_those_of_the_pilot_are_counted_and_their_errors_are_checked
     put(0)
     facts, _ = night()
     assert facts.explanations[0].accuracy["counted"] == {"not_served": 0}
-    assert facts.checks[0].status == "pass" and facts.checks[0].value < 1e-6
+    assert facts.checks[0].status == "pass"
+    assert facts.checks[0].value < 1e-6
     put(3)
     facts, lines = night()
     assert facts.explanations[0].accuracy["counted"] == {"not_served": 3}
     assert "3 unlike the pilot's" in lines
     assert facts.checks[0].status == "warn"
-    assert "the largest std_error is" in lines and "warn = 1e-06 allows at most 1e-06" in lines
+    assert "the largest std_error is" in lines
+    assert "warn = 1e-06 allows at most 1e-06" in lines
     newest = max(read_records(tmp_path / "store"), key=lambda each: each.run_id)
     record = newest.explanation("reasons")
     assert record["adapter_response"]["accuracy"]["counted"] == {"not_served": 3}

@@ -73,7 +73,8 @@ def test_the_first_night(tmp_path):
         'shape = "top_k", k = 2, rows = "changed", write = "delete_insert", deletes = "mark", '
         'nul = "escape"'
     )
-    assert not STORE.exists() and not Path("mart.duckdb").exists()
+    assert not STORE.exists()
+    assert not Path("mart.duckdb").exists()
 
 
 def test_the_nights_after_it(monkeypatch):
@@ -104,8 +105,10 @@ def test_what_a_run_would_refuse_of_its_store_is_refused_by_the_plan():
     put_a_night(record=False)
     Path("job.toml").write_text(JOB.replace('[incremental]\nstrategy = "digest"\n', ""))
     result = CliRunner().invoke(cli, ["plan", "job.toml"])
-    assert result.exit_code == 4 and "holds a cube for each night" in result.stderr
+    assert result.exit_code == 4
+    assert "holds a cube for each night" in result.stderr
     against = '[[check]]\nkind = "drift"\nerror = 0.9\nagainst = "20260101T000000Z"\n'
     Path("job.toml").write_text(JOB + against)
     result = CliRunner().invoke(cli, ["plan", "job.toml"])
-    assert result.exit_code == 2 and "[[check]] drift against: unknown run" in result.stderr
+    assert result.exit_code == 2
+    assert "[[check]] drift against: unknown run" in result.stderr

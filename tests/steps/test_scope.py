@@ -19,7 +19,8 @@ from dshap.steps.scope import FinishScope, LearnScope, Phase, ShardScope, WholeR
 )
 def test_options_name_a_scope(only, shard, kind, said):
     scope = scope_of(only, shard, "my job.toml", {})
-    assert type(scope) is kind and str(scope) == said
+    assert type(scope) is kind
+    assert str(scope) == said
     assert scope.arguments == {"only": only, "shard": shard}
     assert scope.learn_command == "dshap run 'my job.toml' --only learn"
 
@@ -28,7 +29,8 @@ def test_a_shard_neither_learns_nor_finishes():
     with pytest.raises(InputError, match="give one of both"):
         scope_of("learn", "1/2", "job.toml", {})
     scope = scope_of(None, "auto/4", "job.toml", {"SLURM_ARRAY_TASK_ID": "3"})
-    assert scope.shard is not None and scope.shard.number == 3
+    assert scope.shard is not None
+    assert scope.shard.number == 3
     assert scope.phases == {Phase.EXPLAIN}
 
 

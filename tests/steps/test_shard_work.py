@@ -52,10 +52,13 @@ def test_every_block_has_one_shard():
         assert tiles == [*range(n_blocks)]
     assert [work.n_rows for work in plan.works] == [300, 300, 350]
     assert sum(work.operations for work in plan.works) == pytest.approx(6 * OPERATIONS_PER_SECOND)
-    assert plan.longest is plan.works[2] and plan.works[0].task_bytes == 7 << 20
-    assert plan.warning == "" and plan.to_dict()["warning"] is None
+    assert plan.longest is plan.works[2]
+    assert plan.works[0].task_bytes == 7 << 20
+    assert plan.warning == ""
+    assert plan.to_dict()["warning"] is None
     last = plan.to_dict()["shards"][2]
-    assert last["blocks"] == {"a": [4, 7], "b": [2, 3]} and last["rows"] == 350
+    assert last["blocks"] == {"a": [4, 7], "b": [2, 3]}
+    assert last["rows"] == 350
     assert last["seconds_of_one_core"] == pytest.approx(3 * 250 / 650 + 1)
 
 
@@ -80,7 +83,8 @@ def test_a_black_box_and_no_rows():
     ]
     assert plan.to_dict()["shards"][0]["values"] == 3_200
     nothing = ShardsPlan.of(2, [])
-    assert nothing.n_idle == 2 and nothing.lines()[-1].startswith("  warning: 2 of 2 shards have")
+    assert nothing.n_idle == 2
+    assert nothing.lines()[-1].startswith("  warning: 2 of 2 shards have")
 
 
 def test_on_the_command_line(tmp_path, monkeypatch):
@@ -88,15 +92,18 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     small_table(300).to_parquet("table.parquet")
     job = str(write_job(tmp_path, changed()))
     words = CliRunner().invoke(cli, ["plan", job, "--shards", "4"])
-    assert words.exit_code == 0 and "shards: 4\n" in words.stdout
+    assert words.exit_code == 0
+    assert "shards: 4\n" in words.stdout
     assert "longest: shard 2/4: 200 rows in 2 blocks" in words.stdout
     assert "warning: 1 of 4 shards have no block: give at most 3 shards" in words.stdout
     told = json.loads(CliRunner().invoke(cli, ["plan", job, "--shards", "4", "--json"]).stdout)
-    assert told["shards"]["count"] == 4 and told["shards"]["longest"] == 2
+    assert told["shards"]["count"] == 4
+    assert told["shards"]["longest"] == 2
     assert told["shards"]["shards"][1]["blocks"]["observational"] == [0, 1]
     without = json.loads(CliRunner().invoke(cli, ["plan", job, "--json"]).stdout)
     assert without["shards"] is None
     for given in ("0", "-1", "many", "1000000"):
         refused = CliRunner().invoke(cli, ["plan", job, "--shards", given])
-        assert refused.exit_code == 2 and len(refused.stderr.splitlines()) == 1
+        assert refused.exit_code == 2
+        assert len(refused.stderr.splitlines()) == 1
     assert not Path("out.zarr").exists()

@@ -196,7 +196,8 @@ def test_no_number_of_a_shard(given, environment, said):
 def test_a_shard_neither_learns_nor_finishes(folder):
     written(BLACK_BOX)
     refused = run("--only", "learn", "--shard", "1/2")
-    assert refused.exit_code == 2 and "give one of both" in last_error(refused)
+    assert refused.exit_code == 2
+    assert "give one of both" in last_error(refused)
     assert run("--only", "explain").exit_code == 2
 
 
@@ -251,7 +252,8 @@ def test_each_part_twice_does_nothing_twice(folder):
     assert f"nothing to do: run {over.run_id} is over" in ran("--only", "finish").stdout
     assert len(read_records(Path("out.zarr"))) == 1
     assert bytes_of(Path("out.zarr/observational")) == before
-    assert ran("-q").stdout == "" and store_files("out.zarr") == expected
+    assert ran("-q").stdout == ""
+    assert store_files("out.zarr") == expected
 
 
 def test_the_closing_line_of_a_shard_tells_its_share(folder, monkeypatch):
@@ -264,13 +266,16 @@ def test_the_closing_line_of_a_shard_tells_its_share(folder, monkeypatch):
     monkeypatch.setenv("HOT", "1")
     closing = run("--shard", "1/2", "--log", "json").stderr.splitlines()
     told = next(line for line in map(json.loads, closing) if line["event"] == "run")
-    assert told["rows"] == {"reasons": 300} and told["failed"]["reasons"] >= 1
+    assert told["rows"] == {"reasons": 300}
+    assert told["failed"]["reasons"] >= 1
     assert told["seconds"] > 0
     monkeypatch.delenv("HOT")
     told = json.loads(ran("--shard", "1/2", "--log", "json").stderr.splitlines()[-1])
-    assert told["rows"] == {"reasons": 300} and told["failed"] == {"reasons": 0}
+    assert told["rows"] == {"reasons": 300}
+    assert told["failed"] == {"reasons": 0}
     told = json.loads(ran("--shard", "2/2", "--log", "json").stderr.splitlines()[-1])
-    assert told["rows"] == {"reasons": 700} and told["seconds"] > 0
+    assert told["rows"] == {"reasons": 700}
+    assert told["seconds"] > 0
 
 
 def test_a_whole_run_goes_on_with_what_shards_did(folder):
@@ -327,7 +332,8 @@ def test_sums_that_are_stored_after_the_finish_are_removed(folder, monkeypatch):
 
     monkeypatch.setattr(explanation, "evaluate", overtaken)
     ran("--shard", "1/2", "-q")
-    assert begun and store_files("out.zarr") == expected
+    assert begun
+    assert store_files("out.zarr") == expected
 
 
 def test_a_closed_form_states_the_numbers_of_all_blocks(folder):
@@ -344,21 +350,25 @@ def test_nothing_is_next_after_the_end(folder):
     written(BLACK_BOX)
     assert "next: dshap run job.toml --shard I/N" in ran("--only", "learn").stdout
     again = ran("--only", "learn").stdout
-    assert "done: all was learned before" in again and "next:" in again
+    assert "done: all was learned before" in again
+    assert "next:" in again
     ran("--shard", "1/1", "-q")
     again = ran("--only", "learn").stdout
-    assert "nothing to do: every explanation is finished" in again and "next:" not in again
+    assert "nothing to do: every explanation is finished" in again
+    assert "next:" not in again
 
 
 def test_as_json(folder):
     written(SMALL)
     learned = json.loads(ran("--only", "learn", "--json", "-q").stdout)
-    assert learned["part"] == "learn" and set(learned["cubes"]) == {
+    assert learned["part"] == "learn"
+    assert set(learned["cubes"]) == {
         "interventional",
         "observational",
     }
     shard = json.loads(ran("--shard", "2/3", "--json", "-q").stdout)
-    assert shard["shard"] == "shard 2 of 3" and shard["run"]["exit_status"] == 0
+    assert shard["shard"] == "shard 2 of 3"
+    assert shard["run"]["exit_status"] == 0
     assert shard["explanations"]["observational"] == {
         "first_block": 2, "stop_block": 4, "blocks": 7, "first_row": 200, "stop_row": 400, "kept": 0,
     }  # fmt: skip
@@ -373,9 +383,11 @@ def test_status_while_shards_run(folder):
     assert shown[0].endswith("2 of 7 blocks done")
     assert "interventional: all is learned, shards can explain the rows" in shown
     assert shown[-2].startswith(f"shard 3 of 3 (process {os.getpid()} on ")
-    assert "last sign of life 20" in shown[-2] and shown[-1] == "a run is going on"
+    assert "last sign of life 20" in shown[-2]
+    assert shown[-1] == "a run is going on"
     told = json.loads(CliRunner().invoke(cli, ["status", "out.zarr", "--json"]).stdout)
-    assert told["cubes"]["interventional"]["awaits_shards"] and told["running"] == []
+    assert told["cubes"]["interventional"]["awaits_shards"]
+    assert told["running"] == []
 
 
 # --- many processes ------------------------------------------------------------------------------
@@ -457,7 +469,8 @@ def test_a_shard_is_told_to_end(folder, monkeypatch):
         process.terminate()
         assert wait_for([process]) == [130]
     monkeypatch.delenv("SLOW")
-    assert 0 < n_receipts() < 7 and not Path(".out.zarr.running").exists()
+    assert 0 < n_receipts() < 7
+    assert not Path(".out.zarr.running").exists()
     ran("--shard", "1/1", "-q")
     assert store_files("out.zarr") == expected
 
@@ -470,9 +483,8 @@ def test_learning_killed_and_run_again(folder, place):
     with forked(killed_command, *here, place, 1, "-q", "--only", "learn") as process:
         assert wait_for([process]) == [-9]
     refused = run("--shard", "1/1")
-    assert refused.exit_code == 2 and "`dshap run job.toml --only learn` first" in last_error(
-        refused
-    )
+    assert refused.exit_code == 2
+    assert "`dshap run job.toml --only learn` first" in last_error(refused)
     ran("--only", "learn", "-q")
     ran("--shard", "1/1", "-q")
     assert store_files("out.zarr") == expected
@@ -502,7 +514,8 @@ def test_what_a_killed_shard_was_writing(folder):
         each.write_text("unfinished")
     os.utime(old, (1, 1))
     ran("--shard", "1/1", "-q")
-    assert new.exists() and not old.exists()
+    assert new.exists()
+    assert not old.exists()
 
 
 # --- failures --------------------------------------------------------------------------------------
@@ -523,7 +536,8 @@ def test_failed_rows(folder, monkeypatch):
     assert last_error(failed).endswith("run the same again to retry")
     ran("--shard", "1/3", "-q")
     last = run("--shard", "3/3")
-    assert last.exit_code == 5 and "1 of 700 rows has no attribution" in last_error(last)
+    assert last.exit_code == 5
+    assert "1 of 700 rows has no attribution" in last_error(last)
     finish = run("--only", "finish", "-q")
     assert finish.exit_code == 5
     assert last_error(last).endswith("run `dshap run job.toml` to retry")
@@ -557,12 +571,14 @@ def test_no_finish_beside_a_shard_that_repeats_failed_rows(folder, monkeypatch):
         last = ran("--shard", "2/2")
         assert "--only finish is left to do" in last.stderr
         finish = run("--only", "finish", "-q")
-        assert finish.exit_code == 6 and "is locked by shard 1 of 2" in last_error(finish)
+        assert finish.exit_code == 6
+        assert "is locked by shard 1 of 2" in last_error(finish)
     assert not any(each.is_over for each in read_records(store))
     before = bytes_of(store)
     with finishing(store, "the finish", lambda: False):
         again = run("--shard", "1/2", "-q")
-        assert again.exit_code == 6 and "is locked by the finish" in last_error(again)
+        assert again.exit_code == 6
+        assert "is locked by the finish" in last_error(again)
         ran("--shard", "2/2", "-q")
     assert bytes_of(store) == before
     assert run("--only", "finish", "-q").exit_code == 5
@@ -595,7 +611,8 @@ def test_a_check_that_failed_stays_failed(folder):
     ran("--only", "learn", "-q")
     assert run("--shard", "1/1", "-q").exit_code == 8
     again = run("--only", "finish", "-q")
-    assert again.exit_code == 8 and "is over: check row_count" in last_error(again)
+    assert again.exit_code == 8
+    assert "is over: check row_count" in last_error(again)
     assert len(read_records(Path("out.zarr"))) == 1
 
 
@@ -629,9 +646,9 @@ def test_blocks_are_missing(folder):
     ran("--shard", "4/7", "-q")
     unfinished = run("--only", "finish", "-q")
     assert unfinished.exit_code == 130
+    assert "5 of 7 blocks of " in last_error(unfinished)
     assert (
-        "5 of 7 blocks of " in last_error(unfinished)
-        and "block 0 (rows 0 to 99), block 2 (rows 200 to 299), blocks 4 to 6 (rows 400 to 699); "
+        "block 0 (rows 0 to 99), block 2 (rows 200 to 299), blocks 4 to 6 (rows 400 to 699); "
         "run their shards again, or --shard 1/1 for all that is left, then --only finish"
         in last_error(unfinished)
     )
@@ -651,7 +668,8 @@ def test_a_refused_command_keeps_what_shards_explain(folder, options):
     assert run(*options, "--set", "explain.reasons.background=6", "-q").exit_code == 4
     assert bytes_of(Path("out.zarr")) == before
     other = run("--shard", "1/2", "--as-of", "2020-01-01")
-    assert other.exit_code == 2 and "learned with --as-of 2026-01-01" in last_error(other)
+    assert other.exit_code == 2
+    assert "learned with --as-of 2026-01-01" in last_error(other)
     ran("--only", "learn", "--as-of", "2026-01-02", "-q")
     assert len(read_records(Path("out.zarr"))) == 1
     ran("--shard", "1/1", "--as-of", "2026-01-02", "-q")
@@ -698,7 +716,8 @@ def test_the_table_changed_after_it_was_learned(folder):
     table.loc[5, "hum"] = 9.0
     table.to_parquet("table.parquet")
     refused = run("--shard", "1/2")
-    assert refused.exit_code == 4 and "rows: " in last_error(refused)
+    assert refused.exit_code == 4
+    assert "rows: " in last_error(refused)
     assert n_receipts() == 0
 
 
@@ -733,7 +752,8 @@ def test_damaged_and_missing_states(folder):
     assert "`dshap run job.toml --only learn` does" in last_error(refused)
     file.unlink()
     refused = run("--shard", "1/2")
-    assert refused.exit_code == 2 and "lacks a state" in last_error(refused)
+    assert refused.exit_code == 2
+    assert "lacks a state" in last_error(refused)
     assert last_error(refused).endswith("run `dshap run job.toml --only learn` first")
     ran("--only", "learn", "-q")
     assert file.read_bytes() == content
@@ -750,22 +770,24 @@ def test_a_run_and_shards_refuse_each_other(folder):
     with beside_others(store, "shard 1 of 2"):
         for options in ([], ["--only", "learn"]):
             refused = run(*options)
-            assert refused.exit_code == 6 and "is locked by shard 1 of 2 (process" in last_error(
-                refused
-            )
+            assert refused.exit_code == 6
+            assert "is locked by shard 1 of 2 (process" in last_error(refused)
         repair = CliRunner().invoke(cli, ["verify", "out.zarr", "--repair"])
-        assert repair.exit_code == 6 and "is locked by shard 1 of 2" in last_error(repair)
+        assert repair.exit_code == 6
+        assert "is locked by shard 1 of 2" in last_error(repair)
         cube = CliRunner().invoke(cli, ["verify", "out.zarr/observational", "--repair"])
         assert cube.exit_code == 6
         ran("--shard", "1/2", "-q")
     with alone(store, "a run"):
         for options in (["--shard", "2/2"], ["--only", "finish"]):
             refused = run(*options)
-            assert refused.exit_code == 6 and "is locked by a run (process" in last_error(refused)
+            assert refused.exit_code == 6
+            assert "is locked by a run (process" in last_error(refused)
     with beside_others(store, "another finish", finishes=True):
         for options in (["--shard", "2/2"], ["--only", "finish"]):
             refused = run(*options)
-            assert refused.exit_code == 6 and "locked by another finish" in last_error(refused)
+            assert refused.exit_code == 6
+            assert "locked by another finish" in last_error(refused)
     assert not any(each.is_over for each in read_records(store))
     ran("--shard", "2/2", "-q")
     ran("--only", "finish", "-q")
@@ -854,7 +876,8 @@ def test_a_night_is_finished_by_the_run_that_learned(folder):
     ran("--only", "learn", "-q")
     (begun,) = read_records(Path("build/shop"))
     unfinished = run("--only", "finish", "-q")
-    assert unfinished.exit_code == 130 and "5 of 5 blocks" in last_error(unfinished)
+    assert unfinished.exit_code == 130
+    assert "5 of 5 blocks" in last_error(unfinished)
     ran("--shard", "1/1", "-q")
     assert [each.run_id for each in read_records(Path("build/shop"))] == [begun.run_id]
     for options in (["--shard", "1/1"], ["--only", "finish"]):
@@ -872,7 +895,8 @@ def test_a_night_that_was_not_finished_is_learned_again(folder):
     again = ran("--only", "learn")
     assert "was not over: its rows are those that shards explain" in again.stderr
     ran("--shard", "1/1", "-q")
-    assert len(reasons()) == 240 and len(read_records(Path("build/shop"))) == 1
+    assert len(reasons()) == 240
+    assert len(read_records(Path("build/shop"))) == 1
     ran("--only", "learn", "-q")
     ran("--shard", "1/1", "-q")
     assert 900 in {line[0] for line in reasons()}
@@ -882,9 +906,8 @@ def test_bad_parts_of_nights(folder):
     written(NIGHT)
     ran("--only", "learn", "-q", "--as-of", "2026-11-27")
     other_day = run("--shard", "1/2", "--as-of", "2026-11-28")
-    assert other_day.exit_code == 2 and "was learned with --as-of 2026-11-27" in last_error(
-        other_day
-    )
+    assert other_day.exit_code == 2
+    assert "was learned with --as-of 2026-11-27" in last_error(other_day)
     ran("--shard", "1/2", "-q", "--as-of", "2026-11-27")
     written(NIGHT.replace("background = 5", "background = 6"))
     other_job = run("--shard", "2/2")
@@ -899,10 +922,8 @@ def test_a_sink_that_is_not_loaded(folder):
     Path("mart.duckdb").mkdir()
     assert run("--shard", "1/1", "-q").exit_code == 10
     again = run("--only", "finish", "-q")
-    assert (
-        again.exit_code == 10
-        and "--only learn` loads it where no row has changed" in last_error(again)
-    )
+    assert again.exit_code == 10
+    assert "--only learn` loads it where no row has changed" in last_error(again)
     Path("mart.duckdb").rmdir()
     ran("--only", "learn", "-q")
     assert len(reasons()) == 240
@@ -916,7 +937,8 @@ def test_rows_read_once_into_one_cube(folder):
     ran("--only", "learn", "-q")
     for number in (2, 1):
         ran("--shard", f"{number}/2", "-q")
-    assert store_files("build/shop") == expected and len(reasons()) == 240
+    assert store_files("build/shop") == expected
+    assert len(reasons()) == 240
 
 
 def test_a_promise_of_the_source_is_kept_for_the_record(folder):
@@ -929,7 +951,8 @@ def test_a_promise_of_the_source_is_kept_for_the_record(folder):
     ran("--shard", "1/1", "-q")
     (record,) = read_records(Path("out.zarr"))
     told = record.explanation("interventional")["adapter_response"]["source"]
-    assert "loaded_at" in told["snapshot"]["schema"] and told["freshness"]
+    assert "loaded_at" in told["snapshot"]["schema"]
+    assert told["freshness"]
 
 
 # --- processors and walltimes ------------------------------------------------------------------

@@ -114,7 +114,8 @@ def of_the_table(reads: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, kind):
     """Nor does it start a cluster, also one whose memory is not known before."""
     changes = OF_ALL_KINDS[kind]
-    assert not run(*changes).was_complete and of_the_table(reads)
+    assert not run(*changes).was_complete
+    assert of_the_table(reads)
     files = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
     reads.clear()
     monkeypatch.setattr(
@@ -122,8 +123,10 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
         lambda *_, **__: pytest.fail("a cluster started"),
     )
     again = run(*changes, ("cluster", {"kind": "local", "workers": 1}))
-    assert again.was_complete and {stage.kept for stage in again.stages} == {ALL_KEPT}
-    assert of_the_table(reads) == [] and len(reads) <= 2
+    assert again.was_complete
+    assert {stage.kept for stage in again.stages} == {ALL_KEPT}
+    assert of_the_table(reads) == []
+    assert len(reads) <= 2
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == files
 
 
@@ -168,7 +171,8 @@ def test_a_job_fits_with_a_shapley_penalty(folder, value):
     np.testing.assert_allclose(
         stored.prediction.values[:, 0], model.predict(table[columns]), rtol=1e-9
     )
-    assert "temp + hum" in str(done.report) and value in str(done.report)
+    assert "temp + hum" in str(done.report)
+    assert value in str(done.report)
     with pytest.raises(StoreMismatchError):
         run(("model.shapley", {**shapley, "strength": 3.0}), ("explain", [ALL_ROWS]))
 
@@ -188,7 +192,8 @@ def test_a_job_has_designs_of_graphs(folder, graph):
     stored = dshap.open_cube("out.zarr/a")
     design = dshap.designs.connected(dshap.designs.chain(3), 1, coefficients="boundary")
     phi = stored.attribution.values
-    assert np.isfinite(phi).all() and not design.info.is_efficient
+    assert np.isfinite(phi).all()
+    assert not design.info.is_efficient
     assert (
         np.abs(phi.sum(axis=1) + stored.base_value.values - stored.prediction.values).max() > 1e-6
     )
@@ -269,9 +274,11 @@ def test_files_of_another_time_are_read_again(folder, reads):
     for again in (os.utime, lambda file: os.rename(file, file)):
         again("table/b.parquet")
     reads.clear()
-    assert run().was_complete and of_the_table(reads)
+    assert run().was_complete
+    assert of_the_table(reads)
     reads.clear()
-    assert run().was_complete and not of_the_table(reads)
+    assert run().was_complete
+    assert not of_the_table(reads)
 
 
 @pytest.mark.slow
@@ -298,11 +305,13 @@ def test_another_version_reads_again(folder, reads, monkeypatch):
     run()
     monkeypatch.setattr("dshap.jobinput.job_rows.__version__", "9.9")
     reads.clear()
-    assert run().was_complete and of_the_table(reads)
+    assert run().was_complete
+    assert of_the_table(reads)
     monkeypatch.setattr("dshap.run.versions.NUMERICS_VERSION", 1_000)
     reads.clear()
     again = run()  # what is finished stays so, and no fact of other numerics is trusted
-    assert again.was_complete and of_the_table(reads)
+    assert again.was_complete
+    assert of_the_table(reads)
     assert {each.finished_by for each in again.explanations} == {
         f"dshap {dshap.__version__} (numerics {NUMERICS_VERSION})"
     }
@@ -337,11 +346,13 @@ def test_a_damaged_census_is_named_and_taken_again(folder, reads, damage):
     assert [own.place for own in verify_cube(Path("out.zarr").absolute())] == [f"state {file.stem}"]
     reads.clear()
     said = Said()
-    assert run(progress=said).was_complete and of_the_table(reads)
+    assert run(progress=said).was_complete
+    assert of_the_table(reads)
     assert damage == "gone" or any(f"state {file.stem} is damaged" in line for line in said.lines)
     assert verify_cube(Path("out.zarr").absolute()) == []
     reads.clear()
-    assert run().was_complete and not of_the_table(reads)
+    assert run().was_complete
+    assert not of_the_table(reads)
 
 
 def test_damaged_blocks_are_computed_again_though_no_row_is_counted(folder):
@@ -396,10 +407,8 @@ def test_a_stamp_tells_every_part(folder):
     assert stamp_file(str(folder), "table/a.parquet").footer != footer
     Path("table/short").write_bytes(b"PAR")
     Path("table/huge").write_bytes(b"\xff\xff\xff\x7fPAR1")  # says a footer larger than the file
-    assert (
-        stamp_file(str(folder), "table/short").size == 3
-        and stamp_file(str(folder), "table/huge").size == 8
-    )
+    assert stamp_file(str(folder), "table/short").size == 3
+    assert stamp_file(str(folder), "table/huge").size == 8
 
 
 def test_large_samples_are_read_again(folder, monkeypatch):
@@ -414,11 +423,14 @@ def test_large_samples_are_read_again(folder, monkeypatch):
 
 def test_what_is_known_of_a_table_is_found_once(folder, reads):
     table = JobRows(parse_job(changed(("source.path", "table"))))
-    assert table.kept_census() is None and table.keep() == []
+    assert table.kept_census() is None
+    assert table.keep() == []
     first = table.sample(30)
     reads.clear()
-    assert table.sample(30) is first and not reads
-    assert table.sample(31).shape == (31, 3) and reads
+    assert table.sample(30) is first
+    assert not reads
+    assert table.sample(31).shape == (31, 3)
+    assert reads
 
 
 @pytest.mark.parametrize("after", [3, 8])

@@ -51,7 +51,8 @@ def test_a_file_is_on_disk_before_it_has_its_name_and_then_the_name(tmp_path, mo
     with whole_file(tmp_path / "file", synced=True) as private:
         private.write_text("x")
         assert not (tmp_path / "file").exists()
-    assert steps == ["content", "name", "folder"] and (tmp_path / "file").read_text() == "x"
+    assert steps == ["content", "name", "folder"]
+    assert (tmp_path / "file").read_text() == "x"
     with pytest.raises(ZeroDivisionError), whole_file(tmp_path / "other", synced=True) as private:
         private.write_text("x")
         raise ZeroDivisionError

@@ -73,33 +73,44 @@ def place(request, tmp_path) -> Place:
 
 def test_a_name_is_put_once_read_replaced_and_deleted(place):
     folder = Folder(place)
-    assert folder.list() == [] and not folder.has_room() and folder.get("a") is None
+    assert folder.list() == []
+    assert not folder.has_room()
+    assert folder.get("a") is None
     assert is_free(place)
     assert folder.put_new("room/a", b"fi", memoryview(b"rst"))
     assert not folder.put_new("room/a", b"second")
-    assert folder.get("room/a") == b"first" and folder.size("room/a") == 5
+    assert folder.get("room/a") == b"first"
+    assert folder.size("room/a") == 5
     folder.replace("room/a", b"third one")
     with folder.open("room/a") as content:
-        assert content.read(5) == b"third" and content.read() == b" one"
-    assert folder.size("room/a") == 9 and not is_free(place)
+        assert content.read(5) == b"third"
+        assert content.read() == b" one"
+    assert folder.size("room/a") == 9
+    assert not is_free(place)
     folder.sync(["room/a"])
     folder.delete("room/a")
     folder.delete("room/a")
-    assert not folder.has("room/a") and folder.get("room/a") is None and folder.size("room/a") == 0
+    assert not folder.has("room/a")
+    assert folder.get("room/a") is None
+    assert folder.size("room/a") == 0
     assert folder.put_new("room/a", b"fourth")
 
 
 def test_a_content_is_exchanged_only_where_it_is_what_was_seen(place):
     folder = Folder(place)
-    assert not folder.exchange("current", b"first", b"second") and not folder.has("current")
+    assert not folder.exchange("current", b"first", b"second")
+    assert not folder.has("current")
     assert folder.exchange("current", None, b"first")
     assert not folder.exchange("current", None, b"second")
     assert not folder.exchange("current", b"other", b"second")
     assert folder.get("current") == b"first"
-    assert folder.exchange("current", b"first", b"second") and folder.get("current") == b"second"
-    assert not folder.exchange("current", b"first", b"third") and folder.get("current") == b"second"
+    assert folder.exchange("current", b"first", b"second")
+    assert folder.get("current") == b"second"
+    assert not folder.exchange("current", b"first", b"third")
+    assert folder.get("current") == b"second"
     folder.delete("current")
-    assert not folder.exchange("current", b"second", b"third") and not folder.has("current")
+    assert not folder.exchange("current", b"second", b"third")
+    assert not folder.has("current")
 
 
 def test_rooms_and_files_are_listed_by_their_names(place):
@@ -109,8 +120,12 @@ def test_rooms_and_files_are_listed_by_their_names(place):
     assert folder.list() == ["b", "room", "z.npz"]
     assert list(folder.tree()) == ["b", "room/a", "room/inner/ä ö.json", "z.npz"]
     assert Folder(folder.path / "room").list() == ["a", "inner"]
-    assert folder.has_room("room") and folder.has_room() and not folder.has_room("b")
-    assert folder.has_file("room/a") and not folder.has_file("room") and not folder.has_file("c")
+    assert folder.has_room("room")
+    assert folder.has_room()
+    assert not folder.has_room("b")
+    assert folder.has_file("room/a")
+    assert not folder.has_file("room")
+    assert not folder.has_file("c")
     for n_files in (1, 10_000):  # one by one, and from a list of all
         sizes = folder.sizes(n_files)
         assert [sizes(name) for name in ("b", "room/a", "none")] == [5, 5, 0]
@@ -126,7 +141,8 @@ def test_the_version_of_a_file_changes_when_it_is_written(place):
     assert folder.version("a") is None
     folder.put_new("a", b"first")
     before = folder.version("a")
-    assert before is not None and folder.version("a") == before
+    assert before is not None
+    assert folder.version("a") == before
     folder.replace("a", b"other")
     assert folder.version("a") != before
 
@@ -169,8 +185,10 @@ def test_writers_that_start_together_lose_no_file(place):
 def test_a_store_can_be_made_where_nothing_is(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
-    assert is_free(tmp_path / "none") and is_free(tmp_path / "empty")
-    assert not is_free(tmp_path) and not is_free(tmp_path / "file")
+    assert is_free(tmp_path / "none")
+    assert is_free(tmp_path / "empty")
+    assert not is_free(tmp_path)
+    assert not is_free(tmp_path / "file")
 
 
 @pytest.mark.parametrize("clear", [clear_orphans, repair_store])
@@ -186,17 +204,20 @@ def test_what_a_killed_run_left_is_named_and_cleared_and_nothing_else(tmp_path, 
     if clear is repair_store:
         found = [damage.place for damage in found[writer.path.name]]
     assert set(found) == set(ORPHANS)
-    assert all(folder.has(name) for name in OTHERS) and (tmp_path / "elsewhere").exists()
+    assert all(folder.has(name) for name in OTHERS)
+    assert (tmp_path / "elsewhere").exists()
     for name in (*OTHERS, f".linked.npz.{HEX}"):
         folder.delete(name)
-    assert bytes_of(writer.path) == before and not clear_orphans(writer.path)
+    assert bytes_of(writer.path) == before
+    assert not clear_orphans(writer.path)
 
 
 def test_a_state_is_put_after_its_orphan(tmp_path):
     """The name of a killed writer's file is no obstacle to the next one."""
     states = states_of(tmp_path)
     Folder(tmp_path).put_new(f"state/.moments-1.npz.{HEX}", b"half")
-    assert list(states.names()) == [] and not states.has("moments-1")
+    assert list(states.names()) == []
+    assert not states.has("moments-1")
     with alone(tmp_path / "store", "a run"):
         states.put("moments-1", State({"a": np.arange(3.0)}))
     assert states.is_whole("moments-1")
@@ -215,7 +236,9 @@ def test_only_private_folders_of_this_store_are_cleared(tmp_path):
     linked = private_folder(tmp_path / "c")
     linked.symlink_to(others[1])
     create_cube(tmp_path / "c", layout_of())
-    assert not own.exists() and linked.is_symlink() and all(folder.is_dir() for folder in others)
+    assert not own.exists()
+    assert linked.is_symlink()
+    assert all(folder.is_dir() for folder in others)
 
 
 def test_names_that_look_like_patterns_are_names(tmp_path):
@@ -232,7 +255,8 @@ def test_a_file_is_replaced_and_a_link_in_its_place_is_not_followed(tmp_path):
     (tmp_path / "file").symlink_to("mine")
     folder = Folder(tmp_path)
     folder.replace("file", b"new")
-    assert folder.get("file") == b"new" and not (tmp_path / "file").is_symlink()
+    assert folder.get("file") == b"new"
+    assert not (tmp_path / "file").is_symlink()
     assert (tmp_path / "mine").read_text() == "mine"
 
 
@@ -246,13 +270,16 @@ def test_what_stands_in_the_place_of_a_file(tmp_path, kind):
     elif kind != "nothing":
         path.symlink_to("gone" if kind == "broken link" else "other")
     folder = Folder(tmp_path)
-    assert folder.get("file") is None and folder.size("file") == 0
+    assert folder.get("file") is None
+    assert folder.size("file") == 0
     folder.replace("file", b"new")
-    assert folder.get("file") == b"new" and folder.size("file") == 3
+    assert folder.get("file") == b"new"
+    assert folder.size("file") == 3
     path.unlink()
     if kind == "folder":
         (path / "inside").mkdir(parents=True)
     elif kind != "nothing":
         path.symlink_to("gone" if kind == "broken link" else "other")
     folder.delete("file")
-    assert not os.path.lexists(path) and (other / "kept").read_text() == "kept"
+    assert not os.path.lexists(path)
+    assert (other / "kept").read_text() == "kept"

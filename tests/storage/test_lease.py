@@ -89,7 +89,8 @@ def test_what_a_holder_tells(tmp_path):
     """How far its work is goes out with the next sign of life, or at once; the end waits for none."""
     with lease_of(tmp_path, renew_s=600.0) as lease:
         began = json.loads(file_of(tmp_path).read_bytes())
-        assert began["since"] == began["seen"] and began["progress"] == {}
+        assert began["since"] == began["seen"]
+        assert began["progress"] == {}
         lease.tell({"done": 1})
         lease.tell({"done": 2}, at_once=True)
         end = time.monotonic() + 30
@@ -112,7 +113,8 @@ def test_a_killed_process_of_this_machine_is_dead_at_once(tmp_path):
             time.sleep(SOON_S)
         assert len(list(tmp_path.iterdir())) == 1
         with lease_of(tmp_path, dead_s=600) as lease:
-            assert file_of(tmp_path).name == "run-000002.json" and held(lease)
+            assert file_of(tmp_path).name == "run-000002.json"
+            assert held(lease)
 
 
 def test_a_process_with_the_number_of_the_dead_is_another(tmp_path):
@@ -137,7 +139,8 @@ def test_silence_on_another_machine(tmp_path):
     with lease_of(tmp_path, say=said.append):
         assert time.monotonic() - began >= DEAD_S
         assert file_of(tmp_path).name == "run-000005.json"
-    assert len(said) == 1 and "process 1 on node7) may be running: waiting up to 0 s" in said[0]
+    assert len(said) == 1
+    assert "process 1 on node7) may be running: waiting up to 0 s" in said[0]
 
 
 def test_a_sign_of_life_from_another_machine(tmp_path):
@@ -210,7 +213,8 @@ def test_many_take_one_name(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert together and set(together) == {1}
+    assert together
+    assert set(together) == {1}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -255,14 +259,18 @@ def test_a_sign_of_life_that_fails_is_tried_again(tmp_path, error):
     """Whatever the fault: credentials run out, and are renewed."""
     folder = Shaky(tmp_path, before=3 * [error])
     with Lease(folder, "run", "a test", renew_s=SOON_S, dead_s=600) as lease:
-        assert counts_again(tmp_path, folder) and held(lease) and not folder.before
+        assert counts_again(tmp_path, folder)
+        assert held(lease)
+        assert not folder.before
         lease.check()
 
 
 def test_a_sign_of_life_whose_answer_was_lost_is_its_own(tmp_path):
     folder = Shaky(tmp_path, after=3 * [OSError("no answer")])
     with Lease(folder, "run", "a test", renew_s=SOON_S, dead_s=600) as lease:
-        assert counts_again(tmp_path, folder) and held(lease) and not folder.after
+        assert counts_again(tmp_path, folder)
+        assert held(lease)
+        assert not folder.after
     assert list(tmp_path.iterdir()) == []
 
 
@@ -289,7 +297,9 @@ def test_the_dead_of_a_fleet_are_watched_together(tmp_path):
         sleep = time.sleep
         patch.setattr("dshap.storage.lease.time.sleep", lambda s: (slept.append(s), sleep(s)))
         assert living_holder(Folder(tmp_path), *names, dead_s=0.2, say=said.append) is None
-    assert sum(slept) < 0.5 and len(said) == 1 and "and 15 more may be running" in said[0]
+    assert sum(slept) < 0.5
+    assert len(said) == 1
+    assert "and 15 more may be running" in said[0]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -382,7 +392,8 @@ def test_a_stopped_process_writes_nothing_once_another_has_its_lease(tmp_path):
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGCONT)
-        assert not process.is_alive() and not written.exists()
+        assert not process.is_alive()
+        assert not written.exists()
 
 
 CONTAINER = """

@@ -127,11 +127,13 @@ def test_a_state_is_asked_for_once(s3):
     np.testing.assert_array_equal(states.get("moments", Record).arrays["sums"], np.arange(5.0))
     assert s3.asked == {"GET asked/state/moments.npz": 1}
     s3.asked.clear()
-    assert states.is_whole("moments") and states.damage("other") == NO_FILE
+    assert states.is_whole("moments")
+    assert states.damage("other") == NO_FILE
     assert s3.asked == {"GET asked/state/moments.npz": 1, "GET asked/state/other.npz": 1}
     s3.asked.clear()
     second = StateFolder(place("asked/second"), place("asked/state"))
-    assert second.is_whole("moments") and not second.is_whole("other")
+    assert second.is_whole("moments")
+    assert not second.is_whole("other")
     assert s3.asked == {
         "GET asked/state/moments.npz": 1,
         "GET asked/state/other.npz": 1,
@@ -194,7 +196,8 @@ def test_results_come_in_order_however_long_each_takes(s3):
 
     bucket = Folder(place("a"))
     found = bucket.map(slow, iter(range(100)))
-    assert next(found) == 0 and len(held) <= AT_ONCE + 1
+    assert next(found) == 0
+    assert len(held) <= AT_ONCE + 1
     assert [*found] == [*range(1, 100)]
     with pytest.raises(ZeroDivisionError):
         [*bucket.map(lambda number: 1 // number, range(5))]
@@ -279,7 +282,8 @@ def test_runs_that_are_killed_lose_nothing(s3, tmp_path):
 def test_addresses_that_are_refused(s3, given, said):
     with pytest.raises(InputError, match=said) as caught:
         explain(given)
-    assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_credentials_that_are_refused_or_missing_are_named_and_not_shown(s3, monkeypatch):
@@ -294,7 +298,8 @@ def test_credentials_that_are_refused_or_missing_are_named_and_not_shown(s3, mon
     with pytest.raises(InputError, match="set AZURE_STORAGE_ACCOUNT_NAME"):
         explain("az://container/a.zarr")
     for caught in (refused, missing):
-        assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+        assert SECRET not in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_the_extra_that_is_not_installed_is_named(s3, monkeypatch):
@@ -355,7 +360,8 @@ def test_a_setting_that_is_none_is_named(s3, monkeypatch, name, given, said):
     monkeypatch.setenv(name, given)
     with pytest.raises(InputError, match=said) as caught:
         explain(place("a.zarr"))
-    assert given not in str(caught.value) and "\n" not in str(caught.value)
+    assert given not in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert caught.value.exit_status == 2
 
 
@@ -384,7 +390,8 @@ def test_a_service_that_never_answers(s3, monkeypatch):
         match=r"cannot be reached at http://127\.0\.0\.1:9, which AWS_ENDPOINT_URL of",
     ) as caught:
         explain(place("a.zarr"))
-    assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow

@@ -35,14 +35,16 @@ def never() -> bool:
 def test_who_runs_beside_whom(tmp_path):
     store = tmp_path / "out.zarr"
     with beside_others(store, "shard 1 of 2"), beside_others(store, "shard 1 of 2"):
-        assert is_running(store) and len(holders_on(store)) == 2
+        assert is_running(store)
+        assert len(holders_on(store)) == 2
         assert "out.zarr is locked by shard 1 of 2 (process" in refused(alone(store, "a run"))
         with pytest.raises(LockedError, match="shard 1 of 2"):
             refuse_running(store)
     with alone(store, "a run"):
         assert "is locked by a run (process" in refused(beside_others(store, "shard 1 of 2"))
         assert "is locked by a run (process" in refused(alone(store, "another"))
-    assert not is_running(store) and list(tmp_path.iterdir()) == []
+    assert not is_running(store)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_finishes(tmp_path):
@@ -73,7 +75,8 @@ def test_folders_that_were_made_for_it_are_removed(tmp_path):
     store = tmp_path / "a" / "b" / "out.zarr"
     with beside_others(store, "shard 1 of 2") as workspace:
         folders = {workspace.folder("rows"), workspace.folder("rows"), workspace.folder("keys")}
-        assert len(folders) == 3 and all(each.is_dir() for each in folders)
+        assert len(folders) == 3
+        assert all(each.is_dir() for each in folders)
     assert list(tmp_path.iterdir()) == []
     with beside_others(store, "shard 1 of 2"):
         store.mkdir()
@@ -107,7 +110,8 @@ def test_a_shard_of_another_machine_is_told_and_watched(tmp_path):
     Path(folder.path).mkdir()
     folder.put_new(name, json.dumps(elsewhere).encode())
     (found,) = holders_on(store)
-    assert is_running(store) and str(found) == "shard 1 of 2 (process 9 on node7)"
+    assert is_running(store)
+    assert str(found) == "shard 1 of 2 (process 9 on node7)"
     with beside_others(store, "shard 2 of 2"):
         assert len(holders_on(store)) == 2
 
@@ -122,7 +126,8 @@ def test_a_holder_that_was_silent_for_long_does_not_run(tmp_path):
     elsewhere = {**holder, "machine": "another", "host": "node7", "pid": 9}
     Path(folder.path).mkdir()
     folder.put_new(name, json.dumps({**elsewhere, "seen": "2020-01-01T00:00:00Z"}).encode())
-    assert len(holders_on(store)) == 1 and not is_running(store)
+    assert len(holders_on(store)) == 1
+    assert not is_running(store)
     told = progress_summary({}, is_running(store), holders_on(store))
     assert told.lines[-2:] == [
         "shard 3 of 8 (process 9 on node7) is dead, or its clock is wrong: "

@@ -52,15 +52,17 @@ def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment)
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
     )
-    assert run.returncode == -signal.SIGKILL and run.stdout == "", run.stderr
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    assert run.stdout == "", run.stderr
     left = list(tmp_path.iterdir())
     # what it wrote privately is there, and is no mark
-    assert len(left) == 1 and left[0].name.startswith(".")
-    assert not folder.has("block-00000000") and list(folder.names()) == []
+    assert len(left) == 1
+    assert left[0].name.startswith(".")
+    assert not folder.has("block-00000000")
+    assert list(folder.names()) == []
     assert folder.put("block-00000000", {"block": 0}) is True
-    assert list(folder.names()) == ["block-00000000"] and folder.get("block-00000000") == {
-        "block": 0
-    }
+    assert list(folder.names()) == ["block-00000000"]
+    assert folder.get("block-00000000") == {"block": 0}
 
 
 @pytest.mark.slow
@@ -79,17 +81,18 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
     )
-    assert run.returncode == -signal.SIGKILL and (tmp_path / "mark").read_bytes() == b"whole"
+    assert run.returncode == -signal.SIGKILL
+    assert (tmp_path / "mark").read_bytes() == b"whole"
     assert Folder(tmp_path).put_new("mark", b"other") is False
 
 
 def test_the_second_writer_finds_it_taken(tmp_path):
     path = tmp_path / "new folder" / "mark"
     folder = Folder(path.parent)
-    assert folder.put_new("mark", b"first") is True and folder.put_new("mark", b"second") is False
-    assert path.read_bytes() == b"first" and [entry.name for entry in path.parent.iterdir()] == [
-        "mark"
-    ]
+    assert folder.put_new("mark", b"first") is True
+    assert folder.put_new("mark", b"second") is False
+    assert path.read_bytes() == b"first"
+    assert [entry.name for entry in path.parent.iterdir()] == ["mark"]
 
 
 def test_of_many_writers_at_once_one_wins(tmp_path):
@@ -97,7 +100,8 @@ def test_of_many_writers_at_once_one_wins(tmp_path):
     contents = [bytes([65 + i]) * 100_000 for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(lambda content: Folder(tmp_path).put_new("mark", content), contents))
-    assert sum(won) == 1 and (tmp_path / "mark").read_bytes() == contents[won.index(True)]
+    assert sum(won) == 1
+    assert (tmp_path / "mark").read_bytes() == contents[won.index(True)]
     assert os.listdir(tmp_path) == ["mark"]
 
 
@@ -116,9 +120,8 @@ def test_states_are_arrays_that_numpy_opens(tmp_path):
     record = State({"weights": np.arange(6.0).reshape(2, 3), "names": np.array(["a", "ü"])})
     states.put("moments-1", record)
     states.put("moments-1", State({"weights": np.zeros(1)}))  # taken: left as it is
-    assert states.get("moments-1", State).digest() == record.digest() and list(states.names()) == [
-        "moments-1"
-    ]
+    assert states.get("moments-1", State).digest() == record.digest()
+    assert list(states.names()) == ["moments-1"]
     with np.load(tmp_path / "moments-1.npz", allow_pickle=False) as stored:
         np.testing.assert_array_equal(stored["weights"], record["weights"])
     states.remove("moments-1")

@@ -38,15 +38,18 @@ def test_locked_twice(tmp_path):
             alone(store, "a run"),
         ):
             raise AssertionError("two runs on one store")
-        assert raised.value.exit_status == 6 and is_running(store)
-    assert not is_running(store) and list(tmp_path.iterdir()) == []
+        assert raised.value.exit_status == 6
+        assert is_running(store)
+    assert not is_running(store)
+    assert list(tmp_path.iterdir()) == []
     with alone(store, "a run"):
         pass  # free again
 
 
 def test_two_stores_do_not_meet(tmp_path):
     with alone(tmp_path / "a.zarr", "a run"), alone(tmp_path / "b.zarr", "a run"):
-        assert is_running(tmp_path / "a.zarr") and is_running(tmp_path / "b.zarr")
+        assert is_running(tmp_path / "a.zarr")
+        assert is_running(tmp_path / "b.zarr")
 
 
 def test_an_error_inside_frees_it(tmp_path):
@@ -59,9 +62,8 @@ def test_an_error_inside_frees_it(tmp_path):
 def test_folders_are_fresh(tmp_path):
     with alone(tmp_path / "a.zarr", "a run") as workspace:
         folders = [workspace.folder("rows") for _ in range(3)]
-        assert len(set(folders)) == 3 and all(
-            folder.is_dir() and not any(folder.iterdir()) for folder in folders
-        )
+        assert len(set(folders)) == 3
+        assert all(folder.is_dir() and not any(folder.iterdir()) for folder in folders)
 
 
 @pytest.mark.slow
@@ -145,10 +147,10 @@ def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path):
     said = r"\.c\.zarr\.running is a symbolic link, and runs keep .*: remove it, or choose another store"
     with pytest.raises(InputError, match=said) as raised:
         explain_into(tmp_path / "c.zarr")
-    assert "\n" not in f"{raised.value}" and bytes_of(tmp_path / "precious") == before
-    assert sorted(os.listdir(tmp_path)) == [".c.zarr.running", "precious"] and not is_running(
-        tmp_path / "c.zarr"
-    )
+    assert "\n" not in f"{raised.value}"
+    assert bytes_of(tmp_path / "precious") == before
+    assert sorted(os.listdir(tmp_path)) == [".c.zarr.running", "precious"]
+    assert not is_running(tmp_path / "c.zarr")
 
 
 def test_links_inside_are_removed_and_not_followed(tmp_path):
@@ -215,9 +217,11 @@ def test_a_store_that_is_a_link_has_one_lock(tmp_path):
     (tmp_path / "link.zarr").symlink_to(tmp_path / "disk" / "real.zarr")
     explain_into(tmp_path / "link.zarr")
     assert dshap.open_cube(tmp_path / "disk" / "real.zarr").sizes["instance"] == 3
-    assert (tmp_path / "link.zarr").is_symlink() and os.listdir(tmp_path / "disk") == ["real.zarr"]
+    assert (tmp_path / "link.zarr").is_symlink()
+    assert os.listdir(tmp_path / "disk") == ["real.zarr"]
     with alone(tmp_path / "link.zarr", "a run"):
-        assert is_running(tmp_path / "disk" / "real.zarr") and is_running(tmp_path / "link.zarr")
+        assert is_running(tmp_path / "disk" / "real.zarr")
+        assert is_running(tmp_path / "link.zarr")
         with pytest.raises(LockedError), alone(tmp_path / "disk" / "real.zarr", "a run"):
             pass
 
@@ -229,7 +233,8 @@ def test_a_store_that_is_a_link_to_nothing_is_refused(tmp_path):
         InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"
     ):
         explain_into(tmp_path / "link.zarr")
-    assert os.listdir(tmp_path) == ["link.zarr"] and not is_running(tmp_path / "link.zarr")
+    assert os.listdir(tmp_path) == ["link.zarr"]
+    assert not is_running(tmp_path / "link.zarr")
 
 
 @pytest.mark.usefixtures("in_this_process")

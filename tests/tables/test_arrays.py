@@ -17,11 +17,16 @@ def test_reads_what_was_given():
     x = np.arange(12.0).reshape(6, 2)
     source = ArraySource(x, keys={"id": np.arange(6), "name": list("abcdef")}, target=np.arange(6))
     block = source.read(2, 5, keys=True, target=True, columns=True)
-    assert isinstance(source, RowReader) and source.feature_names == ("x0", "x1")
-    assert source.key_dtypes == {"id": "int64", "name": "string"} and source.has_target
-    assert np.shares_memory(block.x, x) and block.start == 2
-    assert block.keys["name"].tolist() == ["c", "d", "e"] and block.keys["id"].tolist() == [2, 3, 4]
-    assert block.target.dtype == np.float64 and block.target.tolist() == [2, 3, 4]
+    assert isinstance(source, RowReader)
+    assert source.feature_names == ("x0", "x1")
+    assert source.key_dtypes == {"id": "int64", "name": "string"}
+    assert source.has_target
+    assert np.shares_memory(block.x, x)
+    assert block.start == 2
+    assert block.keys["name"].tolist() == ["c", "d", "e"]
+    assert block.keys["id"].tolist() == [2, 3, 4]
+    assert block.target.dtype == np.float64
+    assert block.target.tolist() == [2, 3, 4]
     assert block.columns["x1"].tolist() == [5, 7, 9]
     assert source.describe() == "in memory: 6 rows, 2 features, key id, name, a target"
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(source)).read(0, 6).x, x)
@@ -34,7 +39,8 @@ def test_reads_what_was_given():
 def test_any_numbers_become_float64_in_c_order(x):
     source = ArraySource(x)
     block = source.read(0, 3, columns=True)
-    assert block.x.dtype == np.float64 and block.x.flags.c_contiguous
+    assert block.x.dtype == np.float64
+    assert block.x.flags.c_contiguous
     assert source.column_dtypes["x0"] == block.columns["x0"].dtype == x.dtype
 
 
@@ -122,7 +128,8 @@ def test_keys_of_a_frame():
     block = from_pandas(FRAME.iloc[:2], ["whole"], ["city", "kind", "when", "day"]).read(
         0, 2, keys=True
     )
-    assert block.keys["city"].tolist() == ["x", "y"] and block.keys["kind"].tolist() == ["u", "v"]
+    assert block.keys["city"].tolist() == ["x", "y"]
+    assert block.keys["kind"].tolist() == ["u", "v"]
     assert block.keys["when"].dtype == block.keys["day"].dtype == np.dtype("datetime64[ns]")
     with pytest.raises(InputError, match=r"rows hold no key \(when 1\): fill them"):
         from_pandas(FRAME, ["whole"], "when")
@@ -147,7 +154,8 @@ def test_a_nullable_integer_without_a_value_is_nan(dtype):
     source = from_pandas(pd.DataFrame({"x": pd.array([2, None], dtype=dtype)}), missing="skip")
     block = source.read(0, 2, columns=True)
     np.testing.assert_array_equal(block.x[:, 0], [2, np.nan])
-    assert block.is_ok.tolist() == [True, False] and block.columns["x"].dtype == np.float64
+    assert block.is_ok.tolist() == [True, False]
+    assert block.columns["x"].dtype == np.float64
 
 
 def test_targets_of_a_frame():
@@ -199,8 +207,10 @@ def test_open_source_dispatches_by_type():
     source = open_source(
         np.ones((3, 2)), features=["u", "v"], target=np.zeros(3), key={"id": [1, 2, 3]}
     )
-    assert source.feature_names == ("u", "v") and source.key_names == ("id",)
-    assert open_source(source) is source and open_source(np.ones((3, 2)), key=None).key_names == ()
+    assert source.feature_names == ("u", "v")
+    assert source.key_names == ("id",)
+    assert open_source(source) is source
+    assert open_source(np.ones((3, 2)), key=None).key_names == ()
     assert open_source(FRAME, features=["a"], key="kind").key_names == ("kind",)
     with pytest.raises(InputError, match="belong to the source that was given"):
         open_source(source, features=["u"])

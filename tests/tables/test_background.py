@@ -78,9 +78,11 @@ def test_rows_are_the_tables_own_and_weights_shares(method, table):
     background = dshap.choose_background(table, 40, method=method, seed=1)
     own = set(map(tuple, table.to_numpy()))
     assert all(tuple(row) in own for row in background.rows)
-    assert background.weights.sum() == pytest.approx(1.0) and (background.weights > 0).all()
+    assert background.weights.sum() == pytest.approx(1.0)
+    assert (background.weights > 0).all()
     assert len(background.rows) == len(background.weights) <= 40
-    assert background.n_rows == len(table) and background.feature_names == tuple(table.columns)
+    assert background.n_rows == len(table)
+    assert background.feature_names == tuple(table.columns)
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "random"])
@@ -174,10 +176,8 @@ def test_same_seed_same_rows_whatever_the_chunks(method, table, two_spans, tmp_p
 def test_a_constant_column_says_nothing(method, constant):
     rows = np.column_stack([np.random.default_rng(0).normal(size=3_000), np.full(3_000, constant)])
     background = dshap.choose_background(rows, 12, method=method)
-    assert (
-        background.weights.max() < 0.3
-        and background.discrepancy < 0.5 * background.discrepancy_of_random
-    )
+    assert background.weights.max() < 0.3
+    assert background.discrepancy < 0.5 * background.discrepancy_of_random
 
 
 def test_strata_count_ties_where_they_belong():
@@ -189,7 +189,8 @@ def test_strata_count_ties_where_they_belong():
         background = dshap.choose_background(rows, 20, method="stratified")
         counts = background.weights * 2_000
         np.testing.assert_allclose(counts, counts.round(), atol=1e-6)
-        assert counts.min() > 30 and counts.max() < 250  # halving: 2,000 in 20 cells, ties together
+        assert counts.min() > 30
+        assert counts.max() < 250  # halving: 2,000 in 20 cells, ties together
 
 
 def test_repeated_rows_are_merged():
@@ -216,7 +217,8 @@ def test_marginal_takes_a_background_by_name_and_the_cube_says_so(table):
     )
     cube, same = (dshap.explain(own, table.iloc[:20]) for own in (value, plain))
     np.testing.assert_array_equal(cube.attribution, same.attribution)
-    assert '"method": "thinning"' in cube.attrs["background"] and "background" not in same.attrs
+    assert '"method": "thinning"' in cube.attrs["background"]
+    assert "background" not in same.attrs
     assert "discrepancy" in str(background)
 
 
@@ -224,7 +226,8 @@ def test_skipped_rows_count_for_nothing(table):
     holes = table.copy()
     holes.iloc[::2, 0] = np.nan
     background = dshap.choose_background(holes, 10, missing="skip")
-    assert background.n_rows == len(table) // 2 and np.isfinite(background.rows).all()
+    assert background.n_rows == len(table) // 2
+    assert np.isfinite(background.rows).all()
 
 
 @pytest.mark.parametrize(
@@ -296,7 +299,8 @@ def test_no_more_than_a_span_of_the_background_is_held(streamed):
     """predict sees mixes with at most row_span background rows in one sum."""
     _, path = streamed
     value = Marginal(predict_pair, path, feature_names=list("abc"))
-    assert value.background is None and replaced(value, data=None).data is None
+    assert value.background is None
+    assert replaced(value, data=None).data is None
     wide, narrow = (value.cost(m, 16).task_bytes for m in (64, 8))
     assert max(narrow, wide) < 200 << 20  # whatever the size of the table
 

@@ -67,9 +67,8 @@ def test_files_are_found_by_folder_glob_and_list(table):
 
 def test_an_object_that_changes_is_refused(table):
     source = ParquetSource(table, features=["a", "b"])
-    assert (
-        source.stamp is not None and source.stamp == ParquetSource(table, features=["a", "b"]).stamp
-    )
+    assert source.stamp is not None
+    assert source.stamp == ParquetSource(table, features=["a", "b"]).stamp
     put_table("table/day=1/part.parquet", ROWS[:300] + 1)
     with pytest.raises(InputError, match=r"day=1/part.parquet changed while the run goes"):
         source.read(0, 900)

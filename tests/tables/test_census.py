@@ -183,7 +183,8 @@ def test_the_order_of_the_spans_counts():
     one = CensusPass(reader.feature_names)
     parts = [one.partial(reader.read(start, start + 5))[0] for start in (0, 5)]
     there, back = one.finish(tuple(parts)), one.finish(tuple(parts[::-1]))
-    assert there == take(reader, width=5) and there.fingerprint != back.fingerprint
+    assert there == take(reader, width=5)
+    assert there.fingerprint != back.fingerprint
     assert (
         (there.n_rows, there.low, there.high)
         == (10, (0.0,), (9.0,))
@@ -216,7 +217,9 @@ def test_a_file_that_counts_no_nulls_is_said(tmp_path):
     source = with_nulls(tmp_path, [1.0, None, np.nan], write_statistics=False)
     found = missing_values(source)
     assert source.null_counts == {"x": None, "one": None, "id": None}
-    assert found.nulls == {} and found.uncounted == ("x", "one", "id") and found.seen == {"x": 2}
+    assert found.nulls == {}
+    assert found.uncounted == ("x", "one", "id")
+    assert found.seen == {"x": 2}
     assert str(found) == (
         "nulls: none; not counted by the files: x, one, id; NaN or infinity: x 2 in all rows; "
         'missing = "skip": such rows are skipped'
@@ -236,7 +239,8 @@ def test_a_few_batches_are_looked_at(tmp_path, n_rows):
     source = with_nulls(tmp_path, values, row_group_size=5_000)
     found = missing_values(source)
     is_whole = n_rows <= LOOKS * BATCH_ROWS
-    assert found.rows_seen == min(n_rows, LOOKS * BATCH_ROWS) and found.n_rows == n_rows
+    assert found.rows_seen == min(n_rows, LOOKS * BATCH_ROWS)
+    assert found.n_rows == n_rows
     assert found.seen == {"x": 1 if n_rows == 1 or not is_whole else 2}
     assert (" in all rows;" in str(found)) is is_whole
     assert is_whole or f" in 65,536 of {n_rows:,} rows looked at;" in str(found)
@@ -244,6 +248,5 @@ def test_a_few_batches_are_looked_at(tmp_path, n_rows):
 
 def test_a_made_up_table_lacks_nothing():
     found = missing_values(SyntheticTable("powerlifting", 500))
-    assert (
-        str(found) == "nulls: none; NaN or infinity: none in all rows" and found.missing == "refuse"
-    )
+    assert str(found) == "nulls: none; NaN or infinity: none in all rows"
+    assert found.missing == "refuse"

@@ -52,7 +52,8 @@ def test_overwritten_appended_and_deleted_rows(tmp_path, partitions):
     deltalake.DeltaTable(path).delete("id % 5 = 2")
     deltalake.DeltaTable(path).update({"x": "9.5"}, predicate="id < 3")
     found = check_as_deltalake(path)
-    assert len(found) == 48 and found["x"].eq(9.5).sum() == 2
+    assert len(found) == 48
+    assert found["x"].eq(9.5).sum() == 2
 
 
 def test_every_version_of_a_table(table):
@@ -75,7 +76,8 @@ def test_a_reader_stays_at_its_version(table, name):
     np.testing.assert_array_equal(np.sort(block.keys["id"]), np.arange(300))
     assert len(sent) < 4_000  # paths and names, no rows
     assert f"{table} version 1: 300 rows" in source.describe()
-    assert source.stamp and source.stamp != DeltaSource(table, features=["x", "y"], key="id").stamp
+    assert source.stamp
+    assert source.stamp != DeltaSource(table, features=["x", "y"], key="id").stamp
 
 
 def test_reads_of_any_span(tmp_path):
@@ -106,7 +108,8 @@ def test_rows_deleted_by_vectors(tmp_path):
     left = [each for each in range(40) if each not in gone]
     assert held(path)["id"].tolist() == left
     source = DeltaSource(path, features=["x"], key="id")
-    assert source.n_rows == 34 and source.null_counts == {"x": 0, "id": 0}
+    assert source.n_rows == 34
+    assert source.null_counts == {"x": 0, "id": 0}
     for start in range(34):
         for stop in range(start + 1, 35):
             read = source.read(start, stop, keys=True).keys["id"]
@@ -125,7 +128,8 @@ def test_a_feature_that_the_reader_lacks_is_named(table, feature):
     with_features(table, feature)
     with pytest.raises(InputError, match=feature) as raised:
         DeltaSource(table, features=["x"])
-    assert str(table) in str(raised.value) and "\n" not in str(raised.value)
+    assert str(table) in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_column_mapping_of_an_old_protocol_is_refused(table):
@@ -153,7 +157,8 @@ def test_a_column_that_was_added_is_missing_before(table):
     assert found["z"].isna().sum() == 300
     source = DeltaSource(table, features=["x", "z"], missing="skip")
     block = source.read(0, 320)
-    assert block.is_ok.sum() == 20 and source.null_counts["z"] == 300
+    assert block.is_ok.sum() == 20
+    assert source.null_counts["z"] == 300
     assert source.column_dtypes["z"] == np.float64
     with pytest.raises(InputError, match="unknown column 'z'"):
         DeltaSource(table, version=1, features=["z"])
@@ -274,10 +279,12 @@ def test_a_cube_goes_on_with_the_version_that_it_was_begun_with(table, tmp_path,
     store = tmp_path / "cube.zarr"
     options = {"features": ["x", "y"], "key": ["id", "at"]}
     first = dshap.explain(value, DeltaSource(table, **options), store=store, compute=False)
-    assert read_run(store)["table"]["version"] == 1 and first.sizes["instance"] == 300
+    assert read_run(store)["table"]["version"] == 1
+    assert first.sizes["instance"] == 300
     deltalake.write_deltalake(table, rows(0, 20), mode="overwrite")
     cube = dshap.explain(value, DeltaSource(table, **options), store=store, progress=True)
-    assert cube.sizes["instance"] == 300 and not np.isnan(cube.prediction).any()
+    assert cube.sizes["instance"] == 300
+    assert not np.isnan(cube.prediction).any()
     assert f"{table} is at version 2: {store} was begun with version 1" in capfd.readouterr().err
     with pytest.raises(StoreMismatchError, match="rows: "):
         dshap.explain(value, DeltaSource(table, version=2, **options), store=store)

@@ -59,7 +59,8 @@ def of_pyarrow(folder: Path) -> pa.Table:
 def test_rows_are_those_of_pyarrows_dataset(folder):
     expected = of_pyarrow(folder)
     source = ParquetSource(folder, key=["id", "city"], target="rows")
-    assert source.feature_names == ("x", "year", "month") and source.n_rows == len(expected) == 68
+    assert source.feature_names == ("x", "year", "month")
+    assert source.n_rows == len(expected) == 68
     assert {name: str(dtype) for name, dtype in source.column_dtypes.items()} == {
         "x": "float64", "year": "int32", "month": "int32",
     }  # fmt: skip
@@ -104,9 +105,8 @@ def test_whichever_part_of_the_table_is_named(folder):
         ([folder / "year=2012", folder / "year=2013/month=5"], 51),
     ):
         source = ParquetSource(path, key="city")
-        assert (
-            source.feature_names == ("x", "id", "year", "month", "rows") and source.n_rows == n_rows
-        )
+        assert source.feature_names == ("x", "id", "year", "month", "rows")
+        assert source.n_rows == n_rows
         assert set(source.read(0, n_rows).x[:, 2]) <= {2012.0, 2013.0}
     assert pickle.loads(pickle.dumps(source)).read(0, 1).x.tolist() == source.read(0, 1).x.tolist()
 
@@ -115,7 +115,8 @@ def test_no_value_is_null(tmp_path):
     put(tmp_path, f"year={DEFAULT}", 2), put(tmp_path, "year=3", 4)
     source = ParquetSource(tmp_path, features=["year", "x"], missing="skip")
     block = source.read(0, 6)
-    assert source.null_counts["year"] == 2 and source.column_dtypes["year"] == np.float64
+    assert source.null_counts["year"] == 2
+    assert source.column_dtypes["year"] == np.float64
     np.testing.assert_array_equal(block.x[:, 0], [3, 3, 3, 3, np.nan, np.nan])
     assert block.is_ok.tolist() == [True] * 4 + [False] * 2
     null_keys = ParquetSource(tmp_path, features="x", key="year").read(0, 6, keys=True).null_keys

@@ -94,7 +94,9 @@ def test_files_that_are_gone_and_tables_without_rows(tmp_path):
     ):
         LakeFilesOfTest(version(DataFile(str(tmp_path / "absent"))))
     empty = LakeFilesOfTest(version())
-    assert empty.count_rows() == 0 and list(empty.all_batches()) == [] and empty.schema == SCHEMA
+    assert empty.count_rows() == 0
+    assert list(empty.all_batches()) == []
+    assert empty.schema == SCHEMA
     with pytest.raises(EmptyTableError, match="place version 3 holds 0 file"):
         HandMade(version(), features=("a",))
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "one")

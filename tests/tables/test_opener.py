@@ -87,7 +87,8 @@ def test_every_entry_of_the_table_is_visited(rows):
 )  # fmt: skip
 def test_every_kind_gives_the_same_rows(kind, rows, site):
     reader = open_rows(rows[kind], site, features=NAMES, n_columns=2)
-    assert tuple(reader.feature_names) == tuple(NAMES) and reader.n_rows == 6
+    assert tuple(reader.feature_names) == tuple(NAMES)
+    assert reader.n_rows == 6
     np.testing.assert_array_equal(reader.read(0, 6).x, X)
 
 
@@ -140,5 +141,6 @@ def test_a_key_is_names_or_a_mapping(key, site):
 def test_readers_of_files_and_of_frames_give_codes(rows):
     for given in (rows["path"], FRAME):
         reader = open_source(given)
-        assert isinstance(reader, CodedReader) and reader.with_categories({}).n_rows == 6
+        assert isinstance(reader, CodedReader)
+        assert reader.with_categories({}).n_rows == 6
     assert isinstance(ParquetSource(rows["path"]), CodedReader)

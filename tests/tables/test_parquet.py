@@ -232,7 +232,8 @@ def test_a_missing_target_leaves_the_row_ok(tmp_path):
     block = one_column(tmp_path, pa.array([1.0, None]), target="x", features="one").read(
         0, 2, target=True
     )
-    assert np.isnan(block.target[1]) and block.is_ok.all()
+    assert np.isnan(block.target[1])
+    assert block.is_ok.all()
 
 
 BAD = [

@@ -59,7 +59,8 @@ def test_no_row_leaves_the_columns(tmp_path):
         pass
     assert writer.n_rows == 0
     (file,) = written(tmp_path)
-    assert file.schema_arrow == SCHEMA and file.metadata.num_rows == 0
+    assert file.schema_arrow == SCHEMA
+    assert file.metadata.num_rows == 0
 
 
 def test_an_error_leaves_no_part_that_is_not_whole(tmp_path):

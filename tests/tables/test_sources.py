@@ -73,10 +73,12 @@ def test_a_line_is_a_kind_for_explain(path, monkeypatch):
     line = Kind(types=(str, Path), suffixes=(".squares",), reader=PLACE)
     monkeypatch.setattr(sources, "KINDS", {"squares": line, **KINDS})
     reader = open_source(path, key="n", features="square")
-    assert isinstance(reader, RowReader) and isinstance(reader, Squares)
+    assert isinstance(reader, RowReader)
+    assert isinstance(reader, Squares)
     np.testing.assert_array_equal(reader.read(2, 5, keys=True).x[:, 0], [4, 9, 16])
     # what a reader of files does not say for itself
-    assert reader.stamp is None and dict(reader.null_counts) == {"square": None, "n": None}
+    assert reader.stamp is None
+    assert dict(reader.null_counts) == {"square": None, "n": None}
     assert reader.describe() == "Squares: 10 rows, 1 features, key n"
 
 
@@ -86,4 +88,6 @@ def test_a_line_is_a_kind_of_a_job_file(path):
     assert set(record.model_fields) == {"kind", "path", "power", "features", "target", "key", "missing"}  # fmt: skip
     table = kinds({"kind": "squares", "path": path, "power": 3, "key": "n"})
     reader = table.made({"times": ["n"]})
-    assert reader.key_names == ("n",) and reader.power == 3 and reader.n_rows == 10
+    assert reader.key_names == ("n",)
+    assert reader.power == 3
+    assert reader.n_rows == 10

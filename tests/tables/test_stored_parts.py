@@ -48,7 +48,8 @@ def test_a_bucket_holds_what_a_folder_does(rooms):
     names = ["part-000000.parquet", "part-000001.parquet", "part-000005.parquet"]
     for place in rooms:
         assert [part.name for part in parts_in(place)] == names
-        assert count_rows_in(place) == 7 and count_rows_of(place / names[1]) == 3
+        assert count_rows_in(place) == 7
+        assert count_rows_of(place / names[1]) == 3
         assert columns_of_part(place / names[2]) == ["id", "x"]
         assert Snapshot.read(place) == Snapshot("csv", "a", "", "", 7, {}, "")
     assert [*Folder(room).tree()] == [*names, SNAPSHOT]
@@ -76,7 +77,8 @@ def test_digests_are_those_of_a_disk(rooms):
     with Folder(file.parent).writing(file.name) as private:
         write_digests(iter(on_disk), private)
     stored = RowDigests(file)
-    assert len(stored) == 7 and stored.key_kinds == [("id", "i")]
+    assert len(stored) == 7
+    assert stored.key_kinds == [("id", "i")]
     assert pa.Table.from_batches(on_disk).equals(
         pa.Table.from_batches(each.batch for each in stored.batches())
     )
@@ -84,7 +86,8 @@ def test_digests_are_those_of_a_disk(rooms):
 
 def test_digests_of_files_are_those_of_a_disk(rooms):
     on_disk, in_bucket = ([*digests_of(parts_in(place))] for place in rooms)
-    assert on_disk == in_bucket and len(set(on_disk)) == 3
+    assert on_disk == in_bucket
+    assert len(set(on_disk)) == 3
     with pytest.raises(FileNotFoundError):
         next(digests_of([rooms[1] / "none.parquet"]))
 

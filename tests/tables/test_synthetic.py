@@ -43,21 +43,23 @@ def test_roles_and_dtypes(rows):
         ("lift_id",),
         ("deadlift_kg",),
     )
-    assert (
-        table.key_dtypes == {"lift_id": "int64"} and table.has_target and table.missing == "refuse"
-    )
+    assert table.key_dtypes == {"lift_id": "int64"}
+    assert table.has_target
+    assert table.missing == "refuse"
     assert table.describe() == (
         "synthetic powerlifting (seed 0): 20,000 rows, 8 features, key lift_id, target deadlift_kg"
     )
-    assert rows.x.shape == (N, 8) and rows.x.dtype == np.float64 and rows.is_ok.all()
-    assert rows.target.shape == (N,) and rows.target.dtype == np.float64
+    assert rows.x.shape == (N, 8)
+    assert rows.x.dtype == np.float64
+    assert rows.is_ok.all()
+    assert rows.target.shape == (N,)
+    assert rows.target.dtype == np.float64
     assert_array_equal(rows.keys["lift_id"], np.arange(N))
     for name, dtype in table.column_dtypes.items():
         assert rows.columns[name].dtype == dtype, name
         assert_array_equal(rows.columns[name], rows.x[:, FEATURES.index(name)])
-    assert (
-        table.column_dtypes["sex_male"] == np.int8 and table.column_dtypes["squat_kg"] == np.float64
-    )
+    assert table.column_dtypes["sex_male"] == np.int8
+    assert table.column_dtypes["squat_kg"] == np.float64
 
 
 def test_any_read_gives_the_same_rows():
@@ -88,15 +90,14 @@ def test_columns_by_name_and_seed(rows):
     block = few.read(5, 50, keys=True, target=True)
     assert_array_equal(block.x, rows.x[5:50][:, [5, 2]])
     assert_array_equal(block.target, np.column_stack([rows.x[5:50, 1], rows.target[5:50]]))
-    assert block.keys == {} and few.read(5, 50).target is None
+    assert block.keys == {}
+    assert few.read(5, 50).target is None
     other = SyntheticTable("powerlifting", N, target="month", key="year")
     assert other.feature_names == tuple(name for name in FEATURES if name not in ("month", "year"))
     none = SyntheticTable("powerlifting", N, target=None)
-    assert (
-        none.feature_names == FEATURES
-        and not none.has_target
-        and none.read(0, 5, target=True).target is None
-    )
+    assert none.feature_names == FEATURES
+    assert not none.has_target
+    assert none.read(0, 5, target=True).target is None
     assert not np.array_equal(SyntheticTable("powerlifting", N, seed=1).read(0, 50).x, rows.x[:50])
 
 
@@ -146,7 +147,8 @@ def test_reading_takes_what_it_says():
 def test_the_census_is_that_of_any_table():
     table = SyntheticTable("powerlifting", SPAN_ROWS + 10)
     census = learn_from(LoopExecutor(), CensusPass(table.feature_names), table)
-    assert census.n_rows == SPAN_ROWS + 10 and census.n_bad == census.n_bad_targets == 0
+    assert census.n_rows == SPAN_ROWS + 10
+    assert census.n_bad == census.n_bad_targets == 0
     assert census.constant_columns(table) == ()
 
 
@@ -157,9 +159,9 @@ def test_the_margins_of_lifters(rows):
     assert x["sex_male"].mean() == pytest.approx(0.69, abs=0.02)
     found = np.bincount(x["equipment"].astype(int)) / N
     assert found == pytest.approx([0.413, 0.097, 0.427, 0.018, 0.046], abs=0.02)
-    assert (
-        set(x["month"]) == set(range(1, 13)) and x["year"].min() >= 1980 and x["year"].max() == 2024
-    )
+    assert set(x["month"]) == set(range(1, 13))
+    assert x["year"].min() >= 1980
+    assert x["year"].max() == 2024
     for name, mean, deviation in (
         ("bodyweight_kg", 82.5, 22.6), ("squat_kg", 170.6, 65.4), ("bench_kg", 107.0, 47.5), ("year", 2016.6, 6.6),
     ):  # fmt: skip
@@ -169,7 +171,8 @@ def test_the_margins_of_lifters(rows):
     assert np.median(x["meet_entrants"]) == pytest.approx(91, rel=0.05)
     assert np.corrcoef(x["squat_kg"], x["bench_kg"])[0, 1] == pytest.approx(0.91, abs=0.03)
     assert np.corrcoef(x["sex_male"], x["bodyweight_kg"])[0, 1] == pytest.approx(0.41, abs=0.03)
-    assert (x["squat_kg"] % 2.5 == 0).all() and (rows.target % 2.5 == 0).all()
+    assert (x["squat_kg"] % 2.5 == 0).all()
+    assert (rows.target % 2.5 == 0).all()
 
 
 @pytest.mark.slow
@@ -183,4 +186,5 @@ def test_a_kernel_model_tells_a_little_more_than_a_linear_one(rows):
     spread = rows.target[test].var()
     linear = 1.0 - np.square(rows.target[test] - line[test] @ weights).mean() / spread
     kernel = model.score(rows.x[test], rows.target[test])
-    assert 0.88 < linear < 0.90 and linear + 0.006 < kernel < 0.915, (linear, kernel)
+    assert 0.88 < linear < 0.90, (linear, kernel)
+    assert linear + 0.006 < kernel < 0.915, (linear, kernel)

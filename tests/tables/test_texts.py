@@ -79,7 +79,8 @@ def test_anything_that_holds_texts(kind, tmp_path, site):
     wanted = [[*text, *[np.nan] * (4 - len(text))] for text in TEXTS]
     block = reader.read(0, 4)
     assert_array_equal(block.x, wanted)
-    assert block.x.dtype == np.float64 and block.is_ok.all()
+    assert block.x.dtype == np.float64
+    assert block.is_ok.all()
     assert reader.feature_names == ("0", "1", "2", "3")
     assert_array_equal(reader.read(1, 3).x, wanted[1:3])
 
@@ -95,7 +96,8 @@ def test_keys_of_tables_and_of_lists(site):
 def test_keys_named_as_what_a_cube_of_texts_has():
     frame = table().rename(columns={"id": "length"})
     cube = dshap.explain(value(), frame, key="length", progress=False)
-    assert cube.key_length.values.tolist() == [7, 8, 9, 10] and cube.length.values.tolist() == [
+    assert cube.key_length.values.tolist() == [7, 8, 9, 10]
+    assert cube.length.values.tolist() == [
         3,
         1,
         4,
@@ -109,12 +111,14 @@ def test_keys_named_so_keep_their_names_where_rows_are_no_texts():
         lambda rows: rows[:, 0] * rows[:, 1], np.zeros((1, 2)), feature_names=["a", "b"]
     )
     cube = dshap.explain(marginal, frame, key="length", progress=False)
-    assert cube["length"].values.tolist() == [1, 2] and "token" not in cube
+    assert cube["length"].values.tolist() == [1, 2]
+    assert "token" not in cube
 
 
 def test_the_value_function_takes_the_longest_of_the_rows(site):
     inputs = Inputs.open(value(longest=9), TEXTS, site, reads_data=False)
-    assert inputs.value.model.n_columns == 4 and len(inputs.value.players) == 4
+    assert inputs.value.model.n_columns == 4
+    assert len(inputs.value.players) == 4
 
 
 def test_ids_too_large_for_four_bytes_are_kept_whole(site):
@@ -144,17 +148,14 @@ def test_what_is_spooled_is_as_long_as_the_texts(tmp_path):
     keys = {"id": np.arange(n) + 5, "name": [f"t{j}" for j in range(n)], "when": when}
     elsewhere = SimpleNamespace(is_local=False, folder=lambda name: tmp_path / name)
     reader = pickle.loads(pickle.dumps(open_for(value(), texts, elsewhere, key=keys)))
-    assert (reader.n_rows, len(reader.feature_names)) == (n, 900) and reader.key_dtypes[
-        "when"
-    ] == "datetime64[ns]"
+    assert (reader.n_rows, len(reader.feature_names)) == (n, 900)
+    assert reader.key_dtypes["when"] == "datetime64[ns]"
     for start, stop in ((8_190, 8_195), (19_998, 20_000)):
         block = reader.read(start, stop, keys=True)
         wanted = [[*text, *[np.nan] * (900 - len(text))] for text in texts[start:stop]]
         assert_array_equal(block.x, wanted)
-        assert (
-            block.keys["name"].tolist() == keys["name"][start:stop]
-            and (block.keys["when"] == when[start:stop]).all()
-        )
+        assert block.keys["name"].tolist() == keys["name"][start:stop]
+        assert (block.keys["when"] == when[start:stop]).all()
     assert reader.read_bytes(9) == open_for(
         value(), texts, SimpleNamespace(is_local=True), key=keys
     ).read_bytes(9)
@@ -166,7 +167,8 @@ def test_texts_of_files(tmp_path):
     """Opened by themselves, for any value function of their ids."""
     rows_of(tmp_path)
     source = TextFiles(str(tmp_path), "ids", key="id")
-    assert isinstance(source, RowReader) and source.key_names == ("id",)
+    assert isinstance(source, RowReader)
+    assert source.key_names == ("id",)
     assert [ids.tolist() for ids in source.texts(np.array([0, 2, 3]))] == [
         TEXTS[0],
         TEXTS[2],
@@ -216,10 +218,10 @@ def test_files_are_read_by_the_block(files, site):
     for start, stop in ((2_990, 3_000), (0, 3), (1_050, 1_200), (0, 3_000), (7, 7)):
         block = reader.read(start, stop, keys=True)
         assert_array_equal(block.x, whole[start:stop])
-        assert block.keys["id"].tolist() == list(range(start + 7, stop + 7)) and block.is_ok.all()
-    assert not reader.read(0, 5).keys and list(reader.read(0, 5, columns=True).columns) == list(
-        reader.feature_names
-    )
+        assert block.keys["id"].tolist() == list(range(start + 7, stop + 7))
+        assert block.is_ok.all()
+    assert not reader.read(0, 5).keys
+    assert list(reader.read(0, 5, columns=True).columns) == list(reader.feature_names)
 
 
 @pytest.mark.slow

@@ -60,9 +60,8 @@ def test_they_are_refused_wherever_features_become_numbers(column, tmp_path):
     for make in makers:
         with pytest.raises(InputError, match=REFUSED) as caught:
             make()
-        assert "\n" not in str(caught.value) and re.search(
-            r"9007199254740993|18446744073709551615", str(caught.value)
-        )
+        assert "\n" not in str(caught.value)
+        assert re.search(r"9007199254740993|18446744073709551615", str(caught.value))
     assert not list(tmp_path.glob("*.zarr"))
 
 

@@ -8,8 +8,10 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 import dshap
-from tests.benchmarks.banana import ASKED, METHODS, fitted
+from dshap.kernels import RBF, Nystrom
+from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 from tests.values.oracles import shapley
+from workflows.rkhs_shap.banana import fitted
 from workflows.rkhs_shap.truth import (
     BENDS,
     banana,
@@ -22,7 +24,21 @@ from workflows.rkhs_shap.truth import (
     r2,
 )
 
-ASKED_METHODS = [name for name, method in METHODS.items() if method.is_asked]
+PENALTY = 1e-4
+"""Of the embeddings, on `LANDMARKS`."""
+LANDMARKS = Nystrom(256)
+VALUES = {
+    "interventional": (interventional_truth, KernelInterventional),
+    "observational": (
+        observational_truth,
+        lambda model, x: KernelObservational(model, x, LANDMARKS, PENALTY, centred=False),
+    ),
+    "regression": (
+        observational_truth,
+        lambda model, x: ConditionalRegression(model.predict, x, RBF("median"), LANDMARKS, PENALTY),
+    ),
+}
+"""Name -> the truth, and the value function of a model and rows that has to reach it."""
 
 
 @pytest.mark.slow
@@ -33,11 +49,9 @@ def test_kernel_values_reach_the_truth(q):
     x = banana(2_000, q, seed=0)
     model = fitted(x, q)
     assert model.score(x, f(x, q)) > 0.999
-    assert len(ASKED_METHODS) == 3
-    for name in ASKED_METHODS:
-        truth, value, _ = METHODS[name]
+    for name, (truth, value) in VALUES.items():
         cube = dshap.explain(value(model, x), x, progress=False)
-        assert r2(truth(x, q), cube.attribution.values[:, :, 0]) > ASKED, name
+        assert r2(truth(x, q), cube.attribution.values[:, :, 0]) > 0.98, name
 
 
 @pytest.mark.slow

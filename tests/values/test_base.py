@@ -55,18 +55,16 @@ CLOSED = ("linear", "trees")
 def test_the_model_of_a_value_function_predicts_and_names(name):
     make, predict, outputs = MODELS[name]
     value = make()
-    assert isinstance(value, Explained if name in CLOSED else ValueFunction) and isinstance(
-        value.model, Predictor
-    )
-    assert (
-        value.model.output_names == outputs
-        and value.model.n_columns == 3
-        and value.model.check is None
-    )
+    assert isinstance(value, Explained if name in CLOSED else ValueFunction)
+    assert isinstance(value.model, Predictor)
+    assert value.model.output_names == outputs
+    assert value.model.n_columns == 3
+    assert value.model.check is None
     np.testing.assert_allclose(
         value.model(X), np.reshape(predict(X), (40, len(outputs))), rtol=1e-12
     )
-    assert value.model(X[:0]).shape == (0, len(outputs)) and value.model(X).dtype == np.float64
+    assert value.model(X[:0]).shape == (0, len(outputs))
+    assert value.model(X).dtype == np.float64
     if name != "linear":  # its digest holds the law of the columns too
         assert value.fingerprint().items() >= value.model.fingerprint().items()
 
@@ -74,8 +72,11 @@ def test_the_model_of_a_value_function_predicts_and_names(name):
 def test_a_copy_with_other_parts_leaves_the_value_function_as_it_was():
     value = KernelInterventional(EXPANSION, X)
     game = replaced(value, players=value.players.over(np.array([True, False, True])), data=None)
-    assert game.players.names == ("a", "c") and game.data is None and game.model is value.model
-    assert value.players.names == ("a", "b", "c") and value.data is X
+    assert game.players.names == ("a", "c")
+    assert game.data is None
+    assert game.model is value.model
+    assert value.players.names == ("a", "b", "c")
+    assert value.data is X
 
 
 def test_only_a_model_that_refuses_rows_has_a_check():
@@ -91,7 +92,8 @@ def test_only_a_model_that_refuses_rows_has_a_check():
 
 def test_names_are_known_or_numbered():
     model = NamedModel(2, 2, None, None)
-    assert model.column_names == ("x0", "x1") and model.output_names == ("output0", "output1")
+    assert model.column_names == ("x0", "x1")
+    assert model.output_names == ("output0", "output1")
     assert NamedModel(2, 1, ["a", 1], None).column_names == ("a", "1")
     with pytest.raises(InputError, match="3 output names for 2 outputs"):
         NamedModel(2, 2, None, ["a", "b", "c"])

@@ -263,7 +263,8 @@ def test_moments_do_not_depend_on_coalitions_and_want_a_shift(data):
     value = Gaussian(linear, data)
     with pytest.raises(InputError, match="shift is not chosen yet"):
         value.moments(MASKS, data)
-    assert chosen(value, data).sample_size == 0 and value.sample_size > 0
+    assert chosen(value, data).sample_size == 0
+    assert value.sample_size > 0
     value = chosen(value, data)
     assert value.moments(MASKS, data).digest() == value.moments(MASKS[:1], data).digest()
     assert value.choose(np.empty((0, D)))["shift"].tolist() == D * [0.0]
@@ -342,10 +343,10 @@ def test_a_constant_column_keeps_its_mean_where_absent(data):
     table[:, 2] = constant = 0.7
     assert table[:50].mean(axis=0)[2] != constant
     _, state = prepared(Gaussian(rough, table, n_samples=20), table)
-    assert (state["regression"][:, 2] == 0).all() and (state["regression"][..., 2] == 0).all()
-    assert (state["factor"][:, 2] == 0).all() and abs(state["mean"][2] - constant) <= np.spacing(
-        constant
-    )
+    assert (state["regression"][:, 2] == 0).all()
+    assert (state["regression"][..., 2] == 0).all()
+    assert (state["factor"][:, 2] == 0).all()
+    assert abs(state["mean"][2] - constant) <= np.spacing(constant)
     phi = dshap.explain(Gaussian(linear, table, n_samples=2), table[:4]).attribution.values
     folded = Gaussian(
         lambda x: linear(np.insert(x, 2, constant, axis=1)),
@@ -366,11 +367,9 @@ def test_rounding_of_a_constant_column_is_no_variance(rng, n_sample):
     value, masks = Gaussian(total_of, table, n_samples=2), np.eye(31)[:2] > 0
     value = value.chosen(value.choose(table[:n_sample]))
     state = value.prepare(masks, value.moments(masks, table))
-    assert (
-        (state["factor"][:, 1:] == 0).all()
-        and (state["regression"] == 0).all()
-        and state["factor"][1, 0, 0] > 0.9
-    )
+    assert (state["factor"][:, 1:] == 0).all()
+    assert (state["regression"] == 0).all()
+    assert state["factor"][1, 0, 0] > 0.9
     assert_allclose(state["mean"][1:], table[0, 1:], rtol=1e-12)
 
 
@@ -401,18 +400,17 @@ def test_inactive_players_are_absent_from_every_coalition(data):
 def test_the_seed_makes_the_draws_and_they_are_shared(data):
     value, state = prepared(Gaussian(rough, data, n_samples=30, seed=5), data)
     draws = state["draws"]
-    assert (
-        draws.shape == (30, D)
-        and (draws[:15] == -draws[15:]).all()
-        and len(np.unique(draws)) == 30 * D
-    )
+    assert draws.shape == (30, D)
+    assert (draws[:15] == -draws[15:]).all()
+    assert len(np.unique(draws)) == 30 * D
     again, same = prepared(Gaussian(rough, data, n_samples=30, seed=5), data)
     assert state.digest() == same.digest()
     assert (value.evaluate(state, data[:3]) == again.evaluate(same, data[:3])).all()
     _, other = prepared(Gaussian(rough, data, n_samples=30, seed=6), data)
     assert state.digest() != other.digest()
     _, part = prepared(Gaussian(rough, data, n_samples=30, seed=5), data, MASKS[3:5])
-    assert (part["draws"] == draws).all() and (part["factor"] == state["factor"][3:5]).all()
+    assert (part["draws"] == draws).all()
+    assert (part["factor"] == state["factor"][3:5]).all()
     assert_allclose(
         value.evaluate(state, data[2:3])[0], value.evaluate(state, data[:3])[2], rtol=1e-13
     )
@@ -421,7 +419,8 @@ def test_the_seed_makes_the_draws_and_they_are_shared(data):
 def test_without_data_it_travels(data):
     value, state = prepared(Gaussian(rough, data, n_samples=20), data)
     small = replaced(value, data=None)
-    assert small.data is None and value.data is data
+    assert small.data is None
+    assert value.data is data
     sent = pickle.dumps(small)
     assert len(sent) < data.nbytes
     assert (pickle.loads(sent).evaluate(state, data[:3]) == value.evaluate(state, data[:3])).all()
@@ -439,7 +438,8 @@ def test_the_fingerprint_tells_all_that_changes_a_value(data):
         {"predict": linear},
     ]
     assert len({digest(), *(digest(**options) for options in others)}) == 1 + len(others)
-    assert digest(buffer_rows=10) == digest() and digest(lambda x: x) != digest(lambda x: 2 * x)
+    assert digest(buffer_rows=10) == digest()
+    assert digest(lambda x: x) != digest(lambda x: 2 * x)
 
 
 OTHERS = 256 << 10
@@ -456,18 +456,15 @@ def test_projected_bytes_hold_the_measured(rng, buffer_rows):
     table, masks = rng.normal(size=(9_000, c)), rng.random((m, c)) < 0.5
     value = chosen(Gaussian(total_of, table, n_samples=400, buffer_rows=buffer_rows), table)
     total, most = measured(lambda: value.moments(masks, table))
-    assert (
-        most - OTHERS <= value.cost(m, 9_000).moment_task_bytes <= 3 * most
-        and total.nbytes <= value.cost(m).moment_bytes
-    )
+    assert most - OTHERS <= value.cost(m, 9_000).moment_task_bytes <= 3 * most
+    assert total.nbytes <= value.cost(m).moment_bytes
     state, most = measured(lambda: value.prepare(masks, total))
-    assert (
-        most + total.nbytes - OTHERS <= value.cost(m).prepare_bytes <= 3 * most
-        and state.nbytes <= value.cost(m).state_bytes
-    )
+    assert most + total.nbytes - OTHERS <= value.cost(m).prepare_bytes <= 3 * most
+    assert state.nbytes <= value.cost(m).state_bytes
     _, most = measured(lambda: value.evaluate(state, table[:40]))
     assert most - OTHERS <= value.cost(m, 40).task_bytes <= 4 * most
-    assert value.cost(1, 1).operations == math.inf and value.cost(5, 10).moment_operations > 0
+    assert value.cost(1, 1).operations == math.inf
+    assert value.cost(5, 10).moment_operations > 0
 
 
 def measured(work):
@@ -491,7 +488,8 @@ class Estimator:
 def test_columns_are_those_of_the_estimator(data):
     """A path and a frame are read by the names that the model was fitted on, in its order."""
     value = Gaussian(Estimator().predict, "no/such/file.parquet")
-    assert value.model.feature_names == ("b", "a") and value.n_columns == 2
+    assert value.model.feature_names == ("b", "a")
+    assert value.n_columns == 2
     frame = pd.DataFrame(data, columns=NAMES)
     phi = dshap.explain(Gaussian(Estimator().predict, frame, n_samples=2), frame[:3]).attribution
     assert phi.feature.values.tolist() == ["b", "a"]

@@ -230,9 +230,9 @@ def test_skipped_rows_keep_their_place(model, background, rows):
     cube = dshap.explain(
         Marginal(model.predict_proba, background, link="log_odds"), holes, missing="skip"
     )
-    assert (
-        cube.explained_class[4] == -1 and np.isnan(cube.base_value[4]).all() and cube.status[4] == 2
-    )
+    assert cube.explained_class[4] == -1
+    assert np.isnan(cube.base_value[4]).all()
+    assert cube.status[4] == 2
 
 
 def test_conditional_values_take_links(model, rows):

@@ -173,7 +173,8 @@ def test_the_mean_over_the_data_stands_beside_the_base_value(kind):
     data = table(N_ROWS, 0)
     cube = dshap.explain(kind(predict, data, n_samples=400), ROWS)
     note = json.loads(cube.attrs["base_value"])
-    assert note["mean_over_draws"] == cube.base_value.values.tolist() and note["draws"] == 400
+    assert note["mean_over_draws"] == cube.base_value.values.tolist()
+    assert note["draws"] == 400
     assert note["mean_over_data"] == pytest.approx([predict(data).mean()], rel=1e-12)
     spread = np.std(
         [base_of(kind(predict, data, n_samples=400, seed=seed), data) for seed in range(1, 51)],

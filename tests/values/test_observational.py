@@ -283,9 +283,8 @@ def test_the_penalty_of_the_embedding_is_validated_by_default(rng, is_shared, ce
     masks = proper_masks(4)
     moments = value.moments(masks, data)
     state = value.prepare(masks, moments)
-    assert (
-        moments.nbytes <= value.cost(14).moment_bytes and state.nbytes <= value.cost(14).state_bytes
-    )
+    assert moments.nbytes <= value.cost(14).moment_bytes
+    assert state.nbytes <= value.cost(14).state_bytes
     values = value.evaluate(state, rows)
     for j, present in enumerate(masks):
         inside, outside = np.flatnonzero(present).tolist(), np.flatnonzero(~present).tolist()
@@ -338,7 +337,8 @@ def test_penalties_are_validated_for_any_pair_of_features(rng, embedding):
             assert_allclose(halves[name], array, rtol=1e-10, atol=1e-9)
         state = value.prepare(masks, whole)
         assert state.nbytes <= value.cost(6).state_bytes
-        assert (state["penalty"] > 0).all() and (state["error"] < 1.0).all()
+        assert (state["penalty"] > 0).all()
+        assert (state["error"] < 1.0).all()
         cube = dshap.explain(value, data[:5])
         assert_allclose(
             cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-10
@@ -378,11 +378,9 @@ def test_landmarks_are_chosen_by_seed(smooth):
     with pytest.raises(InputError, match="not chosen yet"):
         value.moments(proper_masks(4), data)
     first, again = (value.choose(data)["anchors"] for _ in range(2))
-    assert (
-        (first == again).all()
-        and value.sample_size
-        and value.chosen(value.choose(data)).sample_size == 0
-    )
+    assert (first == again).all()
+    assert value.sample_size
+    assert value.chosen(value.choose(data)).sample_size == 0
     other = KernelObservational(model, data, Nystrom(20, seed=4), penalty=1e-3)
     assert (other.choose(data)["anchors"] != first).any()
 

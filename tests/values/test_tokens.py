@@ -58,7 +58,8 @@ def test_predict_gets_padded_ids_of_one_width_and_never_too_many():
 
     game = Tokens(watching, N_TOKENS, longest=6, buffer_rows=2).of_length(3)
     game.evaluate(game.prepare(MASKS), np.array([[7.0, 8.0, 9.0]]))
-    assert {width for _, width in seen} == {6} and max(n for n, _ in seen) <= 2
+    assert {width for _, width in seen} == {6}
+    assert max(n for n, _ in seen) <= 2
 
 
 def test_predict_of_any_length_gets_no_padding():
@@ -89,9 +90,8 @@ def test_rows_by_their_length():
 
 def test_what_it_is():
     value = Tokens(chances, N_TOKENS, output_names=["bad", "good"])
-    assert is_of_texts(value) and not is_of_texts(
-        Marginal(lambda rows: rows[:, 0], np.ones((1, 2)))
-    )
+    assert is_of_texts(value)
+    assert not is_of_texts(Marginal(lambda rows: rows[:, 0], np.ones((1, 2))))
     assert repr(value) == "Tokens(outputs: bad, good)"
     assert value.of_length(5).players.names == ("0", "1", "2", "3", "4")
 

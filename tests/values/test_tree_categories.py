@@ -309,8 +309,8 @@ def test_other_lists_are_another_run(table, rows, tmp_path):
     other, _, _ = lightgbm_model(
         table.assign(job=table["job"].cat.rename_categories(renamed)), target(table)
     )
+    capital = rows.assign(job=rows["job"].cat.rename_categories(renamed))
     with pytest.raises(dshap.DshapError, match="holds another run"):
-        capital = rows.assign(job=rows["job"].cat.rename_categories(renamed))
         dshap.explain(Trees(other), capital, store=tmp_path / "cube.zarr")
 
 

@@ -82,7 +82,8 @@ def test_margins_base_and_sum(library, table, tmp_path):
         np.testing.assert_allclose(cube.prediction, wanted, rtol=1e-5, atol=1e-6)
         total = cube.attribution.sum("feature") + cube.base_value
         np.testing.assert_allclose(total, cube.prediction, atol=1e-5 * np.abs(wanted).max())
-        assert cube.feature.values.tolist() == NAMES and verify_cube(store) == []
+        assert cube.feature.values.tolist() == NAMES
+        assert verify_cube(store) == []
         assert dshap.explain(value, x[:200], store=store, instance_tile=64).attrs["additivity"]
 
 
@@ -330,10 +331,8 @@ def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
 
         monkeypatch.setattr(type(value.model.ensemble), name, counted)
     dshap.explain(value, x)
-    assert (
-        len(x) <= counts["contributions"] <= len(x) + 20
-        and len(x) <= counts["predict"] <= len(x) + 200
-    )
+    assert len(x) <= counts["contributions"] <= len(x) + 20
+    assert len(x) <= counts["predict"] <= len(x) + 200
 
 
 @pytest.mark.slow

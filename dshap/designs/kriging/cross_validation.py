@@ -194,7 +194,7 @@ class _Trial:
 
     @cached_property
     def inverse(self) -> FloatArray:
-        """(P_hh)⁻¹"""
+        """The inverse (P_hh)⁻¹ of the precision of the held-out pairs."""
         return np.asarray(np.linalg.inv(self.base.precision[np.ix_(self.held, self.held)]))
 
     @cached_property

@@ -195,7 +195,7 @@ class KrigingDesign(BaseDesign):
             return found.record()
 
     def tuned(self, record: Record) -> Self:
-        """This design with the choices of a pilot's record.
+        """Return this design with the choices of a pilot's record.
 
         A record without findings takes as few sizes whole as the list allows.
         """
@@ -225,7 +225,7 @@ class KrigingDesign(BaseDesign):
         return self._posterior.is_checking
 
     def checking(self) -> Self:
-        """This design, where each row is compared with those that its pilot sees.
+        """Return this design, where each row is compared with those that its pilot sees.
 
         A row that differs from them is estimated by itself: its values choose the prior, a process
         of its own and sparse terms.

@@ -105,7 +105,7 @@ class GameProcesses:
         return Process.of(self.pairs, parts)
 
     def base(self, process: Process) -> TermBase:
-        """This process as the Gaussian part that sparse terms are added to."""
+        """Return this process as the Gaussian part that sparse terms are added to."""
         return TermBase.of(self.shared.screen, process, self.prior)
 
     def expected_ratio(self, odd: FloatArray) -> float:

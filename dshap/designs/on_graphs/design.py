@@ -135,7 +135,7 @@ class GraphDesign(BaseDesign):
         return CoalitionBlock(to_masks(listed.words[start:stop], self.n_players), score, groups)
 
     def with_players(self, n_players: int) -> Self:
-        """This design for a chain of another length; InputError if the graph is no chain."""
+        """Return this design for a chain of another length; InputError if the graph is no chain."""
         if n_players != self.n_players and not self.graph.is_chain:
             raise InputError(
                 f"the design is of a graph of {self.n_players} players, and there are {n_players}: "

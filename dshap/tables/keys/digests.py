@@ -104,12 +104,12 @@ class DigestBatch:
 
     @property
     def keys(self) -> dict[str, NDArray[Any]]:
-        """key column -> values (n,)"""
+        """The values (n,) of each key column."""
         return _keys_of(self.batch, self._names)
 
     @property
     def digests(self) -> NDArray[np.uint64]:
-        """(n, 2)"""
+        """The digests (n, 2) of the rows."""
         return _as_numbers(self.batch[DIGEST])
 
     def keys_where(self, is_wanted: BoolArray) -> pa.RecordBatch:

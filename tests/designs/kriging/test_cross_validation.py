@@ -72,7 +72,8 @@ def test_a_process_of_its_own_is_chosen_without_the_held_pairs(known):
             ).precision()
             off = np.linalg.solve(precision[np.ix_(held, held)], (precision @ y)[held])
             np.testing.assert_allclose(each[held], off, atol=1e-9 * np.abs(y).max())
-    assert any(is_own) and not all(is_own)
+    assert any(is_own)
+    assert not all(is_own)
 
 
 def test_the_mean_over_priors_is_that_of_their_predictions(known):
@@ -107,7 +108,8 @@ def test_a_part_that_the_players_need_is_not_held_out():
                 assert (errors[:, part] == 0).all()
             phi, _ = estimated(design, games.values(design.masks))
             np.testing.assert_allclose(phi.sum(axis=1), games.shapley.sum(axis=1), rtol=1e-6)
-    assert any(is_lacking) and not all(is_lacking)
+    assert any(is_lacking)
+    assert not all(is_lacking)
 
 
 def test_ratios_and_the_games_that_count():
@@ -119,7 +121,9 @@ def test_ratios_and_the_games_that_count():
     assert ratio(additive * scale * errors, additive * errors, odd) == pytest.approx(np.sqrt(2))
     assert ratio(0 * errors, 0 * errors, odd) == 1.0
     many = rng.normal(size=(20, 5))
-    assert len(tried(many, 64)) == 8 and len(tried(many, 65)) == 3 and len(tried(odd, 9)) == 3
+    assert len(tried(many, 64)) == 8
+    assert len(tried(many, 65)) == 3
+    assert len(tried(odd, 9)) == 3
 
 
 @pytest.mark.slow
@@ -134,7 +138,8 @@ def test_processes_of_their_own_stand_beside_the_mean_over_priors(kind, m, is_by
     for seed in range(3):
         games = games_of(kind, 30, 6, seed)
         design = settled(kriging(30, m), games.values)
-        assert design.findings.by_game == is_by_game and design.findings.average
+        assert design.findings.by_game == is_by_game
+        assert design.findings.average
         values = games.values(design.masks)
         for by_game in (is_by_game, not is_by_game):
             phi, _ = estimated(with_findings(design, by_game=by_game, sparse=False), values)

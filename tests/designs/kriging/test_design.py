@@ -32,7 +32,8 @@ def test_every_coalition_gives_the_exact_value(d):
     a = dividends(d, np.random.default_rng(d))
     design = kriging(d, 2**d, decay=0.01)
     np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-8)
-    assert design.pilot_coalitions == 0 and (std_errors(design, game(a)) == 0).all()
+    assert design.pilot_coalitions == 0
+    assert (std_errors(design, game(a)) == 0).all()
 
 
 @pytest.mark.slow
@@ -79,12 +80,11 @@ def test_efficiency_chunks_and_list(d, more, decay, seed, step):
     design = kriging(d, n, decay=decay, seed=seed)
     m = design.n_coalitions
     whole = design.block(0, m)
-    assert isinstance(design, Design) and m == n // 2 * 2
-    assert (
-        not whole.masks[EMPTY].any()
-        and whole.masks[FULL].all()
-        and (whole.masks[::2] == ~whole.masks[1::2]).all()
-    )
+    assert isinstance(design, Design)
+    assert m == n // 2 * 2
+    assert not whole.masks[EMPTY].any()
+    assert whole.masks[FULL].all()
+    assert (whole.masks[::2] == ~whole.masks[1::2]).all()
     assert len(np.unique(whole.masks, axis=0)) == m
     assert_joined([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
     v = game(dividends(d, np.random.default_rng(seed)))
@@ -136,7 +136,8 @@ def test_far_less_error_than_a_regression_where_interactions_are_weak():
 def test_too_few_for_errors():
     design = kriging(10, 50)
     assert np.isnan(estimates(design, game(dividends(10, np.random.default_rng(0))))[1]).all()
-    assert design.why_no_errors.endswith("give 60") and kriging(10, 60).why_no_errors == ""
+    assert design.why_no_errors.endswith("give 60")
+    assert kriging(10, 60).why_no_errors == ""
     assert np.allclose(exact(6).operator[EMPTY], kriging(6, 64).operator[EMPTY])
 
 
@@ -159,7 +160,8 @@ def test_on_both_sides_of_what_the_number_of_players_chooses(d):
     while design.pilot_coalitions:
         design = design.tuned(design.tune(values(design.masks[: design.pilot_coalitions])))
     columns = (d if d <= 128 else 1) + math.ceil(d / 20)
-    assert (design.held_coalitions > 0) <= (d <= 64) and design.info.group_columns == columns
+    assert (design.held_coalitions > 0) <= (d <= 64)
+    assert design.info.group_columns == columns
     assert (len(set(design.findings.relevance)) > 1) <= (d <= 256)
     phi, replicates = of_games(design, values(design.masks))
     error = np.sqrt(np.square(replicates - phi).sum(axis=0))

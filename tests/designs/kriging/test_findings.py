@@ -32,8 +32,10 @@ FOUND = Findings(
 def test_a_state_gives_them_back(found):
     """To the bit, with the same kinds; a note of the cube is the same numbers as lists."""
     again = Findings.of(found.record().arrays)
-    assert again == found and hash(again) == hash(found)
-    assert type(again.by_game) is bool and type(again.later_shells) is type(found.later_shells)
+    assert again == found
+    assert hash(again) == hash(found)
+    assert type(again.by_game) is bool
+    assert type(again.later_shells) is type(found.later_shells)
     noted = {name: array.tolist() for name, array in found.record().arrays.items()}
     assert Findings.of(json.loads(json.dumps(noted))) == found
 
@@ -72,7 +74,8 @@ def test_flat_fingerprints_of_before_are_read():
     flat = {"later_shells": 1, "relevance": [0.5] * 4 + [1.5] * 4, "doubt": 1.5, "by_game": True}
     own = {"design": "kriging", "n_players": 8, "budgets": [40], "decay": 0.1, "sparse": True}
     design = restored_design(own | flat)
-    assert design.decay == 0.1 and design.sparse is True
+    assert design.decay == 0.1
+    assert design.sparse is True
     assert design.findings == Findings.of(flat)
 
 

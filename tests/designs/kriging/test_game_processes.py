@@ -69,12 +69,11 @@ def test_games_whose_players_differ_have_less_error(of_words):
     """Less than 0.6 of the error with one process for all, without terms in either; rows add up;
     the pilot says so."""
     design, games, record = of_words
-    assert (
-        design.findings.by_game
-        and bool(record["by_game"])
-        and float(record["by_game_gain"]) <= 0.95
-    )
-    assert design.held_coalitions == design.n_coalitions and design.linear().held_coalitions == 0
+    assert design.findings.by_game
+    assert bool(record["by_game"])
+    assert float(record["by_game_gain"]) <= 0.95
+    assert design.held_coalitions == design.n_coalitions
+    assert design.linear().held_coalitions == 0
     values, truth = values_of(design, games), np.array([phi for _, phi in games])
     phi, _ = with_findings(design, sparse=False).of_values(values)
     alike = np.einsum("md,nmk->ndk", design.linear().operator, values)
@@ -96,7 +95,8 @@ def test_intervals_hold_the_truth(of_words):
             np.abs(phi[:, :, 0] - truth),
         )
         is_held = off <= T_QUANTILE * error
-        assert is_held[is_large].mean() >= 0.9 and is_held[~is_large].mean() >= 0.87
+        assert is_held[is_large].mean() >= 0.9
+        assert is_held[~is_large].mean() >= 0.87
         assert 0.2 < np.sqrt(np.square(off).mean() / np.square(error).mean()) < 1.2
 
 
@@ -110,9 +110,11 @@ def test_one_game_that_terms_solve_says_nothing_of_the_others():
         for s in range(1, 5)
     ]
     design, record = tuned(kriging(D, M), [*rough[:7], solved[0]])
-    assert not design.findings.sparse and float(record["sparse_gain"]) > 0.8
+    assert not design.findings.sparse
+    assert float(record["sparse_gain"]) > 0.8
     design, record = tuned(kriging(D, M), [*solved, *solved])
-    assert design.findings.sparse and float(record["sparse_gain"]) < 1e-3
+    assert design.findings.sparse
+    assert float(record["sparse_gain"]) < 1e-3
 
 
 def test_additive_games_do_not_count(of_words):
@@ -121,13 +123,12 @@ def test_additive_games_do_not_count(of_words):
     games = list(words(8, 0))
     _, beside = tuned(kriging(D, M), [*games[:4], (np.ones(2**D), None), *games[4:]])
     alone, found = float(record["by_game_gain"]), float(beside["by_game_gain"])
-    assert found == pytest.approx(alone, rel=0.2) and found < 0.5
+    assert found == pytest.approx(alone, rel=0.2)
+    assert found < 0.5
     of_none, last = tuned(kriging(D, M), [(np.ones(2**D), None)] * 3)
-    assert (
-        not of_none.findings.by_game
-        and float(last["by_game_gain"]) == 1.0
-        and float(last["doubt"]) == 1.0
-    )
+    assert not of_none.findings.by_game
+    assert float(last["by_game_gain"]) == 1.0
+    assert float(last["doubt"]) == 1.0
 
 
 @pytest.mark.slow
@@ -199,7 +200,8 @@ def test_games_that_are_alike_share_a_process(kind):
         dividend = [dividends(D, rng, {"pairs": 2, "additive": 1}[kind]) for _ in range(6)]
         games = [(game(a), shapley_of_dividends(a)) for a in dividend]
     design, record = tuned(kriging(D, M), games)
-    assert not design.findings.by_game and float(record["by_game_gain"]) > 0.95
+    assert not design.findings.by_game
+    assert float(record["by_game_gain"]) > 0.95
     assert design.held_coalitions == (M if design.findings.sparse else 0)
 
 
@@ -264,7 +266,8 @@ def test_all_games_share_where_none_may_differ():
     none = np.zeros((len(odd[0]), 0))
     phi, moves = processes.estimates(odd, none, 1.0, has_terms=False, is_by_game=False)
     np.testing.assert_allclose(phi, odd @ processes.shared.weights, atol=1e-12)
-    assert moves.shape == (0, 3, D) and processes.expected_ratio(odd[0]) < 1.0
+    assert moves.shape == (0, 3, D)
+    assert processes.expected_ratio(odd[0]) < 1.0
     assert np.isnan(processes.expected_ratio(np.zeros(len(odd[0]))))
 
 
@@ -283,7 +286,8 @@ def test_such_a_design_is_not_linear(of_words):
     phi, replicates = design.of_values(values)
     np.testing.assert_allclose(doubled[1] - doubled[0], 2 * (replicates - phi), atol=1e-12)
     again = restored_design(json.loads(json.dumps(design.fingerprint())))
-    assert again == design and "doubt" not in kriging(D, M).fingerprint()
+    assert again == design
+    assert "doubt" not in kriging(D, M).fingerprint()
     bad = values.copy()
     bad[0, 5] = np.nan
     found, _ = design.of_values(bad)
@@ -308,7 +312,9 @@ def test_many_players_have_processes_of_their_own_and_no_terms():
     players too.  A list of half as many coalitions is of few pairs a player: all share."""
     airports = games_of("airports", 80, 6, 1)
     design = settled(kriging(80, 2_048), airports.values)
-    assert design.findings.by_game and not design.findings.sparse and design.held_coalitions
+    assert design.findings.by_game
+    assert not design.findings.sparse
+    assert design.held_coalitions
     v, truth = airports.values(design.masks), airports.shapley
     errors = [np.square(estimated(each, v)[0] - truth) for each in (design, design.linear())]
     assert errors[0].sum() < 0.5 * errors[1].sum()
@@ -316,7 +322,8 @@ def test_many_players_have_processes_of_their_own_and_no_terms():
     own, shared = (np.take_along_axis(each, largest, axis=1).sum() for each in errors)
     assert own < 0.4 * shared
     few = settled(kriging(80, 958), airports.values)
-    assert not few.findings.by_game and not few.held_coalitions
+    assert not few.findings.by_game
+    assert not few.held_coalitions
 
 
 @pytest.mark.slow
@@ -325,7 +332,8 @@ def test_processes_of_their_own_have_a_decay_of_their_own():
     fewer, and errors less than with the decay of all; of 45 players it is that."""
     airports = games_of("airports", 150, 4, 0)
     design = settled(kriging(150, 2_048), airports.values)
-    assert design.findings.by_game and design.findings.own_decay < design.findings.decay < 1
+    assert design.findings.by_game
+    assert design.findings.own_decay < design.findings.decay < 1
     assert restored_design(json.loads(json.dumps(design.fingerprint()))) == design
     v = airports.values(design.masks)
     errors = [

@@ -27,18 +27,22 @@ def test_sizes_of_the_list(d, m, shells, inside):
     and of the pilot's first quarter."""
     masks = kriging(d, m, shells=shells).masks
     sizes = np.bincount(np.minimum(masks.sum(axis=1), d - masks.sum(axis=1))) / 2
-    assert sizes.sum() == m / 2 and len(np.unique(masks, axis=0)) == m
+    assert sizes.sum() == m / 2
+    assert len(np.unique(masks, axis=0)) == m
     if inside is None:
-        assert sizes[1] < 12 and np.ptp(sizes[1:-1]) <= 2
+        assert sizes[1] < 12
+        assert np.ptp(sizes[1:-1]) <= 2
     else:
-        assert np.abs(sizes - inside).max() <= 2 and sizes[:2].tolist() == inside[:2]
+        assert np.abs(sizes - inside).max() <= 2
+        assert sizes[:2].tolist() == inside[:2]
 
 
 def test_growing_begins_with_the_same_list():
     design = with_findings(kriging(10, 40, seed=3), later_shells=1)
     larger = grown(design, 200)
     np.testing.assert_array_equal(larger.masks[:40], design.masks)
-    assert larger.n_coalitions == 200 and designs.restored_design(larger.fingerprint()) == larger
+    assert larger.n_coalitions == 200
+    assert designs.restored_design(larger.fingerprint()) == larger
     assert pickle.loads(pickle.dumps(larger)) == larger
 
 
@@ -74,11 +78,14 @@ def test_a_list_that_size_one_would_be_a_third_of_is_scouted(d, m):
     first = design.block(0, design.pilot_coalitions).masks
     thin, whole = (with_findings(design, later_shells=later) for later in (0, 1))
     np.testing.assert_array_equal(thin.masks[: len(first)], first)
-    assert 4 * d - 4 <= len(first) <= 4 * d + 2 and len(first) < m
+    assert 4 * d - 4 <= len(first) <= 4 * d + 2
+    assert len(first) < m
     ones = [np.count_nonzero(each.sum(axis=1) == 1) for each in (first, thin.masks, whole.masks)]
-    assert ones[0] <= ones[1] < 0.4 * d and ones[2] == d
+    assert ones[0] <= ones[1] < 0.4 * d
+    assert ones[2] == d
     for each in (thin, whole):
-        assert len(np.unique(each.masks, axis=0)) == m and each.pilot_coalitions == m
+        assert len(np.unique(each.masks, axis=0)) == m
+        assert each.pilot_coalitions == m
     assert np.count_nonzero(kriging(d, 6 * d).masks[: 2 * d + 2].sum(axis=1) == 1) == d
 
 
@@ -89,16 +96,20 @@ def test_hardly_more_pairs_than_players_are_scouted_too(d, m):
     """Fewer than 2.5 coalitions a player: the pilot sees all of a list without size 1 but a
     pair."""
     design = kriging(d, m, seed=1)
-    assert design.findings.later_shells is None and design.pilot_coalitions == m - 2
+    assert design.findings.later_shells is None
+    assert design.pilot_coalitions == m - 2
     first = design.block(0, m - 2).masks
     thin, whole = (with_findings(design, later_shells=later) for later in (0, 1))
     np.testing.assert_array_equal(thin.masks[: m - 2], first)
     ones = [np.count_nonzero(each.masks.sum(axis=1) == 1) for each in (thin, whole)]
-    assert ones[0] < max(0.5 * d, 4) and ones[1] == d
+    assert ones[0] < max(0.5 * d, 4)
+    assert ones[1] == d
     for each in (thin, whole):
-        assert len(np.unique(each.masks, axis=0)) == m and each.pilot_coalitions == m
+        assert len(np.unique(each.masks, axis=0)) == m
+        assert each.pilot_coalitions == m
     fixed = kriging(d, m, decay=0.1, seed=1)
-    assert fixed.pilot_coalitions == 0 and np.count_nonzero(fixed.masks.sum(axis=1) == 1) == d
+    assert fixed.pilot_coalitions == 0
+    assert np.count_nonzero(fixed.masks.sum(axis=1) == 1) == d
 
 
 @pytest.mark.slow
@@ -116,5 +127,6 @@ def test_a_list_that_does_not_tell_the_players_apart():
         assert np.isnan(block.score).all()
         values = np.random.default_rng(seed).normal(size=(3, design.pilot_coalitions))
         chosen = design.tuned(design.tune(values))
-        assert chosen.findings.later_shells == 1 and np.isfinite(chosen.block(0, 4).score).all()
+        assert chosen.findings.later_shells == 1
+        assert np.isfinite(chosen.block(0, 4).score).all()
     assert singular

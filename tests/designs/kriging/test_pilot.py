@@ -55,9 +55,8 @@ def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_no
     first = design.block(0, design.pilot_coalitions).masks
     filled, even = (design.tuned(design.tune(values(first))) for values in (weak, vote))
     # 31 pairs tell too little
-    assert design.findings.later_shells is None and even.findings.later_shells == (
-        2 if d == 14 else 1
-    )
+    assert design.findings.later_shells is None
+    assert even.findings.later_shells == (2 if d == 14 else 1)
     assert filled.findings.later_shells == (
         1 if d == 18 else 2
     )  # 816 pairs of size 3 do not fit any more
@@ -81,7 +80,8 @@ def test_a_scout_takes_size_one_where_it_tells_much(kind, d, m, takes):
     games, errors = games_of(kind, d, 6, 0), []
     design = kriging(d, m, seed=1)
     chosen = design.tuned(design.tune(games.values(design.block(0, design.pilot_coalitions).masks)))
-    assert design.findings.later_shells is None and chosen.findings.later_shells == takes
+    assert design.findings.later_shells is None
+    assert chosen.findings.later_shells == takes
     for later in (takes, 1 - takes):
         each = settled(with_findings(design, later_shells=later), games.values).linear()
         errors.append(
@@ -118,7 +118,8 @@ def test_a_scout_of_hardly_more_pairs_than_players(kind, d, takes):
             [np.square(phi - games.shapley).sum() / np.square(games.shapley).sum() for phi in each]
         )
     found, of_other, of_orders = np.sqrt(np.mean(errors, axis=0))
-    assert found < 0.85 * of_other and found < 0.8 * of_orders
+    assert found < 0.85 * of_other
+    assert found < 0.8 * of_orders
 
 
 @pytest.mark.slow
@@ -135,10 +136,8 @@ def test_what_a_scout_learned_is_not_lost(kind):
         known = with_findings(design, later_shells=1).tuned(Record(scouted)) if scouted else None
         if known is None:
             continue
-        assert (
-            known.findings.decay is None
-            and restored_design(json.loads(json.dumps(known.fingerprint()))) == known
-        )
+        assert known.findings.decay is None
+        assert restored_design(json.loads(json.dumps(known.fingerprint()))) == known
         for each in (known, with_findings(design, later_shells=1)):
             each = settled(each, games.values)
             errors.append(
@@ -156,7 +155,8 @@ def test_a_pilot_finds_the_decay(decay):
     games = np.array([fourier_game(9, rng, decay)[0] for _ in range(30)])
     design = kriging(9, 200, shells=1)
     found = design.tuned(design.tune(games[:, codes(design.masks)])).findings.decay
-    assert design.decay is None and abs(np.log10(found / decay)) < 0.51
+    assert design.decay is None
+    assert abs(np.log10(found / decay)) < 0.51
 
 
 @pytest.mark.slow
@@ -173,9 +173,8 @@ def test_a_pilot_of_many_coalitions_sees_a_part_of_the_pairs(monkeypatch):
     games = np.array([fourier_game(11, rng, 0.1)[0] for _ in range(8)])
     design = kriging(11, 1_400, shells=1)
     assert abs(np.log10(float(design.tune(games[:, codes(design.masks)])["decay"]) / 0.1)) < 0.51
-    assert seen and all(
-        len(np.unique(pairs, axis=0)) == 512 and (pairs[0] == 1.0).all() for pairs in seen
-    )
+    assert seen
+    assert all(len(np.unique(pairs, axis=0)) == 512 and (pairs[0] == 1.0).all() for pairs in seen)
 
 
 def test_a_pilot_leaves_players_alike_whose_interactions_are():
@@ -208,7 +207,8 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
     power, likeliest = min(steps, key=steps.get)
     least = min(decay for decay in FINE_DECAYS if tried[power, decay] <= min(steps.values()) + 6.63)
     found = design.tune(v[None])
-    assert float(found["decay"]) == least < likeliest and float(found["variation"]) == 0.0
+    assert float(found["decay"]) == least < likeliest
+    assert float(found["variation"]) == 0.0
     assert (least not in DECAYS) == is_half
     np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
 
@@ -220,11 +220,13 @@ def test_decays_near_one_of_many_players(kind, d):
     others."""
     games = games_of(kind, d, 6, 0)
     design = with_findings(settled(kriging(d, 2_048), games.values), by_game=False)
-    assert 0.562 < design.findings.decay < 1 and design.findings.decay not in FINE_DECAYS
+    assert 0.562 < design.findings.decay < 1
+    assert design.findings.decay not in FINE_DECAYS
     v = games.values(design.masks)
     tried = (with_findings(design, decay=decay) for decay in (design.findings.decay, 1.0, 0.316))
     errors = [np.sqrt(np.square(estimated(each, v)[0] - games.shapley).mean()) for each in tried]
-    assert errors[0] < 0.93 * errors[1] and errors[0] < 0.75 * errors[2]
+    assert errors[0] < 0.93 * errors[1]
+    assert errors[0] < 0.75 * errors[2]
     assert settled(kriging(45, 600), games_of(kind, 45, 6, 0).values).findings.decay in FINE_DECAYS
 
 
@@ -261,7 +263,8 @@ def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
         errors.append(
             [np.sqrt(np.square(estimated(each, v)[0] - votes.shapley).mean()) for each in tried]
         )
-    assert errors[1][0] < 0.9 * errors[0][0] and errors[1][0] < 0.6 * errors[1][1]
+    assert errors[1][0] < 0.9 * errors[0][0]
+    assert errors[1][0] < 0.6 * errors[1][1]
 
 
 @pytest.mark.slow
@@ -278,11 +281,9 @@ def test_a_pilot_finds_the_variation(seed):
         for variation in (design.findings.variation, 3.0, 0.0)
     )
     errors = [np.square(estimated(each, v)[0] - products.shapley).mean() for each in tried]
-    assert (
-        design.findings.variation == 1.0
-        and errors[0] < 0.97 * errors[1]
-        and errors[0] < 0.87 * errors[2]
-    )
+    assert design.findings.variation == 1.0
+    assert errors[0] < 0.97 * errors[1]
+    assert errors[0] < 0.87 * errors[2]
 
 
 def test_a_pilot_finds_who_is_relevant():
@@ -296,7 +297,8 @@ def test_a_pilot_finds_who_is_relevant():
     drawn = [uneven_game(9, rng, relevance) for _ in range(40)]
     tuned = design.tuned(design.tune(np.array([v for v, _ in drawn[:20]])[:, codes(design.masks)]))
     found = np.array(tuned.findings.relevance)
-    assert found.mean() == pytest.approx(1.0) and found[:4].min() > 2 * found[4:].max()
+    assert found.mean() == pytest.approx(1.0)
+    assert found[:4].min() > 2 * found[4:].max()
     for each in (tuned.linear(), with_findings(tuned.linear(), relevance=None)):
         errors.append(
             np.mean([np.square(attribute(each, v) - phi).mean() for v, phi in drawn[20:]])
@@ -382,11 +384,12 @@ def test_the_pilot_chooses_terms_where_they_predict(kind, wanted):
             np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games])
         )
         design = design.tuned(record)
-    assert design.findings.sparse is wanted and bool(record["sparse"]) is wanted
-    assert (design.held_coalitions == 300) is wanted and (
-        float(record["sparse_gain"]) <= 0.8
-    ) is wanted
-    assert design.findings.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
+    assert design.findings.sparse is wanted
+    assert bool(record["sparse"]) is wanted
+    assert (design.held_coalitions == 300) is wanted
+    assert (float(record["sparse_gain"]) <= 0.8) is wanted
+    assert design.findings.doubt == float(record["doubt"]) >= 1.0
+    assert isinstance(design, Design)
 
 
 def test_deviance_is_that_of_contrasts():

@@ -65,7 +65,8 @@ def test_the_games_of_another_kind_are_estimated_by_themselves(pilot, kind, game
     if pilot == "additive and pairs":
         assert not is_served.any()
     covered = np.abs(phi[..., 0] - truth) <= 2.09 * jackknife_errors(phi, replicates)[..., 0] + 1e-4
-    assert covered.mean() >= 0.75 and np.allclose(phi.sum(axis=1), truth.sum(axis=1)[:, None])
+    assert covered.mean() >= 0.75
+    assert np.allclose(phi.sum(axis=1), truth.sum(axis=1)[:, None])
 
 
 @pytest.mark.parametrize("pilot", KINDS)
@@ -108,7 +109,8 @@ def test_games_that_share_a_process_get_one_by_their_own_values(games):
     served; the error is that of a linear design whose pilot saw these games."""
     linear = kriging(D, M, seed=1, sparse=False)
     design = settled(linear.checking(), lambda masks: games["order 3"].values(masks)[:16])
-    assert not design.findings.by_game and design.findings.sparse is None
+    assert not design.findings.by_game
+    assert design.findings.sparse is None
     for kind in ("votes", "products over 15"):
         values = _values(design, games[kind])
         phi, _, is_served = design.of_checked_values(values[:, :, None])
@@ -121,7 +123,9 @@ def test_games_that_share_a_process_get_one_by_their_own_values(games):
 
 def test_no_rows(pilots):
     phi, replicates, is_served = pilots["votes"].of_checked_values(np.zeros((0, M, 2)))
-    assert phi.shape == (0, D, 2) and replicates.shape == (20, 0, D, 2) and is_served.shape == (0,)
+    assert phi.shape == (0, D, 2)
+    assert replicates.shape == (20, 0, D, 2)
+    assert is_served.shape == (0,)
 
 
 def test_the_limits_are_those_of_the_games_of_the_pilot(games, pilots):
@@ -136,7 +140,8 @@ def test_the_limits_are_those_of_the_games_of_the_pilot(games, pilots):
     )
     odd = odd_values(games["votes"].values(design.block(0, M).masks))
     limits = np.array(design.findings.served)
-    assert len(limits) == 3 and (limits > [0, 1, 0]).all()
+    assert len(limits) == 3
+    assert (limits > [0, 1, 0]).all()
     largest = service.numbers(odd[:16]).max(axis=0)
     np.testing.assert_allclose(limits, [1.5, 1.1, 1.1] * np.maximum(largest, [0, 1, 0]))
     numbers = service.numbers(odd)
@@ -146,17 +151,20 @@ def test_the_limits_are_those_of_the_games_of_the_pilot(games, pilots):
         wanted = (numbers <= narrow).all(axis=1)
         np.testing.assert_array_equal(service.is_served(odd, tuple(narrow)), wanted)
         assert 0 < wanted.sum() < N
-    assert len(pilots["order 3"].findings.served) == 2 and pilots["order 3"].findings.sparse
+    assert len(pilots["order 3"].findings.served) == 2
+    assert pilots["order 3"].findings.sparse
 
 
 def test_what_checks_no_rows(games):
     """Other designs, a design that checks none, one without a pilot, one with every coalition."""
-    assert checks_rows(kriging(D, M).checking()) and not checks_rows(kriging(D, M))
+    assert checks_rows(kriging(D, M).checking())
+    assert not checks_rows(kriging(D, M))
     assert not checks_rows(kriging(D, M).checking().linear())
     for design in (kriging(D, M, decay=0.1), kriging(5, 32), exact(5), permutation(5, 100)):
         assert not checks_rows(checking(design))
     asked = kriging(D, M, sparse=False)
-    assert held_coalitions(asked) == 0 and held_coalitions(asked.checking()) == M
+    assert held_coalitions(asked) == 0
+    assert held_coalitions(asked.checking()) == M
     assert asked.checking().info.kept_bytes > asked.info.kept_bytes
     tuned = settled(asked.checking(), games["votes"].values)
     assert np.isnan(tuned.block(0, 4).score).all()

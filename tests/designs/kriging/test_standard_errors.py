@@ -59,7 +59,8 @@ def test_what_is_missed_is_estimated_without_bias():
     masks = np.array([z for z in itertools.product((True, False), repeat=d) if z[0]])
     pairs = np.where(masks, 1.0, -1.0)
     e, size = rng.normal(size=len(pairs)), np.minimum(masks.sum(axis=1), d - masks.sum(axis=1))
-    assert np.bincount(size).tolist() == [1, 5, 10] and not missed_weights(pairs).any()
+    assert np.bincount(size).tolist() == [1, 5, 10]
+    assert not missed_weights(pairs).any()
     found = []
     for some in itertools.combinations(np.flatnonzero(size == 2), 4):
         listed = np.r_[np.flatnonzero(size < 2), some]
@@ -110,7 +111,8 @@ def test_who_looks_at_what_is_missed(d, a_player, seen):
     design = settled(
         replace(kriging(d, a_player * d // 2 * 2), sparse=False), games_of("votes", d, 3, 0).values
     )
-    assert design.info.group_columns == d + seen and (not design.findings.average) <= (a_player > 6)
+    assert design.info.group_columns == d + seen
+    assert (not design.findings.average) <= (a_player > 6)
 
 
 @pytest.mark.slow
@@ -142,7 +144,8 @@ def test_contrasts_hold_what_is_missed_of_every_player(d, m):
             rest / rest[..., :1], np.broadcast_to(rest[:1, :1] / rest[:1, :1, :1], rest.shape)
         )
     spread, beside = np.square(rest).sum(axis=0), np.square(replicates - phi).sum(axis=0)
-    assert (hidden != 0).any() and spread.min() > 0
+    assert (hidden != 0).any()
+    assert spread.min() > 0
     largest = np.argsort(-np.abs(games.shapley), axis=1)[:, :3]
     assert (np.take_along_axis(beside / spread, largest, axis=1) > 1).mean() > (
         0.5 if d > 64 else 0.2
@@ -163,7 +166,8 @@ def test_errors_of_whole_sizes_count_a_quarter(d, m, n_whole):
     whole, drawn = np.sort(weights)[1 : 1 + n_whole], np.sort(weights)[1 + n_whole :]
     np.testing.assert_allclose(whole, 1 / (n_whole + 4 * n_drawn))
     np.testing.assert_allclose(drawn, 4 / (n_whole + 4 * n_drawn))
-    assert weights[0] == 0.0 and len(drawn) == n_drawn
+    assert weights[0] == 0.0
+    assert len(drawn) == n_drawn
 
 
 @pytest.mark.parametrize("d", [2, 3, 7, 20])

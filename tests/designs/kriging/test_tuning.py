@@ -31,7 +31,10 @@ def test_each_says_what_it_is_and_what_is_known_of_it(name):
     """What it is in its first line, the experiment that set it, and what half or twice costs; of a
     position in a random stream the first alone."""
     what, *known = TUNED[name].split("\n\n")
-    assert what and what[0].isupper() and what.rstrip().endswith(".") and "\n" not in what.rstrip()
+    assert what
+    assert what[0].isupper()
+    assert what.rstrip().endswith(".")
+    assert "\n" not in what.rstrip()
     if not what.startswith("Position"):
         wanted = "\n".join(known)
         assert re.search(r"^Set by: \S", wanted, re.M)

@@ -38,19 +38,22 @@ every_design = pytest.mark.parametrize("name", MAKERS)
 def test_protocol_pickle_and_fingerprint(name):
     for graph in (chain(8), grid(2, 4), ~np.eye(5, dtype=bool)):
         design = MAKERS[name](graph)
-        assert isinstance(design, Design) and design.info.has_graph
+        assert isinstance(design, Design)
+        assert design.info.has_graph
         assert pickle.loads(pickle.dumps(design)) == design
         stored = json.loads(json.dumps(design.fingerprint()))
         assert stored["design"] == name.split(",")[0]
         again = designs.restored_design(stored)
-        assert again == design and again.fingerprint() == stored
+        assert again == design
+        assert again.fingerprint() == stored
 
 
 @every_design
 def test_lists_begin_with_the_two_ends_and_have_nothing_twice(name):
     for graph in (chain(1), chain(2), chain(7), grid(2, 3), np.zeros((3, 3))):
         masks = MAKERS[name](graph).masks
-        assert not masks[EMPTY].any() and masks[FULL].all()
+        assert not masks[EMPTY].any()
+        assert masks[FULL].all()
         assert len(np.unique(masks, axis=0)) == len(masks)
 
 
@@ -78,7 +81,8 @@ def test_any_chunking_equals_one(name):
 @every_design
 def test_another_number_of_players(name):
     design = MAKERS[name](chain(8))
-    assert design.with_players(8) is design and design.with_players(5) == MAKERS[name](chain(5))
+    assert design.with_players(8) is design
+    assert design.with_players(5) == MAKERS[name](chain(5))
     with pytest.raises(
         InputError, match="a graph of 8 players, and there are 5: make the graph anew"
     ):
@@ -94,11 +98,10 @@ def test_another_number_of_players(name):
 def test_without_a_graph_it_is_of_chains_of_any_length(make, options, said):
     """What is wrong with the options is told at once, as where there is a graph."""
     found = make(**options)
-    assert (
-        found(5) == make(chain(5), **options) == make(graph=chain(5), **options)
-        and repr(found) == said
-    )
-    assert pickle.loads(pickle.dumps(found)) == found and not isinstance(found, Design)
+    assert found(5) == make(chain(5), **options) == make(graph=chain(5), **options)
+    assert repr(found) == said
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert not isinstance(found, Design)
     with pytest.raises(TypeError):
         make(**options, ordre=2)
     for wrong in ({"order": 0}, {"outside": "gone"}, {"coefficients": "papers"}):
@@ -208,7 +211,8 @@ def test_explain_gives_the_values_of_the_design(name, constant, rng):
         np.testing.assert_allclose(cube.attribution.values[n], design.operator.T @ v, atol=1e-12)
     gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
     assert (np.abs(gap.values).max() < 1e-12) == design.info.is_efficient
-    assert (cube.status.values == 1).all() and ("std_error" in cube) == (name == "local, sampled")
+    assert (cube.status.values == 1).all()
+    assert ("std_error" in cube) == (name == "local, sampled")
 
 
 def test_a_connected_graph_is_checked_and_a_disconnected_one_is_not(rng):
@@ -259,7 +263,8 @@ def test_standard_errors_reach_the_cube(rng):
     design = local(chain(9), 4, n_permutations=100)
     cube = dshap.explain(value, rows, design=design, progress=False)
     errors = cube.std_error.values
-    assert (errors[:, design.is_sampled] > 0).all() and (errors[:, ~design.is_sampled] == 0).all()
+    assert (errors[:, design.is_sampled] > 0).all()
+    assert (errors[:, ~design.is_sampled] == 0).all()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         few = local(chain(9), 3, n_permutations=8)

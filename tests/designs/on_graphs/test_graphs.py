@@ -38,7 +38,9 @@ def test_a_graph_is_known_again_by_its_fingerprint(name):
 def test_a_large_graph_by_its_parts():
     """1,500 nodes are more than one span of distances."""
     near = chain(1_500).neighbourhoods(2)
-    assert near.sum() == 5 * 1_500 - 6 and near[700, 698:703].all() and not near.flags.writeable
+    assert near.sum() == 5 * 1_500 - 6
+    assert near[700, 698:703].all()
+    assert not near.flags.writeable
 
 
 def test_what_counts_in_an_adjacency():

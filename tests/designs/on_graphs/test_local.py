@@ -46,9 +46,8 @@ def test_a_neighbourhood_of_everybody_gives_shapley_values(outside):
         design = local(graph, order, outside=outside)
         v = game(dividends(design.n_players, np.random.default_rng(3)))
         np.testing.assert_allclose(attribute(design, v), shapley_by_subsets(v), atol=SMALL)
-        assert (
-            design.info.is_efficient and design.n_coalitions == exact(design.n_players).n_coalitions
-        )
+        assert design.info.is_efficient
+        assert design.n_coalitions == exact(design.n_players).n_coalitions
     assert not local(chain(7), 5).info.is_efficient
 
 
@@ -74,10 +73,8 @@ def test_parts_of_a_graph_are_games_by_themselves(outside):
         np.testing.assert_allclose(attribute(design, v)[part], expected, atol=SMALL)
         np.testing.assert_allclose(expected.sum(), v[members | beyond] - v[beyond], atol=SMALL)
         alone += of_part
-    assert (
-        not design.info.is_efficient
-        and np.abs(attribute(design, v) - shapley_by_subsets(v)).max() > 0.1
-    )
+    assert not design.info.is_efficient
+    assert np.abs(attribute(design, v) - shapley_by_subsets(v)).max() > 0.1
     np.testing.assert_allclose(attribute(design, alone), shapley_by_subsets(alone), atol=SMALL)
 
 
@@ -143,7 +140,8 @@ def test_large_neighbourhoods_are_sampled_and_small_ones_listed(graph, order, n,
     design = local(graph, order, n_permutations=n, seed=5, outside=outside, n_replicates=20)
     size = graph.neighbourhoods(order).sum(axis=1)
     drawn = 2.0**size > 2 * n
-    assert drawn.any() and (design.is_sampled == drawn).all()
+    assert drawn.any()
+    assert (design.is_sampled == drawn).all()
     listed, each = of_neighbourhoods(v, graph, order, outside=outside), by_orders(design, v)
     expected = np.where(drawn, each.mean(axis=0), listed)
     np.testing.assert_allclose(attribute(design, v), expected, atol=SMALL)
@@ -166,7 +164,8 @@ def test_of_no_limit_the_orders_are_those_of_permutation():
     design, other = local(chain(8), None, n_permutations=40, seed=3), permutation(8, 40, seed=3)
     for mine, others in zip(estimates(design, v), estimates(other, v), strict=True):
         np.testing.assert_allclose(mine, others, atol=SMALL)
-    assert design.info.is_efficient and design.n_coalitions == other.n_coalitions
+    assert design.info.is_efficient
+    assert design.n_coalitions == other.n_coalitions
     np.testing.assert_allclose(attribute(design, v).sum(), v[-1] - v[0], atol=SMALL)
 
 
@@ -188,7 +187,9 @@ def test_errors_cover_the_value_of_the_neighbourhood():
 
 def test_enough_orders_list_everything_and_have_no_error():
     design = local(chain(6), 1, n_permutations=4)
-    assert not design.is_sampled.any() and design.info.n_replicates == 0 and design.info.seed == 0
+    assert not design.is_sampled.any()
+    assert design.info.n_replicates == 0
+    assert design.info.seed == 0
     np.testing.assert_array_equal(design.operator, local(chain(6), 1).operator)
 
 

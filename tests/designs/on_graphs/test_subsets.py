@@ -22,7 +22,8 @@ GRAPHS = all_graphs()
 def test_words_are_masks(d, m, seed):
     masks = np.random.default_rng(seed).random((m, d)) < 0.4
     words = to_words(masks)
-    assert words.shape == (m, -(-d // 64)) and words.dtype == np.uint64
+    assert words.shape == (m, -(-d // 64))
+    assert words.dtype == np.uint64
     np.testing.assert_array_equal(to_masks(words, d), masks)
     np.testing.assert_array_equal(sizes(words), masks.sum(axis=1))
     nodes = np.random.default_rng(seed).integers(0, d, m)
@@ -80,7 +81,8 @@ def test_long_lists_are_cut_and_bounded():
     the OEIS)."""
     a, everywhere = chain(400).adjacency.toarray() > 0, np.ones((400, 400), dtype=bool)
     found = connected_subsets(a, everywhere)
-    assert len(found.members) == 80_200 and len(np.unique(found.members, axis=0)) == 80_200
+    assert len(found.members) == 80_200
+    assert len(np.unique(found.members, axis=0)) == 80_200
     assert connected_subsets(a, everywhere, most=80_199) is None
     assert len(connected_subsets(a, everywhere, most=80_200).members) == 80_200
     square = grid(4, 4)

@@ -110,7 +110,8 @@ def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(
     done = on_slurm(*story, said, *command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(said.read_text())
-    assert found["status"] == 0 and len(found["before"]) == len(found["after"]) == 2
+    assert found["status"] == 0
+    assert len(found["before"]) == len(found["after"]) == 2
     assert found["before"][0] not in found["after"], found
     assert found["put_here"] == []
     (key,) = found["keys"]
@@ -122,7 +123,8 @@ def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(
     assert here.returncode == 0
     assert (dshap.open_cube(tmp_path / "out.zarr" / "marginal").status == 1).all()
     there = chunks_of(tmp_path / "out.zarr")
-    assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")
+    assert len(there) > 100
+    assert there == chunks_of(tmp_path / "here.zarr")
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert re.search(r"^(slurmctld|slurmd|munged) ", left, re.MULTILINE) is None
 
@@ -139,7 +141,8 @@ def test_a_queue_that_takes_no_worker(tmp_path):
     command = [DSHAP, "run", str(job), "--cluster", str(tmp_path / "bad.toml"), "-q"]
     done = on_slurm(*command, folder=tmp_path)
     (line,) = done.stderr.splitlines()
-    assert done.returncode == 2 and "the queue takes no worker: " in line
+    assert done.returncode == 2
+    assert "the queue takes no worker: " in line
     assert "invalid partition name specified" in line.lower(), line
 
 
@@ -155,11 +158,14 @@ def test_cancelled_shards_of_an_array_job_are_made_by_the_same_line(tmp_path):
     done = on_slurm(script, DSHAP, job, tmp_path / "out.zarr", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     first, finish, last = (int(line.rpartition(": ")[2]) for line in done.stdout.splitlines())
-    assert 3 <= first < 40 and finish == 130 and last == 40, done.stdout
+    assert 3 <= first < 40, done.stdout
+    assert finish == 130, done.stdout
+    assert last == 40, done.stdout
     whole = [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
     assert subprocess.run(whole).returncode == 0
     there = chunks_of(tmp_path / "out.zarr")
-    assert len(there) > 100 and there == chunks_of(tmp_path / "here.zarr")
+    assert len(there) > 100
+    assert there == chunks_of(tmp_path / "here.zarr")
 
 
 @pytest.mark.slow
@@ -180,7 +186,8 @@ def test_a_shard_whose_block_does_not_fit_the_walltime(tmp_path):
     for number, rows in ((1, "0 to 2,999"), (2, "3,000 to 5,999")):
         (line,) = (tmp_path / f"said-{number}.txt").read_text().splitlines()
         found = re.search(r"\(rows (.*)\) takes about ([\d,]+) s here.* leaves (\d+) s", line)
-        assert found is not None and found[1] == rows, line
+        assert found is not None, line
+        assert found[1] == rows, line
         assert "the walltime of SLURM job " in line
         seconds, left = (int(text.replace(",", "")) for text in found.groups()[1:])
         assert seconds > 600 >= left
@@ -217,7 +224,8 @@ def test_jobs_that_follow_the_tasks(tmp_path, monkeypatch):
     folder = tmp_path / "certificates"
     client = queue_client("slurm", WORKER, lambda: folder, jobqueue={"interface": "lo"}, maximum=2)
     try:
-        assert not client.nthreads() and jobs.read_text() == ""
+        assert not client.nthreads()
+        assert jobs.read_text() == ""
         executor = DaskExecutor(client, wait_s=60)
         done = []
 
@@ -229,7 +237,9 @@ def test_jobs_that_follow_the_tasks(tmp_path, monkeypatch):
 
         reductions = [Reduction(str(number), (), Call(wait_a_little, ())) for number in range(100)]
         executor.run(None, reductions, count)
-        assert len(done) == 100 and max(done) == 2 and len(jobs.read_text().split()) >= 3
+        assert len(done) == 100
+        assert max(done) == 2
+        assert len(jobs.read_text().split()) >= 3
     finally:
         shut_down(client)
         for group in jobs.read_text().split():

@@ -38,7 +38,8 @@ def test_workers_that_follow_the_tasks(monkeypatch):
         seen = []
         reductions = [Reduction(str(number), (), Call(wait_a_little, ())) for number in range(60)]
         executor.run(None, reductions, lambda *_: seen.append(len(client.nthreads())))
-        assert len(seen) == 60 and max(seen) == 2
+        assert len(seen) == 60
+        assert max(seen) == 2
         executor.run(None, reductions[:4], lambda *_: None)  # after a pause, in which they may go
         assert set(client.run(os.getenv, "PLACE").values()) == {"there"}
         assert set(client.run(os.getenv, "DASK_LOGGING__DISTRIBUTED").values()) == {"error"}

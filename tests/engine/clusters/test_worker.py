@@ -47,4 +47,5 @@ def test_the_environment(monkeypatch):
     own = WorkerOptions(environment={"OPENBLAS_CORETYPE": "Zen"})
     assert own.variables["OPENBLAS_CORETYPE"] == "Zen"
     variables = WorkerOptions(environment={"A": "b"}).variables
-    assert variables["A"] == "b" and variables["DASK_DISTRIBUTED__WORKER__HTTP__ROUTES"] == "[]"
+    assert variables["A"] == "b"
+    assert variables["DASK_DISTRIBUTED__WORKER__HTTP__ROUTES"] == "[]"

@@ -113,7 +113,8 @@ def test_a_table_without_rows(tmp_path):
     file = tmp_path / "none.digests"
     write_digests(digest_rows([], ["id"], ["x"]), file)
     none = RowDigests(file)
-    assert len(none) == 0 and none.key_kinds == []
+    assert len(none) == 0
+    assert none.key_kinds == []
     pq.write_table(pa.table({"id": pa.array([], pa.int64()), "x": []}), tmp_path / "a.parquet")
     write_digests(digest_rows([tmp_path / "a.parquet"], ["id"], ["x"]), file)
     assert len(RowDigests(file)) == 0

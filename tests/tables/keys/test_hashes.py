@@ -45,7 +45,8 @@ def test_each_half_tells_keys_apart(values):
 
 def test_keys_that_share_the_first_half_do_not_share_the_second():
     first, second = wide_hashes(keys_of_one_hash(100_000)).T
-    assert len(np.unique(first)) == 1 and len(np.unique(second)) == 100_000
+    assert len(np.unique(first)) == 1
+    assert len(np.unique(second)) == 100_000
 
 
 def test_the_halves_have_nothing_in_common():

@@ -84,7 +84,8 @@ def test_rows_are_found_by_key(table, hashed, tmp_path, monkeypatch, keys, toget
     found = pa.Table.from_batches(gone).to_pandas()
     is_gone = np.isin(chosen[:400], chosen[:100])
     wanted = pd.DataFrame(early)[is_gone][list(keys)].reset_index(drop=True)
-    assert found.astype(str).equals(wanted.astype(str)) and len(found) == 100
+    assert found.astype(str).equals(wanted.astype(str))
+    assert len(found) == 100
 
 
 def test_a_table_without_rows(table, hashed, tmp_path):
@@ -93,7 +94,8 @@ def test_a_table_without_rows(table, hashed, tmp_path):
     assert none.count_repeats() == 0
     for rows, before, expected in ((none, some, []), (some, none, [-1, -1]), (none, none, [])):
         join = KeyJoin.of(rows, before, new_folder(tmp_path))
-        assert read_all(join)[0] == expected and join.n_known == join.n_unchanged == 0
+        assert read_all(join)[0] == expected
+        assert join.n_known == join.n_unchanged == 0
 
 
 @pytest.mark.parametrize("together", [1, 3, 1 << 18])
@@ -126,5 +128,6 @@ def test_memory_does_not_grow_with_the_rows(table, hashed, tmp_path, monkeypatch
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert n_known == join.n_known == join.n_unchanged == 199_000 and n_gone == 1_000
+    assert n_known == join.n_known == join.n_unchanged == 199_000
+    assert n_gone == 1_000
     assert peak < 4_000_000, peak

@@ -68,7 +68,9 @@ def test_against_pandas(tmp_path, together):
     take(reader, tmp_path, 30_000)
     again = np.flatnonzero(pd.Series(ids).duplicated())
     n_repeated, positions = found_in(reader, tmp_path, together)
-    assert n_repeated == len(again) and set(positions) <= set(again) and len(positions) == 5
+    assert n_repeated == len(again)
+    assert set(positions) <= set(again)
+    assert len(positions) == 5
     if together > len(ids):
         assert positions == again[:5].tolist()
 
@@ -78,7 +80,9 @@ def test_the_ends_of_the_hashes_are_compared_too(tmp_path, together):
     """A hash that is the least, or the largest, that there is."""
     planted(tmp_path, [0, 2**64 - 1, 5, 0, 2**64 - 1])
     n_repeated, positions = told(repeated_keys(tmp_path, "abcab".__getitem__, together))
-    assert n_repeated == 2 and positions and set(positions) <= {3, 4}
+    assert n_repeated == 2
+    assert positions
+    assert set(positions) <= {3, 4}
 
 
 @pytest.mark.parametrize("share", [1.0, 0.9])
@@ -95,7 +99,8 @@ def test_one_key_in_all_rows_takes_little_memory(tmp_path, share):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert n_repeated == len(again) and positions == again[:5].tolist()
+    assert n_repeated == len(again)
+    assert positions == again[:5].tolist()
     assert peak < 1_500_000, peak  # a few hundred thousand, and what is imported on the way
 
 

@@ -43,7 +43,8 @@ def test_ranges_hold_each_row_once(left, together, high):
     found = []
     stop = 0
     for part in ranges(files, together, 0, high):
-        assert part.low == stop and part.high > part.low
+        assert part.low == stop
+        assert part.high > part.low
         stop = part.high
         columns = rows_between(files, part.low, part.high)
         assert columns.shape == (2, part.n_rows)
@@ -62,4 +63,5 @@ def test_rows_of_one_number_stay_in_their_order(left):
 
 
 def test_no_file_has_no_range():
-    assert list(ranges([], 10)) == [] and count_rows([]) == 0
+    assert list(ranges([], 10)) == []
+    assert count_rows([]) == 0
