@@ -54,7 +54,7 @@ class Finding:
 
     @property
     def status(self) -> str:
-        """The words "ok", "failed", or "not checked" where another thing would have to be in order first."""
+        """The word "ok", "failed", or "not checked": another thing would have to be in order first."""
         if self.failure is not None:
             return "failed"
         if self.message.startswith(NOT_CHECKED):

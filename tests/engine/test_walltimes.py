@@ -29,7 +29,8 @@ def test_without_a_limit_there_is_no_deadline():
 
 def test_the_walltime_of_the_profile_counts_from_the_start():
     found = deadline_of({}, WorkerOptions(walltime="01:00:00"), STARTED)
-    assert found is not None and found.ends_at == STARTED + 3600
+    assert found is not None
+    assert found.ends_at == STARTED + 3600
     assert found.limit == '[worker] walltime = "01:00:00"'
 
 
@@ -43,9 +44,11 @@ def test_slurm_is_asked_where_no_variable_says_it(tmp_path, monkeypatch):
     with_squeue(tmp_path, monkeypatch, "echo '2:00    1:30'")
     before = time.time()
     found = deadline_of({"SLURM_JOB_ID": "17"}, WorkerOptions(), STARTED)
-    assert found is not None and before + 90 <= found.ends_at <= time.time() + 90
+    assert found is not None
+    assert before + 90 <= found.ends_at <= time.time() + 90
     now = deadline_of({"SLURM_JOB_ID": "17"}, WorkerOptions(), time.time())
-    assert now is not None and now.earlier_s == pytest.approx(120, abs=5)
+    assert now is not None
+    assert now.earlier_s == pytest.approx(120, abs=5)
     assert (tmp_path / "asked").read_text() == 2 * "--noheader --jobs 17 --format=%M %L\n"
 
 
@@ -54,7 +57,8 @@ def test_a_task_of_an_array_is_asked_for_by_both_numbers(tmp_path, monkeypatch):
     with_squeue(tmp_path, monkeypatch, "echo 0:05 1:30")
     task = {"SLURM_JOB_ID": "17", "SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "4"}
     found = deadline_of(task, WorkerOptions(), STARTED)
-    assert found is not None and found.limit == "the walltime of SLURM job 17_4"
+    assert found is not None
+    assert found.limit == "the walltime of SLURM job 17_4"
     assert (tmp_path / "asked").read_text() == "--noheader --jobs 17_4 --format=%M %L\n"
 
 
@@ -65,7 +69,8 @@ def test_a_job_without_limit_has_no_deadline(tmp_path, monkeypatch, told):
     with_squeue(tmp_path, monkeypatch, told)
     assert deadline_of({"SLURM_JOB_ID": "17"}, WorkerOptions(), STARTED) is None
     of_profile = deadline_of({"SLURM_JOB_ID": "17"}, WorkerOptions(walltime="00:20:00"), STARTED)
-    assert of_profile is not None and of_profile.ends_at == STARTED + 1200
+    assert of_profile is not None
+    assert of_profile.ends_at == STARTED + 1200
 
 
 def test_without_the_command_there_is_no_deadline(tmp_path, monkeypatch):

@@ -73,7 +73,8 @@ def test_rows_of_a_damaged_block_are_explained_anew(shop, files, n_lost, is_lost
     assert exit_status(ended.facts) == 0
     shop.check()
     message = ended.facts.explanations[0].message
-    assert f"{before.name}" in message and "damaged" in message, message
+    assert f"{before.name}" in message, message
+    assert "damaged" in message, message
     assert message in json.loads(ended.record.read_text())["results"][0]["message"]
     assert any(message in line for line in said)
     counted = ended.facts.explanations[0].keys.damaged

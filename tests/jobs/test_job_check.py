@@ -135,7 +135,8 @@ def test_a_date_before_the_last_run(shop):
     assert CliRunner().invoke(cli, run).exit_code == 0
     for command in ("check", "plan", "run"):
         ended = CliRunner().invoke(cli, [command, str(path), "--as-of", "2026-11-10"])
-        assert ended.exit_code == 2 and "is for 2026-11-20" in ended.output, ended.output
+        assert ended.exit_code == 2, ended.output
+        assert "is for 2026-11-20" in ended.output, ended.output
         ended = CliRunner().invoke(cli, [command, str(path), "--as-of", "2026-11-20"])
         assert ended.exit_code == 0, ended.output
 

@@ -410,7 +410,8 @@ def test_resources_that_are_refused(folder, key, said):
         PROFILE.replace("[worker]", f"[cluster.resources]\n{key}\n[worker]")
     )
     done = manifest()
-    assert done.exit_code == 2 and said in done.stderr, done.stderr
+    assert done.exit_code == 2, done.stderr
+    assert said in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -588,7 +589,8 @@ def test_what_of_the_place_of_pods_is_refused(folder, key, said):
     """One line with the place and what to write."""
     (folder / "pods.toml").write_text(PROFILE.replace("[worker]", f"{key}\n[worker]"))
     done = manifest()
-    assert done.exit_code == 2 and said in done.stderr, done.stderr
+    assert done.exit_code == 2, done.stderr
+    assert said in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -602,7 +604,8 @@ def test_what_of_the_place_of_pods_is_refused(folder, key, said):
 def test_disk_that_is_refused(folder, given, said):
     (folder / "pods.toml").write_text(PROFILE + f"ephemeral_storage = {given}\n")
     done = manifest()
-    assert done.exit_code == 2 and said in done.stderr, done.stderr
+    assert done.exit_code == 2, done.stderr
+    assert said in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -647,7 +650,8 @@ def test_addresses_that_no_pod_reaches(folder, address):
         PROFILE.replace("[worker]", f'address = "{address}"\n[worker]')
     )
     done = manifest()
-    assert done.exit_code == 2 and 'give one like "tls://HOST:8786"' in done.stderr, done.stderr
+    assert done.exit_code == 2, done.stderr
+    assert 'give one like "tls://HOST:8786"' in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -65,7 +65,8 @@ def test_csv_files(folder):
     source = {name: SQL[name] for name in ("key", "target", "features")}
     source |= {"kind": "csv", "path": "lifts.csv"}
     planned = plan(folder, ("source", source))
-    assert planned.exit_code == 0 and "300 rows × 3 players" in planned.stdout, planned.output
+    assert planned.exit_code == 0, planned.output
+    assert "300 rows × 3 players" in planned.stdout, planned.output
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,8 @@ def test_rows_of_a_job_in_a_bucket_are_read_into_its_scratch(folder, s3, monkeyp
     monkeypatch.chdir(folder.parent)
     source = ("source.uri", f"duckdb:///{folder}/shop.duckdb")
     planned = plan(folder, *there, source, ("run.scratch", "scratch"))
-    assert planned.exit_code == 0 and "300 rows × 3 players" in planned.stdout, planned.output
+    assert planned.exit_code == 0, planned.output
+    assert "300 rows × 3 players" in planned.stdout, planned.output
     refused = plan(folder, *there, source, ("run.scratch", "no"))
     assert refused.exit_code == 2
     assert f"scratch {folder}/no: no folder can be made there" in refused.output

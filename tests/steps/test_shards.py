@@ -705,7 +705,8 @@ def test_the_job_changed_after_it_was_learned(folder, options, change, said):
     before = bytes_of(Path("out.zarr"))
     written(changed(change, job=SMALL))
     refused = run(*options)
-    assert refused.exit_code == 4 and said in last_error(refused), refused.output
+    assert refused.exit_code == 4, refused.output
+    assert said in last_error(refused), refused.output
     assert bytes_of(Path("out.zarr")) == before
 
 

@@ -160,7 +160,8 @@ def test_a_job_that_fits_a_model_is_refused_before_the_fit(parquet):
     Path("job.toml").write_text(to_toml(job))
     for command in ("plan", "run"):
         ended = CliRunner().invoke(cli, [command, "job.toml", "-q"])
-        assert ended.exit_code == 2 and "it lacks 'phi_temp'" in ended.stderr, ended.output
+        assert ended.exit_code == 2, ended.output
+        assert "it lacks 'phi_temp'" in ended.stderr, ended.output
     assert not Path("out.zarr").exists()
     with duckdb.connect("m.duckdb") as connection:
         connection.execute("DROP TABLE t")
