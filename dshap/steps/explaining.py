@@ -21,7 +21,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.quality import Note
 from dshap.steps.opened import OpenedJob
 from dshap.steps.results import ExplanationResult
-from dshap.steps.scope import Phase, Work
+from dshap.steps.scope import OneExplanation, Phase
 from dshap.steps.shards import BlocksOfShard, Shard
 from dshap.steps.step import Step
 from dshap.steps.under_way import RunUnderWay
@@ -81,7 +81,7 @@ class ExplainRows(Step):
         forget_maker(run.store, self.name)
         is_new = read_run(self.explanation.path) is None
         with run.progress.explanation(self.name, plan.data_rows, self.learns, is_new):
-            work = Work(self.explanation, run.session, self.result.shard, self._deadline)
+            work = OneExplanation(self.explanation, run.session, self.result.shard, self._deadline)
             ended = run.scope.carry_out(work)
         try:
             ended.raise_on_failed(again=run.scope.again)

@@ -40,7 +40,7 @@ class Phase(enum.Enum):
     """Once, after the last row; other commands leave it."""
 
 
-class Work(NamedTuple):
+class OneExplanation(NamedTuple):
     """One explanation, as a command does its share of it."""
 
     explanation: Explanation
@@ -88,7 +88,7 @@ class Scope(ABC):
         return alone(store, str(self), say, scratch)
 
     @abstractmethod
-    def carry_out(self, work: Work) -> Explanation:
+    def carry_out(self, work: OneExplanation) -> Explanation:
         """Do this share of an explanation; gives it with the blocks that failed."""
 
     def session_to_learn(self, session: Session, room: Place) -> Session:
@@ -138,7 +138,7 @@ class WholeRun(Scope):
     goes_on = "it is finished from its rows"
     phases = frozenset(Phase)
 
-    def carry_out(self, work: Work) -> Explanation:
+    def carry_out(self, work: OneExplanation) -> Explanation:
         return work.explanation.run(work.session)
 
     def facts_of_rows(self, folder: Place) -> StateFolder | None:
@@ -158,7 +158,7 @@ class LearnScope(Scope):
     name = "learn"
     phases = frozenset({Phase.BEGIN, Phase.LEARN, Phase.EXPLAIN})
 
-    def carry_out(self, work: Work) -> Explanation:
+    def carry_out(self, work: OneExplanation) -> Explanation:
         work.explanation.learn(work.session)
         return work.explanation
 
@@ -194,7 +194,7 @@ class ShardScope(BesideOthers):
     def shard(self) -> Shard | None:
         return self.share
 
-    def carry_out(self, work: Work) -> Explanation:
+    def carry_out(self, work: OneExplanation) -> Explanation:
         assert work.share is not None, "a shard has a share of each explanation"
         return work.explanation.explain(work.session, work.share.blocks, work.deadline())
 
@@ -220,7 +220,7 @@ class FinishScope(BesideOthers):
     name = "finish"
     phases = frozenset({Phase.EXPLAIN, Phase.FINISH})
 
-    def carry_out(self, work: Work) -> Explanation:
+    def carry_out(self, work: OneExplanation) -> Explanation:
         return work.explanation.finish(work.session)
 
     def was_complete(self, explanation: Explanation) -> bool:
