@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
+from dshap.analysis.accuracy import accuracy
 from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import digest_of
@@ -21,7 +22,6 @@ from dshap.jobs.run_record import ExplanationFacts, KeyCounts, ResultStatus
 from dshap.jobs.runner import ExplanationResult, JobResult
 from dshap.jobs.stages import StageUse
 from dshap.models.adapters.model_files import ModelFile
-from dshap.report import accuracy
 
 
 def explanations_of(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dshap import report
+from dshap.analysis.rankings import Ranking
 from dshap.jobfile.schema import Job
 from dshap.jobs.runner import JobResult
 from dshap.jobs.runs import about_run
-from dshap.report import Ranking
 from dshap.run.quality import note_text
 
 LOG = logging.getLogger(__name__)

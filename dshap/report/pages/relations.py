@@ -7,27 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dshap.core.agreement import ndcg, spearman
-from dshap.core.errors import InputError
-from dshap.core.places import Place
-from dshap.core.printing import label, printable
-from dshap.cube import open_cube, runs_of
-from dshap.cube.current import has_nights
-from dshap.report.attributions import Ranking, decimals_of, features_of, number
-from dshap.report.columns import columns_of, require_column
-from dshap.report.difference.comparing import diff
-from dshap.report.difference.record import (
+from dshap.analysis.column_values import columns_of, require_column
+from dshap.analysis.difference.compared_cubes import earlier_runs
+from dshap.analysis.difference.cube_comparison import diff, places_of
+from dshap.analysis.difference.difference_record import (
     FeatureDifference,
     OutputDifference,
     ranking_words,
     shift_words,
 )
-from dshap.report.difference.row_pairs import key_words
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.rankings import Ranking, features_of
+from dshap.analysis.segment_groups import column_of_segment, row_groups
+from dshap.analysis.segments import Segments, segments_together
+from dshap.analysis.view import view_of
+from dshap.core.agreement import ndcg, spearman
+from dshap.core.errors import InputError
+from dshap.core.places import Place
+from dshap.core.printing import label, printable
+from dshap.cube import open_cube
+from dshap.cube.current import has_nights
+from dshap.cube.datasets import key_words
 from dshap.report.pages.figures import NAME, Cell
-from dshap.report.pages.rows import RowTable
-from dshap.report.segment_groups import column_of_segment, row_groups
-from dshap.report.segments import Segments, segments_together
-from dshap.report.view import view_of
+from dshap.report.pages.row_tables import RowTable
 
 MOST_FEATURES = 8
 """The most columns of a table of segments."""
@@ -160,7 +162,7 @@ def comparison_of(
         return None
     names = features_of(given)
     worths = [np.array([each.magnitude.get(name, 0.0) for name in names]) for each in given]
-    places = [_places(worth) for worth in worths]
+    places = [places_of(worth) for worth in worths]
     sentences = []
     for ranking, worth, place in zip(given[1:], worths[1:], places[1:], strict=True):
         sentences.append(
@@ -195,13 +197,6 @@ def _compared(
             Cell(number(value, decimals), value),
         ]
     return tuple(cells)
-
-
-def _places(worth: np.ndarray) -> np.ndarray:
-    """The place of each feature in a ranking, from 1."""
-    places = np.empty(len(worth), int)
-    places[np.argsort(-worth, kind="stable")] = np.arange(1, len(worth) + 1)
-    return places
 
 
 def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray) -> str:
@@ -241,7 +236,7 @@ def _run_before(path: Place) -> Place | None:
     """The cube of the run before, in a folder with a cube for each run."""
     if not has_nights(path.parent):
         return None
-    earlier = [run for run in runs_of(path.parent) if run < path.name]
+    earlier = earlier_runs(path)
     if not earlier:
         return None
     return path.parent / earlier[-1]
