@@ -13,7 +13,6 @@ from dshap.core.errors import DshapError
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, report, sources, values
     from dshap.analysis.difference.cube_comparison import diff
-    from dshap.analysis.drift.table_comparison import mmd_drift
     from dshap.api import (
         choose_background,
         explain,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from dshap.core.images import image_players, image_rows
     from dshap.designs.coalitions import BaseDesign as Design
     from dshap.run.prepared import open_prepared
+    from dshap.run.table_drift import mmd_drift
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
 
@@ -76,7 +76,7 @@ _HOMES = {
     "image_players": "dshap.core.images",
     "image_rows": "dshap.core.images",
     "linear_transform": "dshap.attributors.linear",
-    "mmd_drift": "dshap.analysis.drift.table_comparison",
+    "mmd_drift": "dshap.run.table_drift",
     "mse_v": "dshap.api",
     "open_cube": "dshap.api",
     "open_prepared": "dshap.run.prepared",

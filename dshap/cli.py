@@ -864,9 +864,9 @@ def drift(
 
     It finds changes that no column shows by itself, such as a correlation that turns.
     """
-    from dshap.analysis.drift.table_comparison import MAX_ROWS
     from dshap.core.errors import CheckFailedError
     from dshap.report import checked_level, mmd_drift, seen_line
+    from dshap.run.table_drift import MAX_ROWS
 
     if level is not None:
         checked_level(level, permutations)

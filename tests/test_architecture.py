@@ -22,10 +22,10 @@ FLOORS = (
     {"attributors"},
     {"models", "discrepancy"},
     {"engine", "cube", "tables"},
-    {"warehouse"},
+    {"warehouse", "analysis"},
     {"run"},
-    {"analysis", "sinks"},
-    {"report", "jobfile"},
+    {"sinks", "report"},
+    {"jobfile"},
     # the faces among them: public names of tables and core
     {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},

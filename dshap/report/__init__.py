@@ -24,7 +24,6 @@ from dshap.analysis.drift.drift_record import (
     checked_level,
     seen_line,
 )
-from dshap.analysis.drift.table_comparison import mmd_drift
 from dshap.analysis.error_sizes import ErrorSizes, error_sizes
 from dshap.analysis.rankings import Ranking, rankings
 from dshap.analysis.row_breakdown import breakdown
@@ -59,6 +58,7 @@ from dshap.report.store_summaries import (
     importance_summary,
     progress_summary,
 )
+from dshap.run.table_drift import mmd_drift
 
 
 def pictures_of_a_cube() -> list[Callable[..., Any]]:

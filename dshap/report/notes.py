@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dshap.core.blocks import NOT_SERVED
-from dshap.engine import format_bytes
+from dshap.core.printing import format_bytes
 from dshap.run.quality import note_text
 
 ABSENT = "-"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
 from dshap.core.errors import DamagedError, InputError
-from dshap.core.printing import label
+from dshap.core.printing import format_bytes, label
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.datasets import (
     key_column,
@@ -34,7 +34,6 @@ from dshap.cube.datasets import (
     status_of,
 )
 from dshap.cube.layout import reading
-from dshap.engine.plan import format_bytes
 from dshap.tables import WideHashes, number_keys, wide_hashes
 
 PART_BYTES = 12 << 20

@@ -2,120 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.analysis.drift.drift_record import ColumnDrift, ComparedTable, Drift, DriftingRow
-from dshap.core.addresses import masked
-from dshap.core.places import BucketPath
 from dshap.core.printing import one_line
 from dshap.core.records import FloatArray
-from dshap.core.rules import Choice, Whole, checked, of_kind
 from dshap.discrepancy.attribution import Discrepancy, discrepancy
 from dshap.discrepancy.margins import margin
-from dshap.discrepancy.samples import ABSENT, TwoSamples, compared_rows
+from dshap.discrepancy.samples import TwoSamples, compared_rows
 from dshap.kernels.unbound import Kernel
-from dshap.run.session import open_session
-from dshap.warehouse.paired_samples import PairedSamples, SampledTable, paired_samples
 
-MAX_ROWS = 10_000
-"""The default number of rows of each table that are compared: 20 columns take a quarter of a
-minute of one core, and time grows with its square."""
 NAMED_ROWS = 30
 """The fewest rows of a table in which a column of different values is taken to name rows."""
 SHARED_NAMES = 0.02
 """The largest share of the shorter table's names that both tables have, where a column is warned of."""
 
 
-def mmd_drift(
-    old: Any,
-    new: Any,
-    *,
-    features: Sequence[str] | None = None,
-    key: Any = (),
-    kernel: Kernel | None = None,
-    absent: str = "pooled",
-    max_rows: int | None = MAX_ROWS,
-    n_permutations: int = 999,
-    n_rows: int = 10,
-    client: Any = None,
-    seed: int = 0,
-) -> Drift:
-    """Find how the rows of two tables differ, in all columns together, and whose doing it is.
+@dataclass(frozen=True, eq=False)
+class TableSample:
+    """One of the two tables, and the places of its sampled rows."""
 
-    The maximum mean discrepancy (MMD) between the tables, with a product kernel, sees any change of
-    the joint distribution, such as a correlation that turns while each column stays as it was.  Its
-    Shapley values over columns are exact, for all rows and for each row.
+    table: ComparedTable
+    positions: NDArray[np.int64]
+    """(n,): the positions of the rows in their table."""
+    key_of: Callable[[int], Mapping[str, str]]
+    """Row of the sample -> its key by key column, read from the table."""
+
+
+def drift_between(
+    old: TableSample,
+    new: TableSample,
+    samples: TwoSamples,
+    *,
+    kernel: Kernel | None,
+    absent: str,
+    n_permutations: int,
+    n_rows: int,
+    seed: int,
+) -> Drift:
+    """The drift between the rows of two samples, attributed to columns.
 
     Parameters
     ----------
-    old, new : tables as in `dshap.explain`, or paths of CSV files, which are read into memory
-        Columns of numbers, text and times; a missing value is a value of its own.
-    features : columns to compare; None: all but the key
-    key : key columns, which name the rows that carry most
-    kernel : one of dshap.kernels; None: `RBF()`, with median length-scales
-        Columns of text take `Categorical` with ρ = exp(−1/columns), unless a `Product` names theirs.
-    absent : "pooled" or "omitted"
-        The factor of a column outside of a coalition.  "pooled": its mean over both tables, as if
-        it were drawn from both; a column that has not changed and is independent of the others gets
-        0.  "omitted": 1, the MMD in the columns of the coalition alone; columns that have not
-        changed get less than 0, because each factor makes the others' discrepancy smaller.
-    max_rows : the most rows of each table that are compared, a seeded sample; None: all
-        It takes about (m + n)²·d/2 steps.
-    n_permutations : int
-        The p-value is (1 + those with at least as much) / (1 + n_permutations).
-    n_rows : how many of the rows that carry most are listed
-    client : as in `dshap.explain`; rows are read there, and compared in this process
-    seed : int
-
-    Returns
-    -------
-    Drift
-        Prints as a screen of text, shows as tables in a notebook; `to_frame` has the columns.
-
-    Raises
-    ------
-    InputError
-        The tables have other columns, or other kinds of values in one; a table has no rows, infinite
-        numbers or too many categories; bad options.
-
-    Notes
-    -----
-    Permutations suppose that rows are exchangeable: repeated measurements of a few customers, or
-    hours of a few days, show drift too often.  Length-scales are those of both tables together.
-
-    References
-    ----------
-    Gretton et al., A Kernel Two-Sample Test (2012); Mohammadi, Chau and Muandet, Computing Exact
-    Shapley Values in Polynomial Time for Product-Kernel Methods (2025), whose game is "omitted".
+    old, new : where the rows of the samples come from
+    samples : the rows
+    kernel, absent, n_permutations, n_rows, seed : as in `dshap.mmd_drift`
     """
-    (features, n_permutations, seed) = checked(
-        features=features, n_permutations=n_permutations, seed=seed
-    )
-    absent = Choice(ABSENT)("absent", absent)
-    n_shown = Whole(0)("n_rows", n_rows)
-    if max_rows is not None:
-        max_rows = Whole(1)("max_rows", max_rows)
-    if kernel is not None:
-        of_kind("kernel", kernel, Kernel, "one of dshap.kernels, such as RBF()")
-    with open_session(None, client, False, {}) as (_, session):
-        read = paired_samples(
-            old, new, session, features=features, key=key, max_rows=max_rows, seed=seed
-        )
-        samples = TwoSamples(read.old.x, read.new.x, read.names, read.is_categorical)
-        compared = compared_rows(samples, kernel, absent, seed)
-        found = discrepancy(compared, n_permutations, seed)
-        rows = drifting_rows(found, read, n_shown)
+    compared = compared_rows(samples, kernel, absent, seed)
+    found = discrepancy(compared, n_permutations, seed)
     # of the columns and, last, of all of them together
     *_, std_error = found.std_errors.tolist()
     *_, expected = found.null.expected.tolist()
     *_, p_value = found.null.p_values.tolist()
     return Drift(
-        old=_compared_table(old, read.old),
-        new=_compared_table(new, read.new),
+        old=old.table,
+        new=new.table,
         mmd2=found.mmd2,
         std_error=std_error,
         expected=expected,
@@ -124,29 +69,17 @@ def mmd_drift(
         cell_rows=found.cell_rows,
         absent=absent,
         kernel=compared.described(),
-        columns=column_drifts(found, samples),
-        rows=rows,
-        warnings=name_warnings(samples),
-        names=read.names,
-        positions=np.concatenate([read.old.positions, read.new.positions]),
+        columns=_column_drifts(found, samples),
+        rows=_drifting_rows(found, old, new, n_rows),
+        warnings=_name_warnings(samples),
+        names=samples.names,
+        positions=np.concatenate([old.positions, new.positions]),
         witness=found.sums.witness,
         attributions=found.sums.attributions,
     )
 
 
-def _compared_table(given: Any, sample: SampledTable) -> ComparedTable:
-    return ComparedTable(_name_of(given), sample.reader.n_rows, len(sample.x))
-
-
-def _name_of(rows: Any) -> str:
-    """The path of a table, on one line without secrets, or its type."""
-    match rows:
-        case str() | Path() | BucketPath():
-            return masked(one_line(str(rows)))
-    return type(rows).__name__
-
-
-def name_warnings(samples: TwoSamples) -> tuple[str, ...]:
+def _name_warnings(samples: TwoSamples) -> tuple[str, ...]:
     """A line for each column that seems to name rows: it alone makes all rows of a table new."""
     columns = zip(samples.names, samples.old.T, samples.new.T, strict=True)
     named = [one_line(name) for name, old, new in columns if _names_rows(old, new)]
@@ -172,7 +105,7 @@ def _names_rows(old: FloatArray, new: FloatArray) -> bool:
     return n_shared <= SHARED_NAMES * fewest
 
 
-def column_drifts(found: Discrepancy, samples: TwoSamples) -> tuple[ColumnDrift, ...]:
+def _column_drifts(found: Discrepancy, samples: TwoSamples) -> tuple[ColumnDrift, ...]:
     """The part of each column, the largest first."""
     of_columns = [_column_drift(found, samples, j) for j in range(len(samples.names))]
     of_columns.sort(key=lambda each: each.attribution, reverse=True)
@@ -196,21 +129,23 @@ def _column_drift(found: Discrepancy, samples: TwoSamples, j: int) -> ColumnDrif
     )
 
 
-def drifting_rows(found: Discrepancy, read: PairedSamples, n_shown: int) -> tuple[DriftingRow, ...]:
+def _drifting_rows(
+    found: Discrepancy, old: TableSample, new: TableSample, n_shown: int
+) -> tuple[DriftingRow, ...]:
     """The rows that carry most of MMD²."""
     order = np.argsort(-found.carried, kind="stable")
     shown = order[:n_shown].tolist()
-    return tuple(_drifting_row(found, read, row) for row in shown)
+    return tuple(_drifting_row(found, old, new, row) for row in shown)
 
 
-def _drifting_row(found: Discrepancy, read: PairedSamples, row: int) -> DriftingRow:
+def _drifting_row(found: Discrepancy, old: TableSample, new: TableSample, row: int) -> DriftingRow:
     n_old = found.rows.n_old
     if row < n_old:
         side = "old"
-        key = read.old.key_of(row)
+        key = old.key_of(row)
     else:
         side = "new"
-        key = read.new.key_of(row - n_old)
+        key = new.key_of(row - n_old)
     witness = float(found.sums.witness[row])
     attributions = found.sums.attributions[row]
     most = int(np.argmax(attributions * np.sign(witness)))
@@ -219,6 +154,6 @@ def _drifting_row(found: Discrepancy, read: PairedSamples, row: int) -> Drifting
         key=key,
         carried=float(found.carried[row]),
         witness=witness,
-        column=read.names[most],
+        column=found.rows.names[most],
         attribution=float(attributions[most]),
     )
