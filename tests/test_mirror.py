@@ -23,6 +23,7 @@ ELSEWHERE = {
     "analysis/importance_history.py": "report/pictures/test_over_runs.py",
     "analysis/pair_effects.py": "report/pictures/test_interaction_triangle.py",
     "analysis/rankings.py": "report/test_attribution_lines.py",
+    "analysis/ranking_agreement.py": "report/pages/test_relations.py",
     "analysis/row_breakdown.py": "report/test_attribution_lines.py",
     "analysis/shades.py": "analysis/test_swarms.py",
     "analysis/side_by_side.py": "report/pictures/test_compare.py",

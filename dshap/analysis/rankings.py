@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dshap.core.places import Place
+from dshap.core.records import FloatArray
 from dshap.cube import feature_importance
 
 MANY_FEATURES = 300
@@ -89,3 +93,10 @@ def features_of(given: Sequence[Ranking]) -> list[str]:
     """Every feature, sorted by the first ranking, largest first."""
     names = list(dict.fromkeys(feature for ranking in given for feature in ranking.magnitude))
     return sorted(names, key=lambda name: -given[0].magnitude.get(name, 0.0))
+
+
+def places_of(mean: FloatArray) -> NDArray[np.int64]:
+    """(d,): the place of each feature by mean |φ|, from 1; of equal ones the first comes first."""
+    places = np.empty(len(mean), np.int64)
+    places[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
+    return places

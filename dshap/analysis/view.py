@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from dshap.analysis.measures import measure_of_cube
 from dshap.analysis.rankings import Ranking, features_of, output_ranking
@@ -150,14 +152,9 @@ def counted_rows(cube: Any) -> int:
     """
     if "status" not in cube:
         return int(cube.sizes["instance"])
-    counts = np.zeros(len(Status.MEANINGS), np.int64)
-    first = -1
-    for rows in row_slices(cube):
-        found = status_of(cube, rows)
-        counts += np.bincount(found, minlength=len(counts))
-        missing = np.flatnonzero((found == Status.PENDING) | (found == Status.FAILED))
-        if first < 0 and len(missing):
-            first = rows.start + int(missing[0])
+    counts, first = status_counts(
+        partial(status_of, cube), row_slices(cube), (Status.PENDING, Status.FAILED)
+    )
     n_missing = int(counts[Status.PENDING] + counts[Status.FAILED])
     said = (
         f"{counts[Status.PENDING]:,} rows of the cube are pending and {counts[Status.FAILED]:,} "
@@ -170,6 +167,21 @@ def counted_rows(cube: Any) -> int:
     if n_missing:
         warnings.warn(f"{said}: the picture shows the others", stacklevel=5)
     return int(counts[Status.OK])
+
+
+def status_counts(
+    status: Callable[[slice], NDArray[np.int8]], slices: Iterable[slice], missing: Collection[int]
+) -> tuple[NDArray[np.int64], int]:
+    """The number of rows of each status, and the first row of a status in `missing`; else -1."""
+    counts = np.zeros(len(Status.MEANINGS), np.int64)
+    first = -1
+    for rows in slices:
+        found = status(rows)
+        counts += np.bincount(found, minlength=len(counts))
+        places = np.flatnonzero(np.isin(found, list(missing)))
+        if first < 0 and len(places):
+            first = rows.start + int(places[0])
+    return counts, first
 
 
 def attribution_words(text: str, cube: Any, output: int, n_rows: int = 0) -> str:

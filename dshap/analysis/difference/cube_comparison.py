@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.analysis.column_values import Columns
 from dshap.analysis.difference.compared_cubes import comparable, cube_at_path, sides_of
@@ -29,15 +28,16 @@ from dshap.analysis.difference.row_pairs import (
     pairs_in_order,
 )
 from dshap.analysis.measures import stated_scale, units_of_cube
+from dshap.analysis.rankings import places_of
 from dshap.analysis.tallies import Tally, tallied
-from dshap.analysis.view import View
+from dshap.analysis.view import View, status_counts
 from dshap.core.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.core.blocks import Status
 from dshap.core.distances import population_stability, wasserstein
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label
-from dshap.core.records import FloatArray, Moments
+from dshap.core.records import Moments
 from dshap.core.rules import Whole, of_kind
 from dshap.cube.datasets import global_means, magnitude_errors
 
@@ -313,13 +313,6 @@ def _rank_of_shift(found: FeatureDifference, scale: float) -> tuple[float, float
     return -shift, -found.psi, found.place_old
 
 
-def places_of(mean: FloatArray) -> NDArray[np.int64]:
-    """(d,): the place of each feature by mean |φ|, from 1; of equal ones the first comes first."""
-    places = np.empty(len(mean), np.int64)
-    places[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
-    return places
-
-
 def _changed_rows(
     place: int, names: Sequence[str], new: CubeRows, largest: Largest
 ) -> Iterator[ChangedRow]:
@@ -341,14 +334,8 @@ def _changed_rows(
 
 def missing_rows(rows: CubeRows, found: SideSums) -> str:
     """Which rows of a cube have no attributions, in words; empty where all have some."""
-    counts = np.zeros(len(Status.MEANINGS), np.int64)
-    first = -1
-    for each in rows.slices():
-        status = rows.status(each)
-        counts += np.bincount(status, minlength=len(counts))
-        without = np.flatnonzero(status != Status.OK)
-        if first < 0 and len(without):
-            first = each.start + int(without[0])
+    without = set(range(len(Status.MEANINGS))) - {Status.OK}
+    counts, first = status_counts(rows.status, rows.slices(), without)
     n_damaged = int(counts[Status.OK]) - found.n_rows
     said = [
         f"{count:,} {word}"
