@@ -12,6 +12,7 @@ from dshap.core.errors import DshapError
 
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, report, sources, values
+    from dshap.analysis.difference.cube_comparison import diff
     from dshap.api import (
         choose_background,
         explain,
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from dshap.attributors.linear import linear_transform
     from dshap.core.images import image_players, image_rows
     from dshap.designs.coalitions import BaseDesign as Design
-    from dshap.report.difference.comparing import diff
-    from dshap.report.drift.comparison import mmd_drift
     from dshap.run.prepared import open_prepared
+    from dshap.run.table_drift import mmd_drift
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
 
@@ -69,14 +69,14 @@ _HOMES = {
     "Design": "dshap.designs.coalitions:BaseDesign",
     "Explainer": "dshap.shap_compat",
     "choose_background": "dshap.api",
-    "diff": "dshap.report.difference.comparing",
+    "diff": "dshap.analysis.difference.cube_comparison",
     "explain": "dshap.api",
     "fit": "dshap.api",
     "fit_path": "dshap.api",
     "image_players": "dshap.core.images",
     "image_rows": "dshap.core.images",
     "linear_transform": "dshap.attributors.linear",
-    "mmd_drift": "dshap.report.drift.comparison",
+    "mmd_drift": "dshap.run.table_drift",
     "mse_v": "dshap.api",
     "open_cube": "dshap.api",
     "open_prepared": "dshap.run.prepared",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import MISSING_POLICIES
+from dshap.core.printing import format_bytes
 from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import Choice, Flag, checked
 from dshap.core.scales import scale_of
@@ -19,7 +20,6 @@ from dshap.cube import empty_cube, open_cube, read_job
 from dshap.cube.columns import category_orders, with_columns
 from dshap.cube.datasets import loaded
 from dshap.cube.methods import offer, summary_line
-from dshap.engine import format_bytes
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
 from dshap.report import diff, pictures_of_a_cube

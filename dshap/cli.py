@@ -866,7 +866,7 @@ def drift(
     """
     from dshap.core.errors import CheckFailedError
     from dshap.report import checked_level, mmd_drift, seen_line
-    from dshap.report.drift.comparison import MAX_ROWS
+    from dshap.run.table_drift import MAX_ROWS
 
     if level is not None:
         checked_level(level, permutations)

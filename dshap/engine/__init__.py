@@ -1,5 +1,6 @@
 """The engine: a plan, and the plain-loop and Dask executors that carry it out."""
 
+from dshap.core.printing import format_bytes
 from dshap.engine.certificates import Certificates, make_certificates
 from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
 from dshap.engine.cluster import DaskExecutor, collect_partitions
@@ -7,7 +8,7 @@ from dshap.engine.explain import Failure, naming
 from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.learn import learn_from
 from dshap.engine.notebook import NotebookProgress, is_notebook
-from dshap.engine.plan import Plan, Stage, check_stages, format_bytes, stage_lines
+from dshap.engine.plan import Plan, Stage, check_stages, stage_lines
 from dshap.engine.planner import make_plan
 from dshap.engine.progress import (
     JsonProgress,

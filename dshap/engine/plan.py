@@ -17,7 +17,7 @@ import numpy as np
 from dshap.attributors.tiling import Tiling
 from dshap.core.errors import DoesNotFitError
 from dshap.core.html import table_html
-from dshap.core.printing import counted
+from dshap.core.printing import counted, format_bytes
 from dshap.core.rows import spans
 
 OPERATIONS_PER_SECOND = 1.5e10
@@ -258,17 +258,6 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
         format_bytes(stage.task_bytes),
         one_core_time(stage.operations),
     )
-
-
-def format_bytes(n: float) -> str:
-    """A number of bytes as text, such as "1.5 GiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(n) < 1024:
-            if unit == "B":
-                return f"{n:.0f} {unit}"
-            return f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} TiB"
 
 
 def one_core_time(operations: float) -> str:

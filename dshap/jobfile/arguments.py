@@ -18,10 +18,11 @@ from pydantic import Field, model_validator
 from dshap import designs, kernels, values
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import DoesNotFitError, InputError
+from dshap.core.printing import format_bytes
 from dshap.core.records import FloatArray
 from dshap.core.types import Link, RowReader
 from dshap.core.vocabulary import Ids
-from dshap.engine import Executor, format_bytes
+from dshap.engine import Executor
 from dshap.jobfile.fields import (
     Background,
     Count,

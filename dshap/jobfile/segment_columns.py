@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dshap.analysis.segment_groups import column_of_segment
 from dshap.core.errors import InputError, unknown_name
-from dshap.core.printing import label
+from dshap.core.printing import format_bytes, label
 from dshap.cube import histogram_bytes
-from dshap.engine import Plan, format_bytes
-from dshap.report import column_of_segment
+from dshap.engine import Plan
 
 
 def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: bool) -> None:

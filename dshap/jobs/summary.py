@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dshap import report
+from dshap.analysis.rankings import Ranking
 from dshap.jobfile.schema import Job
 from dshap.jobs.runs import about_run
-from dshap.report import Ranking
 from dshap.run.quality import note_text
 from dshap.steps.results import JobResult
 from dshap.steps.scope import Phase

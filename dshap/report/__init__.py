@@ -1,20 +1,13 @@
-"""Results for people: rankings, one row broken down, pictures, and the stages' costs."""
+"""Results for people: rankings, one row broken down, pictures, pages, and the stages' costs."""
 
 from collections.abc import Callable
 from inspect import isfunction, signature
 from typing import Any
 
-from dshap.report.attributions import (
-    Ranking,
-    breakdown,
-    breakdown_lines,
-    ranking_lines,
-    ranking_picture,
-    rankings,
-    require_matplotlib,
-)
-from dshap.report.difference.comparing import Shift, diff, largest_shift
-from dshap.report.difference.record import (
+from dshap.analysis import segments as segments
+from dshap.analysis.accuracy import accuracy
+from dshap.analysis.difference.cube_comparison import Shift, diff, largest_shift
+from dshap.analysis.difference.difference_record import (
     METRICS,
     ChangedRow,
     Difference,
@@ -23,8 +16,7 @@ from dshap.report.difference.record import (
     SideRows,
     refuse_unknown_metrics,
 )
-from dshap.report.drift.comparison import mmd_drift
-from dshap.report.drift.record import (
+from dshap.analysis.drift.drift_record import (
     ColumnDrift,
     ComparedTable,
     Drift,
@@ -32,9 +24,14 @@ from dshap.report.drift.record import (
     checked_level,
     seen_line,
 )
-from dshap.report.error_sizes import ErrorSizes, error_sizes
-from dshap.report.notes import accuracy, accuracy_lines, stage_table
+from dshap.analysis.error_sizes import ErrorSizes, error_sizes
+from dshap.analysis.rankings import Ranking, rankings
+from dshap.analysis.row_breakdown import breakdown
+from dshap.analysis.segment_groups import column_of_segment
+from dshap.report.attribution_lines import breakdown_lines, ranking_lines
+from dshap.report.notes import accuracy_lines, stage_table
 from dshap.report.pages import difference_page, page, require_jinja
+from dshap.report.picture_files import require_matplotlib
 from dshap.report.pictures.bars import bar
 from dshap.report.pictures.compare import compare
 from dshap.report.pictures.densities import beeswarm
@@ -42,9 +39,10 @@ from dshap.report.pictures.dependence import dependence
 from dshap.report.pictures.drift import drift_bars
 from dshap.report.pictures.force import force
 from dshap.report.pictures.heatmaps import heatmap
-from dshap.report.pictures.interactions import interactions
+from dshap.report.pictures.interaction_triangle import interactions
 from dshap.report.pictures.over_runs import over_runs
-from dshap.report.pictures.single_rows import waterfall
+from dshap.report.pictures.ranking_picture import ranking_picture
+from dshap.report.pictures.waterfall import waterfall
 from dshap.report.pictures.words_and_pixels import (
     Heat,
     Sentence,
@@ -53,14 +51,21 @@ from dshap.report.pictures.words_and_pixels import (
     sentence,
     sentence_picture,
 )
-from dshap.report.segment_groups import column_of_segment
 from dshap.report.segment_tables import SegmentTable, segment_tables
-from dshap.report.summary import Summary, damage_summary, importance_summary, progress_summary
+from dshap.report.store_summaries import (
+    Summary,
+    damage_summary,
+    importance_summary,
+    progress_summary,
+)
+from dshap.run.table_drift import mmd_drift
 
 
 def pictures_of_a_cube() -> list[Callable[..., Any]]:
-    """The functions of this package that draw a cube: their first parameter is `cube`, and they
-    take the axes `ax` to draw in."""
+    """The functions of this package that draw a cube.
+
+    Their first parameter is `cube`, and they take the axes `ax` to draw in.
+    """
     given = (globals()[name] for name in __all__)
     functions = [each for each in given if isfunction(each)]
     return [each for each in functions if _draws_a_cube([*signature(each).parameters])]

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dshap.core.blocks import NOT_SERVED
-from dshap.core.places import Place
-from dshap.cube import largest_residual, read_notes
-from dshap.engine import format_bytes
+from dshap.core.printing import format_bytes
 from dshap.run.quality import note_text
 
 ABSENT = "-"
-NOTED = ("mse_v", "pilot", "carried", "counted")
-"""The notes of a run that are about its accuracy."""
 PEAKS: tuple[tuple[str, str, int], ...] = (
     ("worker_peak_bytes", "peak of largest worker", 24),
     ("client_peak_bytes", "peak of client", 16),
@@ -23,20 +17,6 @@ PEAKS: tuple[tuple[str, str, int], ...] = (
 """Key of a stage with a peak of memory, the head of its column, and the column's width."""
 ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 """The column of peaks where one process does all."""
-
-
-def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
-    """Explanation -> `residual` of each output over finished blocks, and what the run noted.
-
-    That is `mse_v`, `pilot`, `carried` and `counted`, as far as there is any.
-    """
-    found = {}
-    for name, path in cubes.items():
-        notes = read_notes(path)
-        residual = largest_residual(path)
-        measured = {key: notes[key] for key in NOTED if key in notes}
-        found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
-    return found
 
 
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dshap.core.blocks import Status
-from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
-from dshap.cube.datasets import row_slices, status_of
-from dshap.report.attributions import AS_WRITTEN, require_matplotlib
-from dshap.report.measures import measure_of_cube
+from dshap.report.picture_files import AS_WRITTEN, require_matplotlib
 
 BLUE = "#008bfb"
 RED = "#ff0051"
@@ -22,10 +17,10 @@ BETWEEN = ("#5b6df0", "#9a4fd0", "#d02f93")
 """The colours of low and high values of a column, as in shap, and those between."""
 GREY = "#8c8c8c"
 """The colour of what has no place between low and high, legible on white and on black."""
-MAX_SHOWN = 20
-"""The most features of a picture; the others are counted in a line."""
 ROW_INCHES = 0.36
 """The height of a feature's row in a picture."""
+HALF_HEIGHT = 0.42
+"""The largest half height of a swarm, where the distance of two is 1."""
 
 
 def new_axes(ax: Any, width: float, height: float) -> Any:
@@ -62,76 +57,6 @@ def text_colour() -> Any:
     from matplotlib import rcParams
 
     return rcParams["text.color"]
-
-
-def output_of(cube: Any, output: str | int | None) -> int:
-    """The position of the output that a picture shows, by its name or position.
-
-    Raises
-    ------
-    InputError
-        There are several and none is chosen, or there is none of this name; both list them.
-    """
-    names = [str(name) for name in cube["output"].values]
-    if output is None and len(names) == 1:
-        return 0
-    if output is None:
-        raise InputError(f"the cube has {len(names)} outputs: give output=, one of {names}")
-    if np.ndim(output):
-        raise InputError(unknown_name("output", shown(output), names))
-    if output in range(len(names)):
-        return int(output)
-    if output not in names:
-        raise InputError(unknown_name("output", str(output), names))
-    return names.index(str(output))
-
-
-def counted_rows(cube: Any) -> int:
-    """The number of rows that are explained; a warning names those that are missing.
-
-    Raises
-    ------
-    InputError
-        No row is explained.
-    """
-    if "status" not in cube:
-        return int(cube.sizes["instance"])
-    counts = np.zeros(len(Status.MEANINGS), np.int64)
-    first = -1
-    for rows in row_slices(cube):
-        found = status_of(cube, rows)
-        counts += np.bincount(found, minlength=len(counts))
-        missing = np.flatnonzero((found == Status.PENDING) | (found == Status.FAILED))
-        if first < 0 and len(missing):
-            first = rows.start + int(missing[0])
-    n_missing = int(counts[Status.PENDING] + counts[Status.FAILED])
-    said = (
-        f"{counts[Status.PENDING]:,} rows of the cube are pending and {counts[Status.FAILED]:,} "
-        f"failed, the first is row {first:,}"
-    )
-    if not counts.any():
-        raise InputError("no row of the cube is explained: it has no rows")
-    if not counts[Status.OK]:
-        raise InputError(f"no row of the cube is explained: {said}")
-    if n_missing:
-        warnings.warn(f"{said}: the picture shows the others", stacklevel=5)
-    return int(counts[Status.OK])
-
-
-def attribution_words(text: str, cube: Any, output: int, n_rows: int = 0) -> str:
-    """Words for an axis of attributions: what it is, of which output, its units, over which rows."""
-    name = ""
-    if cube.sizes["output"] > 1:
-        name = str(cube["output"].values[output])
-    said = [text]
-    if name:
-        said.append(f" for {label(name, 24)}")
-    measure = measure_of_cube(cube, name)
-    if measure:
-        said.append(f" ({label(measure, 40)})")
-    if n_rows:
-        said.append(f", over {n_rows:,} row{'s' * (n_rows > 1)}")
-    return "".join(said)
 
 
 def zero_line(draw: Any) -> None:
@@ -183,3 +108,31 @@ def colour_bar(axes: Any, title: str, names: Sequence[str] = ("low", "high")) ->
     if len(names) == 2:
         labelpad = -6
     bar.set_label(label(title, 32), labelpad=labelpad, fontsize="small", **AS_WRITTEN)
+
+
+def colour_at(place: FloatArray, unordered: FloatArray) -> FloatArray:
+    """Red, green and blue (…, 3), 0 to 1, at places between low, 0, and high, 1.
+
+    They are mixed with grey by the share of values that have no place.
+    """
+    anchors = np.array([rgb_of(each) for each in (BLUE, *BETWEEN, RED)])
+    at = np.linspace(0.0, 1.0, len(anchors))
+    coloured = np.stack([np.interp(place, at, each) for each in anchors.T], axis=-1)
+    return np.asarray(coloured + unordered[..., None] * (rgb_of(GREY) - coloured))
+
+
+def rgb_of(colour: str) -> FloatArray:
+    """Red, green and blue (3,), 0 to 1, of a colour such as "#008bfb"."""
+    return np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255.0
+
+
+def spread(values: FloatArray, low: float, high: float) -> FloatArray:
+    """Offsets that keep points of about the same value apart, at most `HALF_HEIGHT`."""
+    cells = np.nan_to_num((values - low) / max(high - low, 1e-300) * 100).astype(int)
+    order = np.argsort(cells, kind="stable")
+    starts = np.searchsorted(cells[order], cells[order])
+    offsets = np.empty(len(values))
+    ranks = np.arange(len(values)) - starts
+    offsets[order] = (ranks + 1) // 2 * np.where(ranks % 2, 1, -1)
+    step = min(0.08, HALF_HEIGHT / max(np.abs(offsets).max(initial=0), 1))
+    return offsets * step

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.segments import Segments, segments_of
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.cube import open_cube
-from dshap.report.attributions import decimals_of, number
-from dshap.report.segments import Segments, segments_of
 
 MOST_FEATURES = 5
 MOST_SEGMENTS = 12

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.view import output_of
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.options import RULES
+from dshap.core.printing import format_bytes
 from dshap.core.records import FloatArray
 from dshap.cube.columns import columns_of
 from dshap.cube.datasets import as_cube, rows_of
-from dshap.engine import format_bytes
-from dshap.report.panels import output_of
 
 IN_EXPLANATION_BYTES = 2 << 30
 """The most bytes of attributions and values of columns that `to_shap` holds in memory."""

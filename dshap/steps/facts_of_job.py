@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
+from dshap.analysis.accuracy import accuracy
 from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import digest_of
@@ -20,7 +21,6 @@ from dshap.history.stages import StageUse
 from dshap.jobfile.model_tables import GivenModel, given_model
 from dshap.jobfile.schema import ExplainTable, Job
 from dshap.models.adapters.model_files import ModelFile
-from dshap.report import accuracy
 from dshap.steps.results import ExplanationResult, JobResult
 
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dshap.analysis.difference.cube_comparison import largest_shift
+from dshap.analysis.error_sizes import error_sizes
 from dshap.core.agreement import ndcg
 from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.places import Place
@@ -39,7 +41,6 @@ from dshap.jobfile.check_tables import (
     StdErrorCheck,
     check_name,
 )
-from dshap.report import error_sizes, largest_shift
 
 
 class Measured(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dshap.core.printing import counted
-from dshap.engine.plan import OPERATIONS_PER_SECOND, Plan, format_bytes, one_core_time
+from dshap.core.printing import counted, format_bytes
+from dshap.engine.plan import OPERATIONS_PER_SECOND, Plan, one_core_time
 from dshap.steps.shards import Shard
 
 SHOWN = 16

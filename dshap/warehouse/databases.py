@@ -1,6 +1,6 @@
-"""Databases by an address or a connection profile, all through ADBC; no message shows a secret or the
-value of a row.
+"""Databases by an address or a connection profile, all through ADBC.
 
+No message shows a secret or the value of a row.
 `Database` is what a job file names; `masking` turns what drivers say into a `DatabaseError`.
 """
 

@@ -10,11 +10,12 @@ import pytest
 from scipy.stats import t
 
 import dshap
+from dshap.analysis.accuracy import accuracy
 from dshap.core.errors import FailedBlocksError, InputError
 from dshap.cube import verify_cube
 from dshap.designs import kernelshap, kriging, permutation
 from dshap.designs.kriging.findings import Findings
-from dshap.report.notes import accuracy, accuracy_lines
+from dshap.report.notes import accuracy_lines
 from dshap.values import Gaussian, Marginal
 from tests.cube.cubes import bytes_of
 

@@ -33,12 +33,13 @@ import dshap
 from dshap import designs
 from dshap.core.blocks import RowBlock
 from dshap.core.options import RunOptions
+from dshap.core.printing import format_bytes
 from dshap.core.records import Moments, Record
 from dshap.core.rows import SPAN_ROWS, spans
 from dshap.engine import DaskExecutor
 from dshap.engine.graph import Call, Reduction
 from dshap.engine.learn import Learning, learn
-from dshap.engine.plan import OPERATIONS_PER_SECOND, Plan, format_bytes
+from dshap.engine.plan import OPERATIONS_PER_SECOND, Plan
 from dshap.run.identity import settle, stored_plan
 from dshap.tables import SyntheticTable
 

@@ -35,7 +35,7 @@ from dshap.core.types import ValueFunction
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion
-from dshap.report.attributions import COLOURS
+from dshap.report.picture_files import COLOURS
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
 D, LANDMARKS, EXPLAINED, PENALTY = 8, 100, 100, 1e-4
@@ -207,7 +207,7 @@ def slopes(found: Found) -> dict[str, Times]:
 
 
 def new_axes(n_panels: int, title: str, width: float = 11.0) -> tuple[Any, list[Any]]:
-    """A figure in the look of `dshap.report.attributions`, with panels side by side."""
+    """A figure in the look of `dshap.analysis.rankings`, with panels side by side."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

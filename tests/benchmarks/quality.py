@@ -39,7 +39,7 @@ from dshap.core.types import ValueFunction
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.models import KernelRidge
-from dshap.report.attributions import COLOURS
+from dshap.report.picture_files import COLOURS
 from dshap.run.prepared import Prepared
 from dshap.run.quality import Quality
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational

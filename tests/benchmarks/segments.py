@@ -3,7 +3,7 @@
     python -m tests.benchmarks.segments [--segments 200] [--features 8] [--cubes 5] [--tiny]
 
 Rows are drawn from a known distribution of attributions, cut into segments of equal size, and
-`dshap.report.segments.segments_of` gives the intervals.  "sampled" has normal attributions of which
+`dshap.analysis.segments.segments_of` gives the intervals.  "sampled" has normal attributions of which
 cubes hold estimates: all rows of a feature err together, with the standard error that the cube
 states.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from dshap.report.segments import segments_of
+from dshap.analysis.segments import segments_of
 
 DISTRIBUTIONS: dict[str, tuple[Callable[..., np.ndarray], float]] = {
     "uniform": (lambda rng, shape: rng.uniform(-1.0, 1.0, shape), 0.5),

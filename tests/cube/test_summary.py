@@ -12,6 +12,7 @@ from scipy.stats import norm, t
 
 import dshap
 from dshap import designs
+from dshap.analysis.rankings import rankings
 from dshap.core.blocks import Attribution
 from dshap.cube import feature_ranking
 from dshap.cube.summary import (
@@ -21,7 +22,7 @@ from dshap.cube.summary import (
     share_of_coalitions,
     split_magnitude,
 )
-from dshap.report.attributions import ranking_lines, rankings
+from dshap.report.attribution_lines import ranking_lines
 from dshap.values import Marginal
 
 R = 20

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from dshap.core.errors import DoesNotFitError
-from dshap.engine.plan import OPERATIONS_PER_SECOND, Stage, check_stages, format_bytes, stage_lines
+from dshap.core.printing import format_bytes
+from dshap.engine.plan import OPERATIONS_PER_SECOND, Stage, check_stages, stage_lines
 
 GIB = 1 << 30
 STAGES = (

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 
 import dshap
+from dshap.analysis.row_breakdown import breakdown
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.rows import sample_positions
 from dshap.cube import verify_cube
@@ -24,7 +25,6 @@ from dshap.kernels import RBF, Nystrom, Product
 from dshap.models import KernelRidge
 from dshap.predictors.frames import Frame
 from dshap.predictors.times import DATE, from_microseconds, microseconds, time_kind
-from dshap.report.attributions import breakdown
 from dshap.sources import ParquetSource
 from dshap.values import ConditionalRegression, Copula, Gaussian, KernelInterventional, Marginal
 from tests.values.oracles import shapley

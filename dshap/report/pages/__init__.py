@@ -1,6 +1,6 @@
 """A report of a store as one HTML page: what was explained, how sure it is, its figures and its rows."""
 
-from dshap.report.pages.difference_page import difference_page
+from dshap.report.pages.difference_writing import difference_page
 from dshap.report.pages.rendering import require_jinja
 from dshap.report.pages.writing import page
 

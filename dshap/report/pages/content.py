@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dshap import __version__
+from dshap.analysis.measures import bracketed, units_of_cube
+from dshap.analysis.rankings import Ranking, output_ranking
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import feature_ranking, open_cube, read_job
-from dshap.report.attributions import Ranking, output_ranking
-from dshap.report.measures import bracketed, units_of_cube
-from dshap.report.pages.facts import ExplanationWords, explained
 from dshap.report.pages.figures import BarFigure, bar_figure
 from dshap.report.pages.output_figures import MAX_CARDS, OutputFigures, explained_by, figures_of
+from dshap.report.pages.page_facts import ExplanationWords, explained
 from dshap.report.pages.relations import (
     FurtherSection,
     comparison_of,
     drift_of,
     segment_tables_of,
 )
-from dshap.report.pages.rows import RowTable
+from dshap.report.pages.row_tables import RowTable
 
 MAX_OUTPUTS = 3
 """The most outputs whose swarms and dependences a page shows."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.rankings import INTERVAL, Ranking, features_of
+from dshap.analysis.view import MAX_SHOWN
 from dshap.core.printing import label
-from dshap.report.attributions import INTERVAL, Ranking, decimals_of, features_of, number
-from dshap.report.panels import MAX_SHOWN
 
 BAR_PERCENT = 98.0
 """The length of the longest bar with its interval."""

@@ -6,17 +6,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dshap.analysis.dependences import Dependence, dependences_together
+from dshap.analysis.rankings import Ranking, features_of
+from dshap.analysis.shades import limits_of
+from dshap.analysis.swarms import Swarm, Swarms, swarms_of
+from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.printing import label
 from dshap.cube import open_cube
-from dshap.report.attributions import Ranking, features_of
-from dshap.report.dependences import Dependence, dependences_together
 from dshap.report.pages.figures import NAME
-from dshap.report.pages.rows import RowTable
-from dshap.report.pages.shapes import FEW_POINTS, Card, SwarmFigure, card_of, swarm_figure
-from dshap.report.panels import MAX_SHOWN
-from dshap.report.shades import limits_of
-from dshap.report.swarms import Swarm, Swarms, swarms_of
-from dshap.report.view import View, view_of
+from dshap.report.pages.row_tables import RowTable
+from dshap.report.pages.svg_paths import FEW_POINTS, Card, SwarmFigure, card_of, swarm_figure
 
 MAX_CARDS = 40
 """The most features whose attributions a page shows by their values."""

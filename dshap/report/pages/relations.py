@@ -7,27 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dshap.core.agreement import ndcg, spearman
-from dshap.core.errors import InputError
-from dshap.core.places import Place
-from dshap.core.printing import label, printable
-from dshap.cube import open_cube, runs_of
-from dshap.cube.current import has_nights
-from dshap.report.attributions import Ranking, decimals_of, features_of, number
-from dshap.report.columns import columns_of, require_column
-from dshap.report.difference.comparing import diff
-from dshap.report.difference.record import (
+from dshap.analysis.column_values import columns_of, require_column
+from dshap.analysis.difference.compared_cubes import earlier_runs
+from dshap.analysis.difference.cube_comparison import diff
+from dshap.analysis.difference.difference_record import (
     FeatureDifference,
     OutputDifference,
     ranking_words,
     shift_words,
 )
-from dshap.report.difference.row_pairs import key_words
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.ranking_agreement import RankingAgreement, ranking_agreement
+from dshap.analysis.rankings import Ranking
+from dshap.analysis.segment_groups import column_of_segment, row_groups
+from dshap.analysis.segments import Segments, segments_together
+from dshap.analysis.view import view_of
+from dshap.core.errors import InputError
+from dshap.core.places import Place
+from dshap.core.printing import label, printable
+from dshap.cube import open_cube
+from dshap.cube.current import has_nights
+from dshap.cube.datasets import key_words
 from dshap.report.pages.figures import NAME, Cell
-from dshap.report.pages.rows import RowTable
-from dshap.report.segment_groups import column_of_segment, row_groups
-from dshap.report.segments import Segments, segments_together
-from dshap.report.view import view_of
+from dshap.report.pages.row_tables import RowTable
 
 MOST_FEATURES = 8
 """The most columns of a table of segments."""
@@ -158,24 +160,21 @@ def comparison_of(
     given = [found[output] for found in rankings.values() if found[output].rows]
     if len(given) < 2:
         return None
-    names = features_of(given)
-    worths = [np.array([each.magnitude.get(name, 0.0) for name in names]) for each in given]
-    places = [_places(worth) for worth in worths]
-    sentences = []
-    for ranking, worth, place in zip(given[1:], worths[1:], places[1:], strict=True):
-        sentences.append(
-            f"The ranking of {label(ranking.label, NAME)} agrees with that of "
-            f"{label(given[0].label, NAME)} to nDCG {ndcg(worths[0], worth):.4f} and Spearman "
-            f"{spearman(worths[0], worth):.4f} (1: the same order)"
-            f"{_moved(names, places[0], place)}."
-        )
-    decimals = decimals_of(np.concatenate(worths).tolist())
+    agreement = ranking_agreement(given)
+    sentences = [
+        f"The ranking of {label(given[place].label, NAME)} agrees with that of "
+        f"{label(given[0].label, NAME)} to nDCG {agreement.ndcg[place]:.4f} and Spearman "
+        f"{agreement.spearman[place]:.4f} (1: the same order)"
+        f"{_moved(agreement.features, agreement.places[0], agreement.places[place])}."
+        for place in range(1, len(given))
+    ]
+    decimals = decimals_of(agreement.worths.ravel().tolist())
     heads = ["feature"]
     for ranking in given:
         heads += [f"place, {label(ranking.label, NAME)}", f"mean |φ|, {label(ranking.label, NAME)}"]
     lines = [
-        (label(name), _compared(index, worths, places, decimals))
-        for index, name in enumerate(names)
+        (label(name), _compared(index, agreement, decimals))
+        for index, name in enumerate(agreement.features)
     ]
     shown = tuple(lines[:MOST_LINES])
     note = f"{len(lines) - MOST_LINES:,} more features" * (len(lines) > MOST_LINES)
@@ -183,25 +182,16 @@ def comparison_of(
     return ToldFigure(heading, tuple(sentences), (NumberTable(tuple(heads), shown, note),))
 
 
-def _compared(
-    index: int, worths: Sequence[np.ndarray], places: Sequence[np.ndarray], decimals: int
-) -> tuple[Cell, ...]:
+def _compared(index: int, found: RankingAgreement, decimals: int) -> tuple[Cell, ...]:
     """Place and mean |φ| of one feature under each explanation."""
     cells = []
-    for worth, place in zip(worths, places, strict=True):
+    for worth, place in zip(found.worths, found.places, strict=True):
         value = float(worth[index])
         cells += [
             Cell(f"{place[index]}", float(place[index])),
             Cell(number(value, decimals), value),
         ]
     return tuple(cells)
-
-
-def _places(worth: np.ndarray) -> np.ndarray:
-    """The place of each feature in a ranking, from 1."""
-    places = np.empty(len(worth), int)
-    places[np.argsort(-worth, kind="stable")] = np.arange(1, len(worth) + 1)
-    return places
 
 
 def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray) -> str:
@@ -241,7 +231,7 @@ def _run_before(path: Place) -> Place | None:
     """The cube of the run before, in a folder with a cube for each run."""
     if not has_nights(path.parent):
         return None
-    earlier = [run for run in runs_of(path.parent) if run < path.name]
+    earlier = earlier_runs(path)
     if not earlier:
         return None
     return path.parent / earlier[-1]

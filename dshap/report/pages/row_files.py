@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.cube.reader import key_texts
-from dshap.report.pages.rows import RowFiles, RowTable, row_texts
+from dshap.report.pages.row_tables import RowFiles, RowTable, row_texts
 from dshap.storage.private_folders import private_folder
 
 FILE_BYTES = 300_000

@@ -19,7 +19,7 @@ from dshap.report.pages.rendering import (
     writing_page,
 )
 from dshap.report.pages.row_files import write_row_files
-from dshap.report.pages.rows import RowFiles, RowTable, page_rows, rows_json, tables_of
+from dshap.report.pages.row_tables import RowFiles, RowTable, page_rows, rows_json, tables_of
 from dshap.storage.disk import whole_file
 
 ROWS = "rows"

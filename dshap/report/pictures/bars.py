@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.rankings import Ranking, features_of
+from dshap.analysis.segments import Segments, segments_of
+from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
+from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
-from dshap.report.attributions import AS_WRITTEN, Ranking, draw_bars, features_of
-from dshap.report.panels import MAX_SHOWN, name_rows, new_axes
-from dshap.report.segments import Segments, segments_of
-from dshap.report.side_by_side import differing_attributions, warn_without_scale
-from dshap.report.view import View, view_of
+from dshap.report.panels import name_rows, new_axes
+from dshap.report.picture_files import AS_WRITTEN
+from dshap.report.pictures.ranking_picture import draw_bars
 
 MAX_BARS = 6
 """The most segments that have bars beside each other: those with most rows."""
@@ -33,7 +35,7 @@ def bar(
     Features are sorted by the mean over all rows; those of several cubes by that of the first.
     Lines are the 95 % intervals of the means where the cube has standard errors; those of a Dataset in
     memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
-    intervals of segments, which take rows as a sample (`dshap.report.segments.segments_of`).
+    intervals of segments, which take rows as a sample (`dshap.analysis.segments.segments_of`).
 
     Parameters
     ----------

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.shades import grid_of
+from dshap.analysis.side_by_side import SideBySide, side_by_side
 from dshap.core.printing import label
-from dshap.report.attributions import AS_WRITTEN, LEGEND, decimals_of, number
-from dshap.report.panels import GREY, ROW_INCHES, name_rows, new_axes, text_colour, zero_line
+from dshap.report.panels import (
+    GREY,
+    HALF_HEIGHT,
+    ROW_INCHES,
+    name_rows,
+    new_axes,
+    spread,
+    text_colour,
+    zero_line,
+)
+from dshap.report.picture_files import AS_WRITTEN, LEGEND
 from dshap.report.pictures.densities import GRID
-from dshap.report.shades import grid_of
-from dshap.report.side_by_side import SideBySide, side_by_side
-from dshap.report.swarms import HALF_HEIGHT, spread
 
 PAIR = ("#3f8fc4", "#f26419")
 """The colours of the first and the second explanation, legible on white and on black."""

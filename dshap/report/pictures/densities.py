@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from dshap.analysis.swarms import Swarm, Swarms, swarms_of
 from dshap.core.records import FloatArray, Record
-from dshap.report.attributions import AS_WRITTEN
 from dshap.report.panels import (
     BLUE,
+    HALF_HEIGHT,
     ROW_INCHES,
     by_place,
+    colour_at,
     colour_bar,
     name_rows,
     new_axes,
+    rgb_of,
+    spread,
     zero_line,
 )
-from dshap.report.shades import rgb_of
-from dshap.report.swarms import HALF_HEIGHT, Swarm, Swarms, spread, swarms_of
+from dshap.report.picture_files import AS_WRITTEN
 
 GRID = 480
 """Places along an axis where a density is drawn."""
@@ -78,7 +81,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray) -> None:
     height = HALF_HEIGHT * shades.depth
     middle = (grid[1:] + grid[:-1]) / 2
     outline = axes.fill_between(middle, y - height, y + height, color="none", linewidth=0)
-    colours = shades.colour
+    colours = colour_at(shades.place, shades.unordered)
     if swarm.bins is None:
         colours[:] = rgb_of(BLUE)
     picture = axes.imshow(

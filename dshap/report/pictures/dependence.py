@@ -6,24 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.column_values import value_name
+from dshap.analysis.dependences import Dependence, dependence_of
 from dshap.core.errors import InputError
 from dshap.core.histograms import number_of_bins
 from dshap.core.printing import label
 from dshap.core.records import Record
-from dshap.report.attributions import AS_WRITTEN
-from dshap.report.columns import value_name
-from dshap.report.dependences import Dependence, dependence_of
 from dshap.report.panels import (
     BLUE,
     by_place,
+    colour_at,
     colour_bar,
     new_axes,
+    rgb_of,
     text_colour,
     turn_names,
     zero_line,
 )
+from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.densities import GRID
-from dshap.report.shades import rgb_of
 
 QUARTILES = (0.25, 0.75)
 LINE_LENGTH = 60
@@ -92,7 +93,9 @@ def _draw_density(axes: Any, shown: Dependence) -> None:
     """Shade each place by the share of its bin's rows, in the colour of the partner's values."""
     grid = shown.grid(GRID)
     shades = shown.shades(grid)
-    colours = np.concatenate([shades.colour, shades.depth[..., None]], axis=-1)
+    colours = np.concatenate(
+        [colour_at(shades.place, shades.unordered), shades.depth[..., None]], axis=-1
+    )
     if not shown.partner:
         colours[..., :3] = rgb_of(BLUE)
     left, right = shown.sides

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dshap.analysis.drift.drift_record import Drift
+from dshap.analysis.view import MAX_SHOWN
 from dshap.core.rules import of_kind
-from dshap.report.attributions import AS_WRITTEN
-from dshap.report.drift.record import Drift
-from dshap.report.panels import (
-    BLUE,
-    GREY,
-    MAX_SHOWN,
-    RED,
-    ROW_INCHES,
-    name_rows,
-    new_axes,
-    zero_line,
-)
+from dshap.report.panels import BLUE, GREY, RED, ROW_INCHES, name_rows, new_axes, zero_line
+from dshap.report.picture_files import AS_WRITTEN
 
 BAR_HEIGHT = 0.62
 

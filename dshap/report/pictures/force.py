@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.single_row import SingleRow, single_row
 from dshap.core.records import FloatArray
-from dshap.report.attributions import AS_WRITTEN, decimals_of, number
 from dshap.report.panels import BLUE, RED, new_axes
-from dshap.report.pictures.single_rows import SingleRow, name_ends, single_row
+from dshap.report.picture_files import AS_WRITTEN
+from dshap.report.pictures.waterfall import name_ends
 
 MAX_NAMED = 5
 """The most arrows of each side that are named, the largest."""

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.segments import Segments, segments_of
+from dshap.analysis.view import MAX_SHOWN
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
-from dshap.report.attributions import AS_WRITTEN, decimals_of, number
-from dshap.report.panels import BLUE, MAX_SHOWN, RED, name_rows, new_axes, turn_names
-from dshap.report.segments import Segments, segments_of
+from dshap.report.panels import BLUE, RED, name_rows, new_axes, turn_names
+from dshap.report.picture_files import AS_WRITTEN
 
 MAX_COLUMNS = 40
 """The most segments of a table: those with most rows."""

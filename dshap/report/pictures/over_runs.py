@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.importance_history import ImportanceHistory, importance_history
+from dshap.analysis.rankings import INTERVAL
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
-from dshap.report.attributions import AS_WRITTEN, INTERVAL
-from dshap.report.history import ImportanceHistory, importance_history
 from dshap.report.panels import GREY, new_axes
+from dshap.report.picture_files import AS_WRITTEN
 
 MAX_LINES = 8
 """The most features that have a line; the others are counted."""

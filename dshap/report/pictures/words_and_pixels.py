@@ -21,7 +21,7 @@ from dshap.core.printing import label as shown_as
 from dshap.core.printing import printable
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_path
-from dshap.report.attributions import AS_WRITTEN, TITLE, png, require_matplotlib, saved
+from dshap.report.picture_files import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
 POSITIVE = np.array([255, 90, 90])
 NEGATIVE = np.array([70, 120, 255])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import spearmanr
 
+from dshap.analysis.rankings import Ranking
 from dshap.core.agreement import ndcg
 from dshap.cube import open_cube, set_current
-from dshap.report.attributions import Ranking
 from dshap.report.pages.relations import comparison_of, drift_of, segment_tables_of
-from dshap.report.pages.rows import tables_of
+from dshap.report.pages.row_tables import tables_of
 from tests.cube.cubes import make_cube, phi_of
 
 

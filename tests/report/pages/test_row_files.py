@@ -11,7 +11,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.report.pages import row_files as files_module
 from dshap.report.pages.row_files import write_row_files
-from dshap.report.pages.rows import page_rows, tables_of
+from dshap.report.pages.row_tables import page_rows, tables_of
 from tests.cube.cubes import N_ROWS, make_cube
 
 

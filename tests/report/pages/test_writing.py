@@ -22,7 +22,7 @@ from dshap.jobs import Command, job_summary, parse_job, run_recorded
 from dshap.report import page
 from tests.cube.cubes import make_cube
 from tests.jobs.job_files import changed, small_table
-from tests.report.pages.test_rows import ODD
+from tests.report.pages.test_row_tables import ODD
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 N = 700
@@ -219,7 +219,7 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
     if chromium is None:
         pytest.skip("chromium is not installed")
     monkeypatch.setattr("dshap.report.pages.row_files.FILE_BYTES", 4_000)
-    monkeypatch.setattr("dshap.report.pages.rows.MAX_ROWS", 100)
+    monkeypatch.setattr("dshap.report.pages.row_tables.MAX_ROWS", 100)
     few = page(store, tmp_path / "few.html")
     every = page(store, tmp_path / "every #1%20.html", all_rows=True)
     make_cube(tmp_path / "odd", players=HOSTILE, keys={"name": "string"}, columns={ODD[0]: "int64"})

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import dshap
+from dshap.analysis.side_by_side import side_by_side
 from dshap.core.errors import InputError
 from dshap.cube.arrays import create_store
 from dshap.report import compare
-from dshap.report.side_by_side import side_by_side
 from tests.cube.cubes import make_cube
 from tests.report.pictures.test_densities import memory_cube, texts_of
 

@@ -8,12 +8,11 @@ import pytest
 import xarray as xr
 
 import dshap
+from dshap.analysis.tallies import FEW_ROWS
 from dshap.core.errors import InputError
 from dshap.cube.datasets import global_means
 from dshap.report import beeswarm
-from dshap.report.panels import colour_map
-from dshap.report.swarms import spread
-from dshap.report.tallies import FEW_ROWS
+from dshap.report.panels import colour_map, spread
 from tests.cube.cubes import make_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")

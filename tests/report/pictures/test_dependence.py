@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.analysis.segments import segments_of
 from dshap.core.errors import InputError
 from dshap.cube.datasets import row_slices
 from dshap.report import dependence
-from dshap.report.segments import segments_of
 from tests.report.pictures.test_densities import memory_cube
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")

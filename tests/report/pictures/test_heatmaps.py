@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dshap.analysis.segments import segments_of
 from dshap.core.errors import InputError
 from dshap.report import bar, heatmap
-from dshap.report.segments import segments_of
+from tests.analysis.test_segments import with_plan
 from tests.report.pictures.test_densities import texts_of
-from tests.report.test_segments import with_plan
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import dshap
+from dshap.analysis.importance_history import importance_history
 from dshap.core.errors import InputError
 from dshap.cube import set_current
 from dshap.cube.arrays import create_store
 from dshap.report import over_runs
-from dshap.report.history import importance_history
 from dshap.report.pictures.over_runs import kept_apart
 from tests.cube.cubes import make_cube
 

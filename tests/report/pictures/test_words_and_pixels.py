@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dshap
 from dshap.core.errors import InputError
 from dshap.report import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
-from dshap.report.attributions import png
+from dshap.report.picture_files import png
 from dshap.report.pictures.words_and_pixels import colours, placed
 
 ODD_NAMES = [r"$\frac{1$", "$", "", "_x", "x" * 9_000, "a\x1b[2Jb\nc", "\ud800", "两"]

@@ -1,0 +1,159 @@
+"""Comparing the rows of two tables by the witness function of a kernel: `dshap.mmd_drift`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.analysis.drift.drift_record import ColumnDrift, ComparedTable, Drift, DriftingRow
+from dshap.core.printing import one_line
+from dshap.core.records import FloatArray
+from dshap.discrepancy.attribution import Discrepancy, discrepancy
+from dshap.discrepancy.margins import margin
+from dshap.discrepancy.samples import TwoSamples, compared_rows
+from dshap.kernels.unbound import Kernel
+
+NAMED_ROWS = 30
+"""The fewest rows of a table in which a column of different values is taken to name rows."""
+SHARED_NAMES = 0.02
+"""The largest share of the shorter table's names that both tables have, where a column is warned of."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableSample:
+    """One of the two tables, and the places of its sampled rows."""
+
+    table: ComparedTable
+    positions: NDArray[np.int64]
+    """(n,): the positions of the rows in their table."""
+    key_of: Callable[[int], Mapping[str, str]]
+    """Row of the sample -> its key by key column, read from the table."""
+
+
+def drift_between(
+    old: TableSample,
+    new: TableSample,
+    samples: TwoSamples,
+    *,
+    kernel: Kernel | None,
+    absent: str,
+    n_permutations: int,
+    n_rows: int,
+    seed: int,
+) -> Drift:
+    """The drift between the rows of two samples, attributed to columns.
+
+    Parameters
+    ----------
+    old, new : where the rows of the samples come from
+    samples : the rows
+    kernel, absent, n_permutations, n_rows, seed : as in `dshap.mmd_drift`
+    """
+    compared = compared_rows(samples, kernel, absent, seed)
+    found = discrepancy(compared, n_permutations, seed)
+    # of the columns and, last, of all of them together
+    *_, std_error = found.std_errors.tolist()
+    *_, expected = found.null.expected.tolist()
+    *_, p_value = found.null.p_values.tolist()
+    return Drift(
+        old=old.table,
+        new=new.table,
+        mmd2=found.mmd2,
+        std_error=std_error,
+        expected=expected,
+        p_value=p_value,
+        n_permutations=n_permutations,
+        cell_rows=found.cell_rows,
+        absent=absent,
+        kernel=compared.described(),
+        columns=_column_drifts(found, samples),
+        rows=_drifting_rows(found, old, new, n_rows),
+        warnings=_name_warnings(samples),
+        names=samples.names,
+        positions=np.concatenate([old.positions, new.positions]),
+        witness=found.sums.witness,
+        attributions=found.sums.attributions,
+    )
+
+
+def _name_warnings(samples: TwoSamples) -> tuple[str, ...]:
+    """A line for each column that seems to name rows: it alone makes all rows of a table new."""
+    columns = zip(samples.names, samples.old.T, samples.new.T, strict=True)
+    named = [one_line(name) for name, old, new in columns if _names_rows(old, new)]
+    return tuple(
+        f"warning: column {name!r} has another value in each row and hardly one in both "
+        "tables: if it names rows, give it as the key (--key on the command line)"
+        for name in named
+    )
+
+
+def _names_rows(old: FloatArray, new: FloatArray) -> bool:
+    """Whether whole numbers, or categories, are all different and hardly shared."""
+    fewest = min(len(old), len(new))
+    if fewest < NAMED_ROWS:
+        return False
+    both = np.concatenate([old, new])
+    if (both != np.floor(both)).any():
+        return False
+    n_names = len(np.unique(old)) + len(np.unique(new))
+    if n_names < len(both):  # a value is repeated
+        return False
+    n_shared = n_names - len(np.unique(both))
+    return n_shared <= SHARED_NAMES * fewest
+
+
+def _column_drifts(found: Discrepancy, samples: TwoSamples) -> tuple[ColumnDrift, ...]:
+    """The part of each column, the largest first."""
+    of_columns = [_column_drift(found, samples, j) for j in range(len(samples.names))]
+    of_columns.sort(key=lambda each: each.attribution, reverse=True)
+    return tuple(of_columns)
+
+
+def _column_drift(found: Discrepancy, samples: TwoSamples, j: int) -> ColumnDrift:
+    """The part of column j."""
+    null = found.null
+    is_categorical = bool(samples.is_categorical[j])
+    by_itself = margin(samples.old[:, j], samples.new[:, j], is_categorical)
+    return ColumnDrift(
+        column=samples.names[j],
+        attribution=float(found.attributions[j]),
+        std_error=float(found.std_errors[j]),
+        expected=float(null.expected[j]),
+        p_value=float(null.p_values[j]),
+        adjusted=float(null.adjusted[j]),
+        marginal_p_value=by_itself.p_value,
+        psi=by_itself.psi,
+    )
+
+
+def _drifting_rows(
+    found: Discrepancy, old: TableSample, new: TableSample, n_shown: int
+) -> tuple[DriftingRow, ...]:
+    """The rows that carry most of MMD²."""
+    order = np.argsort(-found.carried, kind="stable")
+    shown = order[:n_shown].tolist()
+    return tuple(_drifting_row(found, old, new, row) for row in shown)
+
+
+def _drifting_row(found: Discrepancy, old: TableSample, new: TableSample, row: int) -> DriftingRow:
+    n_old = found.rows.n_old
+    if row < n_old:
+        side = "old"
+        key = old.key_of(row)
+    else:
+        side = "new"
+        key = new.key_of(row - n_old)
+    witness = float(found.sums.witness[row])
+    attributions = found.sums.attributions[row]
+    most = int(np.argmax(attributions * np.sign(witness)))
+    return DriftingRow(
+        table=side,
+        key=key,
+        carried=float(found.carried[row]),
+        witness=witness,
+        column=found.rows.names[most],
+        attribution=float(attributions[most]),
+    )

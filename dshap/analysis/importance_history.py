@@ -1,0 +1,186 @@
+"""Mean |attribution| of every feature over the runs of a job: the record behind `over_runs`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.analysis.rankings import Ranking, output_ranking
+from dshap.analysis.view import attribution_words, output_of
+from dshap.core.errors import InputError, unknown_name
+from dshap.core.places import Place
+from dshap.core.records import FloatArray
+from dshap.core.rules import as_place
+from dshap.cube import feature_importance, is_finished, named_cubes, open_cube, runs_of
+from dshap.cube.current import has_nights
+from dshap.storage.folder import Folder
+
+TIME_OF_RUN = "%Y%m%dT%H%M%SZ"
+"""The form of the ids of runs: the time in UTC at which they began."""
+
+
+@dataclass(frozen=True)
+class ImportanceHistory:
+    """Mean |attribution| of every feature in each run, for one output.
+
+    Arrays are (t, d): runs × features.
+    """
+
+    explain: str
+    """The name of the explanation."""
+    runs: tuple[str, ...]
+    """The ids of the finished runs, in the order of the days that they are for."""
+    days: tuple[date | None, ...]
+    """The day that each run is for (`--as-of`); None where its record does not tell."""
+    rows: NDArray[np.int64]
+    """(t,): the rows that each explains."""
+    features: tuple[str, ...]
+    """By the mean over the runs, largest first."""
+    magnitude: FloatArray
+    """Mean |attribution|; NaN where a run has no such feature."""
+    std_error: FloatArray
+    """Its standard error from sampled coalitions; 0 where all coalitions count."""
+    output: str
+    words: str
+    """The words of the axis of mean |attribution|."""
+
+    @property
+    def times(self) -> FloatArray:
+        """(t,): the times of the runs in days since 1970; their numbers where ids are no times.
+
+        A run for an earlier day has the time of day at which it began, on that day.
+        """
+        times = _times_in(self.runs, self.days)
+        if not times:
+            return np.arange(float(len(self.runs)))
+        return np.asarray(np.array(times, "datetime64[s]").astype(np.float64) / 86_400)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the runs: their days, with the time where two are of one day."""
+        times = _times_in(self.runs, self.days)
+        days = [f"{time:%Y-%m-%d}" for time in times]
+        if not times:
+            return list(self.runs)
+        if len(set(days)) == len(days):
+            return days
+        return [f"{time:%Y-%m-%d %H:%M}" for time in times]
+
+
+def _times_in(runs: Sequence[str], days: Sequence[date | None]) -> list[datetime]:
+    """The times of these runs, each on the day that it is for; none where an id is no time."""
+    try:
+        began = [datetime.strptime(run, TIME_OF_RUN) for run in runs]
+    except ValueError:
+        return []
+    return [
+        at if day is None else datetime.combine(day, at.time())
+        for at, day in zip(began, days, strict=True)
+    ]
+
+
+def _day_of(store: Place, run: str) -> date | None:
+    """The day that a run is for, as its record in the store of a job tells; None where it does not."""
+    content = Folder(store).get(f"runs/{run}/run_results.json")
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return date.fromisoformat(json.loads(content or b"")["args"]["dshap"]["as_of"])
+    return None
+
+
+def _by_day(store: Place, runs: Sequence[str]) -> dict[str, date | None]:
+    """Run -> its day, in the order of the days; runs for one day in the order in which they began."""
+    days = {run: _day_of(store, run) for run in runs}
+    times = _times_in(list(days), list(days.values()))
+    if not times:
+        return days
+    order = sorted(zip(times, days, strict=True))
+    return {run: days[run] for _, run in order}
+
+
+def importance_history(
+    store: str | Path, explain: str = "", output: str | int | None = None
+) -> ImportanceHistory:
+    """Mean |attribution| of every feature in each finished run of a job.
+
+    It is read from the summaries of blocks, milliseconds for each run.  Runs that are not finished
+    are left out, with a warning.
+
+    Parameters
+    ----------
+    store, explain, output : as in `over_runs`
+
+    Raises
+    ------
+    InputError
+        As `over_runs`.
+    """
+    name, folder = _nights_of(as_place("store", store), explain)
+    finished = [run for run in runs_of(folder) if is_finished(folder / run)]
+    days = _by_day(folder.parent, finished)
+    runs = list(days)
+    left = [run for run in runs_of(folder) if run not in runs]
+    if not runs:
+        raise InputError(f"{folder} holds no finished run yet")
+    if left:
+        warnings.warn(
+            f"{len(left)} runs of {folder} are not finished and left out: {', '.join(left[:4])}",
+            stacklevel=3,
+        )
+    tables = [feature_importance(folder / run) for run in runs]
+    rankings = [
+        output_ranking(run, table, output_of(table, output))
+        for run, table in zip(runs, tables, strict=True)
+    ]
+    cube = open_cube(folder / runs[-1])
+    place = output_of(cube, output)
+    features = _sorted_features(rankings)
+    return ImportanceHistory(
+        explain=name,
+        runs=tuple(runs),
+        days=tuple(days.values()),
+        rows=np.array([each.rows for each in rankings]),
+        features=tuple(features),
+        magnitude=_table([each.magnitude for each in rankings], features),
+        std_error=_table([each.magnitude_error for each in rankings], features),
+        output=str(cube["output"].values[place]),
+        words=attribution_words("mean |attribution|", cube, place),
+    )
+
+
+def _nights_of(store: Place, explain: str) -> tuple[str, Place]:
+    """The name and the folder of the explanation with a cube for each run."""
+    cubes = named_cubes(store)
+    nights = {name: path.parent for name, path in cubes.items() if has_nights(path.parent)}
+    if not nights:
+        raise InputError(
+            f"{store} has no cube for each run, which a job with [incremental] writes: give its store"
+        )
+    if explain and explain not in nights:
+        raise InputError(f"{store}: {unknown_name('explain', explain, nights)}")
+    if not explain and len(nights) > 1:
+        raise InputError(
+            f"{store} holds {len(nights)} explanations: give explain, one of {', '.join(nights)}"
+        )
+    name = explain or next(iter(nights))
+    return name, nights[name]
+
+
+def _sorted_features(rankings: Sequence[Ranking]) -> list[str]:
+    """Every feature, by the sum over the runs."""
+    names = dict.fromkeys(name for each in rankings for name in each.magnitude)
+    sums = {name: sum(each.magnitude.get(name, 0.0) for each in rankings) for name in names}
+    return sorted(names, key=lambda name: -sums[name])
+
+
+def _table(values: Sequence[Any], features: Sequence[str]) -> FloatArray:
+    """(t, d): the values of each run by feature; NaN where it has none."""
+    return np.array([[each.get(name, np.nan) for name in features] for each in values])

@@ -1,0 +1,169 @@
+"""The attributions of every feature by segments of the rows, as numbers, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from dshap.analysis.column_values import Columns, columns_of
+from dshap.analysis.rankings import INTERVAL, Ranking
+from dshap.analysis.segment_groups import RowGroups, row_groups
+from dshap.analysis.segment_sums import sums_by_group
+from dshap.analysis.view import View, view_of
+from dshap.core.records import FloatArray, Moments
+from dshap.cube.summary import STATISTICS, estimates, named_means
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The attributions of every feature, for rows of each value of a column.
+
+    Arrays are (s, d): segments that have rows × features.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    """The segments in their order, "missing" last."""
+    features: tuple[str, ...]
+    """By mean |attribution| over all rows, largest first."""
+    counts: NDArray[np.int64]
+    """(s,): the explained rows of each segment."""
+    mean: FloatArray
+    """The mean attribution."""
+    magnitude: FloatArray
+    """The mean |attribution|."""
+    half_width: FloatArray
+    """Half the width of the 95 % interval of the mean |attribution|; NaN of a segment of one row.
+    See `segments_of`."""
+    mean_half_width: FloatArray
+    """Half the width of that of the mean attribution."""
+    rows: int
+    """The number of rows that are explained."""
+    output: str
+    words: str
+    """The end of the words of an axis: of which output, its units, over how many rows."""
+
+    def rankings(self) -> list[Ranking]:
+        """The ranking of each segment; its errors are half widths over 1.96."""
+        return [
+            Ranking(
+                self.names[s],
+                int(self.counts[s]),
+                self._by_feature(self.magnitude[s]),
+                self._by_feature(self.mean[s]),
+                self._by_feature(self.half_width[s] / INTERVAL),
+                self._by_feature(self.mean_half_width[s] / INTERVAL),
+            )
+            for s in range(len(self.names))
+        ]
+
+    def _by_feature(self, values: FloatArray) -> dict[str, float]:
+        return dict(zip(self.features, values.tolist(), strict=True))
+
+
+def segments_of(
+    cube: Any, segment: str, rows: Any = None, output: str | int | None = None
+) -> Segments:
+    r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
+
+    The interval of a mean over the n rows of a segment takes them as a sample of more rows that are
+    like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It covers
+    less where few rows carry most of the sum: docs/performance.md says how often.  Where these
+    rows are all there are, the mean is exact.
+
+    Where attributions have standard errors, mean |attribution| is corrected as in
+    `feature_ranking`, and an upper bound of its error, 1.96 · mean standard error, is added in
+    square.
+
+    Parameters
+    ----------
+    cube, rows, output : as in `beeswarm`
+    segment : name of a column with at most 200 values; or of one of numbers or times with a number
+        of bins of about equally many rows, "age:5"
+
+    Raises
+    ------
+    InputError
+        As `beeswarm`; a column that was not kept, or with too many values.
+    """
+    view = view_of(cube, output)
+    columns = columns_of(view.cube, rows)
+    ((found,),) = segments_together([view], [columns], [row_groups(view, columns, segment)])
+    return found
+
+
+def segments_together(
+    views: Sequence[View], columns: Sequence[Columns], groups: Sequence[RowGroups]
+) -> list[list[Segments]]:
+    """The means of each of these groups of the rows, for each explanation of them, in one pass.
+
+    Parameters
+    ----------
+    views : explanations of the same rows in the same order
+    columns : those of each explanation: the same values, of which the first are read
+    groups : of the rows, as `row_groups`
+
+    Returns
+    -------
+    list
+        For each explanation the means of each of the groups.
+    """
+    summed = sums_by_group(views, columns, groups)
+    return [
+        [_segments(view, each, sums) for each, sums in zip(groups, found, strict=True)]
+        for view, found in zip(views, summed, strict=True)
+    ]
+
+
+def _segments(view: View, groups: RowGroups, found: Moments) -> Segments:
+    """The means of groups of the rows, from the sums over each."""
+    features = view.ranked()
+    counts = found["counts"]
+    there = np.flatnonzero(counts)
+    sums = found["sums"][:, :, there][..., [view.position(name) for name in features]]
+    mean, magnitude = _intervals(sums, counts[there])
+    return Segments(
+        column=groups.segment,
+        names=tuple(groups.names[place] for place in there),
+        features=tuple(features),
+        counts=counts[there],
+        mean=mean.value,
+        magnitude=magnitude.value,
+        mean_half_width=mean.half_width,
+        half_width=magnitude.half_width,
+        rows=view.rows,
+        output=view.output_name,
+        words=view.words(""),
+    )
+
+
+class Interval(NamedTuple):
+    """A mean (s, d) and half the width of its interval (s, d)."""
+
+    value: FloatArray
+    half_width: FloatArray
+
+
+def _intervals(sums: FloatArray, counts: NDArray[np.int64]) -> tuple[Interval, Interval]:
+    """The mean attribution and the mean |attribution|, from sums (1 + R, statistics, s, d)."""
+    rows = counts[:, None]
+    means = sums / rows
+    found = estimates(named_means(means))
+    square = means[0, STATISTICS.index("sum_of_squares")]
+    reach = stdtrit(np.maximum(rows - 1, 1), (1 + CONFIDENCE) / 2)
+    reach = np.where(rows > 1, reach, np.nan) / np.sqrt(np.maximum(rows - 1, 1))
+
+    def interval(name: str, statistic: str) -> Interval:
+        first = means[0, STATISTICS.index(statistic)]
+        spread = reach * np.sqrt(np.maximum(square - np.square(first), 0.0))
+        half_width = np.hypot(spread, INTERVAL * found[name].std_error)
+        return Interval(found[name].value, half_width)
+
+    return interval("mean", "sum"), interval("mean_magnitude", "sum_of_magnitudes")

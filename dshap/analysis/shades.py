@@ -1,0 +1,121 @@
+"""Densities of attributions on a grid, and the place of each between low and high values.
+
+They are numbers: whoever draws a picture, on axes or as SVG, takes its heights and colours here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+
+from dshap.core.histograms import bin_ends, number_of_bins
+from dshap.core.records import FloatArray, Moments, Record
+
+SMOOTHING = 0.006
+"""The standard deviation of the smoothing of a density, as a part of the axis."""
+DEPTH = 0.5
+"""The power of a density that is drawn, so that tails stay visible beside a peak."""
+POINT = 1e-6
+"""The width of a bin, as a part of a step, below which its rows lie at one place, such as at 0."""
+MARGIN = 0.03
+"""The room beyond the outermost attributions, as a part of the axis."""
+
+
+@dataclass(frozen=True)
+class Shades:
+    """Numbers of rows in steps of an axis of attributions, and where their column's values lie."""
+
+    rows: FloatArray
+    """(steps, …): rows in each step; not whole, as the rows of a bin are spread over it."""
+    place: FloatArray
+    """(steps, …): the mean place of their values between low, 0, and high, 1."""
+    unordered: FloatArray
+    """(steps, …): the share, 0 to 1, of the rows whose values have no place: missing ones, and
+    those of categories."""
+
+    @property
+    def depth(self) -> FloatArray:
+        """(steps, …): the square root of the share of the largest step, 0 to 1."""
+        peak = np.maximum(self.rows.max(axis=0), 1e-300)
+        return np.asarray(np.clip(self.rows / peak, 0.0, 1.0) ** DEPTH)
+
+
+def grid_of(limits: tuple[float, float], steps: int) -> FloatArray:
+    """The ends (steps + 1,) of equal steps along an axis."""
+    return np.linspace(*limits, steps + 1)
+
+
+def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shades:
+    """The density of a histogram on a grid (g + 1,), coloured by the places of its value bins.
+
+    `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes
+    before it, such as the bins of another column, stay.  Gives steps (g, …).
+    """
+    ordered = np.nan_to_num(places)
+    has_no_place = np.isnan(places).astype(np.float64)
+    counts = histogram["counts"].reshape(len(histogram["codes"]), -1, len(places))
+    weights = np.stack([np.ones_like(ordered), ordered, has_no_place], axis=1)
+    mass = _on_grid(histogram, counts @ weights, grid)
+    rows, total, missing = np.moveaxis(mass, -1, 0)
+    known = np.maximum(rows - missing, 0.0)
+    place = np.divide(total, known, out=np.full_like(rows, 0.5), where=known > 0)
+    share = np.divide(missing, rows, out=np.ones_like(rows), where=rows > 0)
+    return Shades(rows, np.clip(place, 0.0, 1.0), np.clip(share, 0.0, 1.0))
+
+
+def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatArray:
+    """Counts (c, …) of the bins of attributions in each step of a grid (g, …), smoothed.
+
+    The rows of a bin are spread evenly over it.
+    """
+    lower, upper = bin_ends(histogram["codes"])
+    flat = counts.reshape(len(lower), -1)
+    is_point = upper - lower < POINT * (grid[1] - grid[0])
+    ends = np.stack([lower, upper], axis=1).ravel()
+    upto = np.cumsum(np.where(is_point[:, None], 0.0, flat), axis=0)
+    before = np.vstack([np.zeros((1, upto.shape[1])), upto[:-1]])
+    steps = np.stack([before, upto], axis=1).reshape(len(ends), -1)
+    mass = np.stack([np.diff(np.interp(grid, ends, each)) for each in steps.T], axis=1)
+    at = np.searchsorted(grid, lower[is_point], side="right") - 1
+    np.add.at(mass, np.clip(at, 0, len(mass) - 1), flat[is_point])
+    smooth = gaussian_filter1d(mass, SMOOTHING * len(grid), axis=0, mode="constant")
+    return np.asarray(smooth.reshape(len(grid) - 1, *counts.shape[1:]))
+
+
+def limits_of(histograms: Iterable[Moments]) -> tuple[float, float]:
+    """The ends of an axis that holds all attributions, and 0."""
+    ends = [bin_ends(each["codes"]) for each in histograms if len(each["codes"])]
+    lower = min((float(low[0]) for low, _ in ends), default=0.0)
+    upper = max((float(high[-1]) for _, high in ends), default=0.0)
+    span = max(upper, 0.0) - min(lower, 0.0)
+    margin = MARGIN * span
+    if span < np.finfo(np.float64).tiny:
+        margin = 1.0  # all are 0, whose bin ends at the smallest numbers there are
+    return min(lower, 0.0) - margin, max(upper, 0.0) + margin
+
+
+def value_places(bins: Record | None) -> FloatArray:
+    """The place of each value bin between low, 0, and high, 1; NaN of categories and missing values.
+
+    Without bins there is one, of all rows.
+    """
+    places = ordered_places(bins)
+    if bins is not None and "categories" in bins.arrays:
+        places[:] = np.nan
+    return places
+
+
+def ordered_places(bins: Record | None) -> FloatArray:
+    """The places as `value_places`, but those of named categories in the order of their names."""
+    if bins is None:
+        return np.full(1, np.nan)
+    n_bins = number_of_bins(bins)
+    n_named = n_bins - ("categories" in bins.arrays)
+    places = np.full(n_bins + 1, np.nan)
+    places[:n_named] = np.linspace(0.0, 1.0, n_named)
+    if n_named == 1:
+        places[0] = 0.5  # one value is neither low nor high
+    return places

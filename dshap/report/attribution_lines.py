@@ -1,0 +1,137 @@
+"""The importance of each feature, and one row broken down, as tables of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dshap.analysis.measures import measure_in_brackets, scale_sentence
+from dshap.analysis.numbers_as_text import decimals_of, number, shown_value
+from dshap.analysis.rankings import MANY_FEATURES, Ranking, features_of
+from dshap.analysis.row_breakdown import Breakdown
+from dshap.core.printing import label
+from dshap.core.scales import unit_words
+
+
+def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
+    """A table of mean |attribution| and mean of each feature, for each explanation.
+
+    It is sorted by the first explanation.  Standard errors follow where the cube has them.
+    """
+    features = features_of(given)
+    decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
+    names = [label(feature) for feature in features]
+    labels = [label(ranking.label) for ranking in given]
+    width = max(len("feature"), *map(len, names))
+    if any(ranking.has_errors for ranking in given):
+        half = 24
+    else:
+        half = 12
+    column = max(2 * half, *(len(each) + 2 for each in labels))
+    heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
+    scales = list(dict.fromkeys(ranking.scale for ranking in given))
+    of_each = [f", {ranking.scale}" * (len(scales) > 1) for ranking in given]
+    lines = [
+        f"attributions{measure_in_brackets(units, scales)}, over "
+        + ", ".join(
+            f"{ranking.rows:,} rows ({each}{scale})"
+            for ranking, each, scale in zip(given, labels, of_each, strict=True)
+        ),
+        " " * width + "".join(f"{each:>{column}}" for each in labels),
+        f"{'feature':<{width}}{heads}",
+    ]
+    for feature, name in zip(features, names, strict=True):
+        cells = "".join(
+            f"{_with_error(ranking, ranking.magnitude, ranking.magnitude_error, feature, decimals):>{column - half}}"
+            f"{_with_error(ranking, ranking.mean, ranking.mean_error, feature, decimals, sign=True):>{half}}"
+            for ranking in given
+        )
+        lines.append(f"{name:<{width}}{cells}")
+    lines += [_too_small_line(ranking) for ranking in given if ranking.is_too_small]
+    return [*lines, *filter(None, map(scale_sentence, scales))]
+
+
+def _too_small_line(ranking: Ranking) -> str:
+    """The warning about mean |φ| of many features from sampled coalitions."""
+    return (
+        f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled "
+        "coalitions is too small, "
+        "in tests by 21 to 92 %: rank features by it, do not add it up "
+        f"({len(ranking.magnitude):,} here)"
+    )
+
+
+def _with_error(
+    ranking: Ranking,
+    values: Mapping[str, float],
+    errors: Mapping[str, float],
+    feature: str,
+    decimals: int,
+    sign: bool = False,
+) -> str:
+    """Format a value: 12.34, or 12.34 ± 0.05 where it has a standard error."""
+    text = number(values.get(feature), decimals, sign=sign)
+    if ranking.has_errors:
+        return f"{text} ± {number(errors.get(feature), decimals)}"
+    return text
+
+
+def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
+    """A table of one row: base value, attributions, prediction; each column adds up.
+
+    Features are sorted by magnitude under the first explanation.
+    """
+    features = list(dict.fromkeys(feature for part in row.parts for feature in part.attribution))
+    features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))
+    numbers = [
+        value
+        for part in row.parts
+        for value in (part.base_value, part.prediction, *part.attribution.values())
+    ]
+    decimals = decimals_of(numbers)
+    width = max(len("base value"), *(len(label(name)) for name in features))
+    shown = {name: shown_value(row.values[name]) for name in features if name in row.values}
+    value_width = max([2, *(len(text) + 2 for text in shown.values())])
+    labels = [label(part.label) for part in row.parts]
+    column = max(14, *(len(each) + 2 for each in [*labels, *(part.scale for part in row.parts)]))
+
+    def line(name: str, value: str, cells: Sequence[str]) -> str:
+        return f"{name:<{width}}{value:>{value_width}}" + "".join(
+            f"{cell:>{column}}" for cell in cells
+        )
+
+    named = (
+        ", ".join(f"{label(name)} = {label(value)}" for name, value in row.key.items())
+        or f"row {row.position}"
+    )
+    scales = list(dict.fromkeys(part.scale for part in row.parts))
+    measure = units
+    if len(scales) == 1:
+        measure = unit_words(units, scales[0])
+    of_each = [line("scale", "", [part.scale for part in row.parts])] * (len(scales) > 1)
+    return [
+        f"one row ({named})"
+        + (f", {label(measure)}" if measure not in ("", "1") else "")
+        + _states(row),
+        line("", "", labels),
+        *of_each,
+        line("base value", "", [number(part.base_value, decimals) for part in row.parts]),
+        *(
+            line(
+                label(name),
+                shown.get(name, ""),
+                [number(part.attribution.get(name), decimals, sign=True) for part in row.parts],
+            )
+            for name in features
+        ),
+        line("prediction", "", [number(part.prediction, decimals) for part in row.parts]),
+    ]
+
+
+def _states(row: Breakdown) -> str:
+    """The statuses that explain missing numbers; empty where all are ok."""
+    states = [f"{label(part.label)}: {part.status}" for part in row.parts if part.status != "ok"]
+    if states:
+        return f" ({'; '.join(states)})"
+    return ""
