@@ -1,14 +1,17 @@
-"""The accuracy that a run measured, from its cubes."""
+"""The accuracy of finished cubes: what their runs measured, and how large standard errors are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dshap.core.blocks import Status
 from dshap.core.places import Place
-from dshap.cube import largest_residual, read_notes
+from dshap.core.records import FloatArray
+from dshap.cube import finished_blocks, largest_residual, read_notes
 
 NOTED = ("mse_v", "pilot", "carried", "counted")
 """The notes of a run that are about its accuracy."""
@@ -26,3 +29,72 @@ def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
         measured = {key: notes[key] for key in NOTED if key in notes}
         found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
+
+
+BINS_AN_OCTAVE = 64
+"""Bins of the median between a size and its double: it is right to within 1 %."""
+LEAST_EXPONENT = -1_074
+MOST_EXPONENT = 1_024
+"""Powers of two between which all numbers of float64 lie."""
+
+
+@dataclass(frozen=True)
+class ErrorSizes:
+    """The standard errors of a cube, one number for each row and output: that of its largest."""
+
+    largest: float
+    """The largest of all rows; NaN where no row states an error."""
+    median: float
+    """Right to within 1 %; NaN where no row states an error."""
+    rows: int
+    """The number of rows with attributions."""
+    unknown: int
+    """The number of these rows that have a standard error of NaN, which is left out."""
+
+    @property
+    def has_some(self) -> bool:
+        """Whether any row states an error."""
+        return not np.isnan(self.largest)
+
+
+def error_sizes(path: Place) -> ErrorSizes | None:
+    """The sizes of the standard errors of a cube, in units of its output; read block by block.
+
+    None where the cube has no standard errors, as its values are exact.
+    """
+    largest = 0.0
+    rows = 0
+    unknown = 0
+    counts = np.zeros((MOST_EXPONENT - LEAST_EXPONENT) * BINS_AN_OCTAVE + 1, np.int64)
+    for block in finished_blocks(path):
+        errors = block.std_error
+        if errors is None:
+            return None
+        is_explained = block.read("status") == Status.OK
+        sizes = errors[is_explained].max(axis=1)  # (n, k), NaN where an error is not known
+        is_known = np.isfinite(sizes)
+        rows += len(sizes)
+        unknown += int(np.count_nonzero(~is_known.all(axis=1)))
+        known = sizes[is_known]
+        largest = max(largest, float(known.max(initial=0.0)))
+        counts += np.bincount(_bins(known), minlength=len(counts))
+    total = int(counts.sum())
+    if not total:
+        return ErrorSizes(np.nan, np.nan, rows, unknown)
+    place = int(np.searchsorted(np.cumsum(counts), (total + 1) // 2))
+    return ErrorSizes(largest, min(_middle(place), largest), rows, unknown)
+
+
+def _bins(sizes: FloatArray) -> np.ndarray:
+    """The bin of each size (n,): 0 for 0, then by the logarithm."""
+    is_some = sizes > 0
+    logarithm = np.log2(sizes, out=np.full_like(sizes, LEAST_EXPONENT), where=is_some)
+    place = np.floor((logarithm - LEAST_EXPONENT) * BINS_AN_OCTAVE).astype(np.int64)
+    return np.where(is_some, 1 + place, 0)
+
+
+def _middle(place: int) -> float:
+    """The size in the middle of a bin."""
+    if not place:
+        return 0.0
+    return float(2.0 ** (LEAST_EXPONENT + (place - 0.5) / BINS_AN_OCTAVE))

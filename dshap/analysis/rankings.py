@@ -1,4 +1,4 @@
-"""The importance of each feature: mean |attribution| and mean, with their errors."""
+"""The importance of each feature, with its errors, and how far rankings agree."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.agreement import ndcg, spearman
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import feature_importance
+from dshap.cube.datasets import names_along
 
 MANY_FEATURES = 300
 """The number of features above which mean |φ| from sampled coalitions is marked as too small: by 21
@@ -63,16 +65,23 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
 
 def _of_cube(name: str, path: Place) -> list[Ranking]:
     table = feature_importance(path)
-    outputs = [str(output) for output in table["output"].values]
+    outputs = names_along(table, "output")
     return [
-        output_ranking(name if len(outputs) == 1 else f"{name}, {output}", table, j)
+        output_ranking(label_of(name, output, len(outputs)), table, j)
         for j, output in enumerate(outputs)
     ]
 
 
+def label_of(name: str, output: str, n_outputs: int) -> str:
+    """The name of an explanation, with the output where there are several."""
+    if n_outputs == 1:
+        return name
+    return f"{name}, {output}"
+
+
 def output_ranking(name: str, table: Any, output: int) -> Ranking:
     """The ranking of one output, from the table of `feature_ranking` or `global_means`."""
-    features = [str(feature) for feature in table["feature"].values]
+    features = names_along(table, "feature")
 
     def of(statistic: str) -> dict[str, float]:
         values = table[statistic].isel(output=output).values.tolist()
@@ -100,3 +109,32 @@ def places_of(mean: FloatArray) -> NDArray[np.int64]:
     places = np.empty(len(mean), np.int64)
     places[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
     return places
+
+
+@dataclass(frozen=True)
+class RankingAgreement:
+    """The rankings of e explanations over the same d features; a feature without a value has 0."""
+
+    features: tuple[str, ...]
+    """By mean |attribution| of the first explanation, largest first."""
+    worths: FloatArray
+    """(e, d): mean |attribution|."""
+    places: NDArray[np.int64]
+    """(e, d): the place of each feature, from 1."""
+    ndcg: tuple[float, ...]
+    """(e,): nDCG with the mean |attributions| of the first explanation as worths."""
+    spearman: tuple[float, ...]
+    """(e,): Spearman's correlation with the ranking of the first explanation."""
+
+
+def ranking_agreement(given: Sequence[Ranking]) -> RankingAgreement:
+    """Compare each of these rankings with the first."""
+    names = features_of(given)
+    worths = np.array([[each.magnitude.get(name, 0.0) for name in names] for each in given])
+    return RankingAgreement(
+        features=tuple(names),
+        worths=worths,
+        places=np.array([places_of(each) for each in worths]),
+        ndcg=tuple(ndcg(worths[0], each) for each in worths),
+        spearman=tuple(spearman(worths[0], each) for each in worths),
+    )

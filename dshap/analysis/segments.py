@@ -64,6 +64,18 @@ class Segments:
             for s in range(len(self.names))
         ]
 
+    def with_most_rows(self, n_segments: int) -> NDArray[np.intp]:
+        """The places of the segments with most rows, at most so many, in their order."""
+        return np.sort(np.argsort(-self.counts, kind="stable")[:n_segments])
+
+    def left_out(self, n_segments: int, n_features: int) -> str:
+        """Words for the segments and features beyond so many; empty where there are no more."""
+        more = {
+            "segments": len(self.names) - n_segments,
+            "features": len(self.features) - n_features,
+        }
+        return " and ".join(f"{count:,} more {noun}" for noun, count in more.items() if count > 0)
+
     def _by_feature(self, values: FloatArray) -> dict[str, float]:
         return dict(zip(self.features, values.tolist(), strict=True))
 

@@ -23,6 +23,7 @@ from dshap.cube.datasets import (
     attribution_of,
     coalition_share,
     global_means,
+    names_along,
     row_slices,
     rows_of,
     status_of,
@@ -116,7 +117,7 @@ def view_of(cube: Any, output: str | int | None = None) -> View:
     cube = as_cube(cube)
     refuse_infinities("cube", cube)
     place = output_of(cube, output)
-    features = tuple(str(name) for name in cube["feature"].values)
+    features = tuple(names_along(cube, "feature"))
     return View(cube, place, features, counted_rows(cube))
 
 
@@ -128,7 +129,7 @@ def output_of(cube: Any, output: str | int | None) -> int:
     InputError
         There are several and none is chosen, or there is none of this name; both list them.
     """
-    names = [str(name) for name in cube["output"].values]
+    names = names_along(cube, "output")
     if output is None and len(names) == 1:
         return 0
     if output is None:

@@ -212,6 +212,11 @@ def global_means(cube: xr.Dataset) -> xr.Dataset:
     return importance_table(total["attribution"] / max(count, 1), names, count, scale)
 
 
+def names_along(cube: Any, dim: str) -> list[str]:
+    """The names of the features or outputs of a cube, a row or a table of means."""
+    return [str(name) for name in cube[dim].values]
+
+
 def coalition_share(cube: xr.Dataset) -> FloatArray:
     """(feature, output): the share of the sampled coalitions in the variance of `std_error`.
 
@@ -222,7 +227,7 @@ def coalition_share(cube: xr.Dataset) -> FloatArray:
     found = _noted_share(cube)
     if found is None:
         return np.ones((cube.sizes["feature"], cube.sizes["output"]))
-    named = [[str(name) for name in cube[dim].values] for dim in ("feature", "output")]
+    named = [names_along(cube, dim) for dim in ("feature", "output")]
     is_renamed = not all(
         set(own) <= set(found[dim].values) for own, dim in zip(named, found.dims, strict=True)
     )
@@ -243,7 +248,7 @@ def _noted_share(cube: xr.Dataset) -> xr.DataArray | None:
 
 def _share_of(cube: xr.Dataset, path: Place) -> xr.DataArray:
     """`stored_share` of a stored cube, with the names of features and outputs."""
-    names = {dim: [str(name) for name in cube[dim].values] for dim in ("feature", "output")}
+    names = {dim: names_along(cube, dim) for dim in ("feature", "output")}
     return xr.DataArray(stored_share(path), names, tuple(names))
 
 

@@ -5,7 +5,7 @@ from inspect import isfunction, signature
 from typing import Any
 
 from dshap.analysis import segments as segments
-from dshap.analysis.accuracy import accuracy
+from dshap.analysis.accuracy import ErrorSizes, accuracy, error_sizes
 from dshap.analysis.difference.cube_comparison import Shift, diff, largest_shift
 from dshap.analysis.difference.difference_record import (
     METRICS,
@@ -24,10 +24,9 @@ from dshap.analysis.drift.drift_record import (
     checked_level,
     seen_line,
 )
-from dshap.analysis.error_sizes import ErrorSizes, error_sizes
 from dshap.analysis.rankings import Ranking, rankings
-from dshap.analysis.row_breakdown import breakdown
 from dshap.analysis.segment_groups import column_of_segment
+from dshap.analysis.single_rows import breakdown
 from dshap.report.attribution_lines import breakdown_lines, ranking_lines
 from dshap.report.notes import accuracy_lines, stage_table
 from dshap.report.pages import difference_page, page, require_jinja

@@ -9,7 +9,7 @@ import numpy as np
 from dshap.analysis.measures import measure_in_brackets, scale_sentence
 from dshap.analysis.numbers_as_text import decimals_of, number, shown_value
 from dshap.analysis.rankings import MANY_FEATURES, Ranking, features_of
-from dshap.analysis.row_breakdown import Breakdown
+from dshap.analysis.single_rows import Breakdown
 from dshap.core.printing import label
 from dshap.core.scales import unit_words
 

@@ -11,6 +11,7 @@ from dshap.analysis.segments import Segments, segments_of
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.cube import open_cube
+from dshap.cube.datasets import names_along
 
 MOST_FEATURES = 5
 MOST_SEGMENTS = 12
@@ -56,14 +57,10 @@ class SegmentTable:
 
     def _left_out(self) -> list[str]:
         """A line about segments and features that the table leaves out."""
-        more = {
-            "segments": len(self.segments.names) - MOST_SEGMENTS,
-            "features": len(self.segments.features) - MOST_FEATURES,
-        }
-        said = [f"{count:,} more {name}" for name, count in more.items() if count > 0]
+        said = self.segments.left_out(MOST_SEGMENTS, MOST_FEATURES)
         if not said:
             return []
-        return [f"{' and '.join(said)}: dshap.report.heatmap shows them, --json lists them"]
+        return [f"{said}: dshap.report.heatmap shows them, --json lists them"]
 
     def content(self) -> dict[str, Any]:
         """Segment -> its rows, and the mean |φ|, its half width and the mean φ of each feature."""
@@ -97,7 +94,7 @@ def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTabl
     tables = []
     for name, path in cubes.items():
         cube = open_cube(path)
-        outputs = [str(output) for output in cube["output"].values]
+        outputs = names_along(cube, "output")
         for place, output in enumerate(outputs):
             said = output * (len(outputs) > 1)
             tables.append(SegmentTable(name, said, segments_of(cube, segment, output=place)))

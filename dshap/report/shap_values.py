@@ -13,7 +13,7 @@ from dshap.core.options import RULES
 from dshap.core.printing import format_bytes
 from dshap.core.records import FloatArray
 from dshap.cube.columns import columns_of
-from dshap.cube.datasets import as_cube, rows_of
+from dshap.cube.datasets import as_cube, names_along, rows_of
 
 IN_EXPLANATION_BYTES = 2 << 30
 """The most bytes of attributions and values of columns that `to_shap` holds in memory."""
@@ -78,7 +78,7 @@ def explanation_of(cube: Any, data: NDArray[Any] | None, interactions: bool = Fa
     else:
         name = "attribution"
     every = slice(0, cube.sizes["instance"])
-    outputs: list[str] | None = [str(name) for name in cube["output"].values]
+    outputs: list[str] | None = names_along(cube, "output")
     if cube.sizes["output"] == 1:
         outputs = None
     base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
@@ -89,7 +89,7 @@ def explanation_of(cube: Any, data: NDArray[Any] | None, interactions: bool = Fa
         values=by_output(rows_of(cube, name, every)),
         base_values=np.array(by_output(base)),
         data=data,
-        feature_names=[str(name) for name in cube["feature"].values],
+        feature_names=names_along(cube, "feature"),
         output_names=outputs,
         error_std=errors,
     )
@@ -139,7 +139,7 @@ def _data_of(cube: Any, rows: Any) -> NDArray[Any] | None:
     if "token" in cube and rows is None:
         return np.asarray(cube["token"].values)
     columns = columns_of(cube, rows)
-    features = [str(name) for name in cube["feature"].values]
+    features = names_along(cube, "feature")
     if not set(features) <= set(columns):
         return None
     values = [columns[name](every) for name in features]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dshap.analysis.drift.drift_record import ComparedTable, Drift
-from dshap.analysis.drift.table_comparison import TableSample, drift_between
+from dshap.analysis.drift.table_comparison import drift_between
 from dshap.core.addresses import masked
 from dshap.core.places import BucketPath
 from dshap.core.printing import one_line
@@ -15,7 +18,7 @@ from dshap.core.rules import Choice, Whole, checked, of_kind
 from dshap.discrepancy.samples import ABSENT, TwoSamples
 from dshap.kernels.unbound import Kernel
 from dshap.run.session import open_session
-from dshap.warehouse.paired_samples import SampledTable, paired_samples
+from dshap.warehouse.paired_samples import PairedSamples, SampledTable, paired_samples
 
 MAX_ROWS = 10_000
 """The default number of rows of each table that are compared: 20 columns take a quarter of a
@@ -98,9 +101,10 @@ def mmd_drift(
             old, new, session, features=features, key=key, max_rows=max_rows, seed=seed
         )
         return drift_between(
-            _table_sample(old, read.old),
-            _table_sample(new, read.new),
+            (_compared_table(old, read.old), _compared_table(new, read.new)),
             TwoSamples(read.old.x, read.new.x, read.names, read.is_categorical),
+            np.concatenate([read.old.positions, read.new.positions]),
+            partial(_key_of, read),
             kernel=kernel,
             absent=absent,
             n_permutations=n_permutations,
@@ -109,9 +113,16 @@ def mmd_drift(
         )
 
 
-def _table_sample(given: Any, sample: SampledTable) -> TableSample:
-    table = ComparedTable(_name_of(given), sample.reader.n_rows, len(sample.x))
-    return TableSample(table, sample.positions, sample.key_of)
+def _compared_table(given: Any, sample: SampledTable) -> ComparedTable:
+    return ComparedTable(_name_of(given), sample.reader.n_rows, len(sample.x))
+
+
+def _key_of(read: PairedSamples, row: int) -> dict[str, str]:
+    """Key column -> the key of a row of both samples, the old ones first."""
+    n_old = len(read.old.x)
+    if row < n_old:
+        return read.old.key_of(row)
+    return read.new.key_of(row - n_old)
 
 
 def _name_of(rows: Any) -> str:

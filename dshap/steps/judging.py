@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dshap.analysis.accuracy import error_sizes
 from dshap.analysis.difference.cube_comparison import largest_shift
-from dshap.analysis.error_sizes import error_sizes
 from dshap.core.agreement import ndcg
 from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.places import Place

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.analysis.error_sizes import error_sizes
+from dshap.analysis.accuracy import error_sizes
 from dshap.values import Marginal
 
 RNG = np.random.default_rng(0)

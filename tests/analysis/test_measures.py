@@ -14,7 +14,7 @@ from dshap.analysis.measures import (
     without_scale,
 )
 from dshap.analysis.rankings import rankings
-from dshap.analysis.row_breakdown import breakdown
+from dshap.analysis.single_rows import breakdown
 from dshap.core.scales import LOG_ODDS, MEANINGS, PROBABILITY, SCORE, TARGET, UNSTATED
 from dshap.cube.arrays import create_store
 from dshap.report.attribution_lines import breakdown_lines, ranking_lines

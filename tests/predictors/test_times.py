@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 import dshap
-from dshap.analysis.row_breakdown import breakdown
+from dshap.analysis.single_rows import breakdown
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.rows import sample_positions
 from dshap.cube import verify_cube

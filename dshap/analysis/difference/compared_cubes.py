@@ -17,7 +17,7 @@ from dshap.core.printing import label
 from dshap.core.rules import as_place
 from dshap.cube import named_cubes, open_cube, read_run, runs_of
 from dshap.cube.current import has_nights
-from dshap.cube.datasets import as_cube, origin_of
+from dshap.cube.datasets import as_cube, names_along, origin_of
 
 SHOWN_NAMES = 8
 """The most names of features that a message lists."""
@@ -68,7 +68,12 @@ def _run_before(cube: Place) -> str:
 
 
 def earlier_runs(cube: Place) -> list[str]:
-    """The runs before that of a night's cube that are kept beside it, the oldest first."""
+    """The runs before that of a night's cube that are kept beside it, the oldest first.
+
+    A cube whose folder has no cube for each run has none.
+    """
+    if not has_nights(cube.parent):
+        return []
     return [run_id for run_id in runs_of(cube.parent) if run_id < cube.name]
 
 
@@ -123,8 +128,8 @@ def comparable(old: OpenedCube, new: OpenedCube, output: str | None) -> tuple[Cu
     RuntimeWarning
         One of the cubes states no scale, so that their scales are not compared.
     """
-    features = [_names(side, "feature") for side in (old, new)]
-    outputs = [_names(side, "output") for side in (old, new)]
+    features = [names_along(side.cube, "feature") for side in (old, new)]
+    outputs = [names_along(side.cube, "output") for side in (old, new)]
     wanted = outputs[0]
     if output is not None:
         wanted = [output]
@@ -150,10 +155,6 @@ def comparable(old: OpenedCube, new: OpenedCube, output: str | None) -> tuple[Cu
         for side, held, shown in zip((old, new), features, outputs, strict=True)
     )
     return first, second
-
-
-def _names(side: OpenedCube, dim: str) -> list[str]:
-    return [str(name) for name in side.cube[dim].values]
 
 
 def _names_differ(kind: str, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:

@@ -39,7 +39,7 @@ from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.records import Moments
 from dshap.core.rules import Whole, of_kind
-from dshap.cube.datasets import global_means, magnitude_errors
+from dshap.cube.datasets import global_means, magnitude_errors, names_along
 
 N_ROWS = 10
 """The number of rows that are listed, those that changed most."""
@@ -134,7 +134,7 @@ def feature_histograms(rows: CubeRows, output: str) -> dict[str, Moments]:
     InputError
         No row is explained.
     """
-    names = tuple(str(name) for name in rows.cube["feature"].values)
+    names = tuple(names_along(rows.cube, "feature"))
     place = list(rows.cube["output"].values).index(output)
     view = View(rows.cube, place, names, rows.n_rows)
     found = tallied(view, Columns({}), {name: Tally(view.position(name)) for name in names})

@@ -85,6 +85,13 @@ class OutputDifference:
     """Those that changed most, by Σ |Δφ|."""
 
     @property
+    def decimals(self) -> int:
+        """The number of decimals of attributions in tables."""
+        return decimals_of(
+            value for each in self.features for value in (each.magnitude_old, each.magnitude_new)
+        )
+
+    @property
     def moves(self) -> list[FeatureDifference]:
         """The features with another place in the ranking, the longest way first."""
         moved = [each for each in self.features if each.place_old != each.place_new]
@@ -230,7 +237,7 @@ def _side(side: SideRows) -> str:
 
 
 def _output_lines(found: Difference, output: OutputDifference) -> list[str]:
-    decimals = _decimals_of(output)
+    decimals = output.decimals
     return [
         *_summary_lines(found, output),
         "",
@@ -239,13 +246,6 @@ def _output_lines(found: Difference, output: OutputDifference) -> list[str]:
         "",
         *_row_lines(found, output, decimals),
     ]
-
-
-def _decimals_of(output: OutputDifference) -> int:
-    """The decimals of attributions in tables."""
-    return decimals_of(
-        value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
-    )
 
 
 def _summary_lines(found: Difference, output: OutputDifference) -> tuple[str, str, str]:
@@ -375,7 +375,7 @@ def difference_html(found: Difference) -> str:
     """A difference as tables of HTML, what matters most first."""
     parts = []
     for output in found.outputs:
-        decimals = _decimals_of(output)
+        decimals = output.decimals
         head, moved, means = _summary_lines(found, output)
         notes = [*_left_out(output), moved, means]
         parts.append(table_html(head, FEATURE_HEADS, _feature_cells(output, decimals), notes))

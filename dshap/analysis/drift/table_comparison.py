@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +21,11 @@ SHARED_NAMES = 0.02
 """The largest share of the shorter table's names that both tables have, where a column is warned of."""
 
 
-@dataclass(frozen=True, eq=False)
-class TableSample:
-    """One of the two tables, and the places of its sampled rows."""
-
-    table: ComparedTable
-    positions: NDArray[np.int64]
-    """(n,): the positions of the rows in their table."""
-    key_of: Callable[[int], Mapping[str, str]]
-    """Row of the sample -> its key by key column, read from the table."""
-
-
 def drift_between(
-    old: TableSample,
-    new: TableSample,
+    tables: tuple[ComparedTable, ComparedTable],
     samples: TwoSamples,
+    positions: NDArray[np.int64],
+    key_of: Callable[[int], Mapping[str, str]],
     *,
     kernel: Kernel | None,
     absent: str,
@@ -48,8 +37,10 @@ def drift_between(
 
     Parameters
     ----------
-    old, new : where the rows of the samples come from
+    tables : the old and the new one, which the rows come from
     samples : the rows
+    positions : (m + n,): the positions of the rows in their tables, the old ones first
+    key_of : row of both samples, the old ones first -> its key by key column
     kernel, absent, n_permutations, n_rows, seed : as in `dshap.mmd_drift`
     """
     compared = compared_rows(samples, kernel, absent, seed)
@@ -59,8 +50,8 @@ def drift_between(
     *_, expected = found.null.expected.tolist()
     *_, p_value = found.null.p_values.tolist()
     return Drift(
-        old=old.table,
-        new=new.table,
+        old=tables[0],
+        new=tables[1],
         mmd2=found.mmd2,
         std_error=std_error,
         expected=expected,
@@ -70,10 +61,10 @@ def drift_between(
         absent=absent,
         kernel=compared.described(),
         columns=_column_drifts(found, samples),
-        rows=_drifting_rows(found, old, new, n_rows),
+        rows=_drifting_rows(found, key_of, n_rows),
         warnings=_name_warnings(samples),
         names=samples.names,
-        positions=np.concatenate([old.positions, new.positions]),
+        positions=positions,
         witness=found.sums.witness,
         attributions=found.sums.attributions,
     )
@@ -130,22 +121,18 @@ def _column_drift(found: Discrepancy, samples: TwoSamples, j: int) -> ColumnDrif
 
 
 def _drifting_rows(
-    found: Discrepancy, old: TableSample, new: TableSample, n_shown: int
+    found: Discrepancy, key_of: Callable[[int], Mapping[str, str]], n_shown: int
 ) -> tuple[DriftingRow, ...]:
     """The rows that carry most of MMD²."""
     order = np.argsort(-found.carried, kind="stable")
     shown = order[:n_shown].tolist()
-    return tuple(_drifting_row(found, old, new, row) for row in shown)
+    return tuple(_drifting_row(found, row, key_of(row)) for row in shown)
 
 
-def _drifting_row(found: Discrepancy, old: TableSample, new: TableSample, row: int) -> DriftingRow:
-    n_old = found.rows.n_old
-    if row < n_old:
+def _drifting_row(found: Discrepancy, row: int, key: Mapping[str, str]) -> DriftingRow:
+    side = "new"
+    if row < found.rows.n_old:
         side = "old"
-        key = old.key_of(row)
-    else:
-        side = "new"
-        key = new.key_of(row - n_old)
     witness = float(found.sums.witness[row])
     attributions = found.sums.attributions[row]
     most = int(np.argmax(attributions * np.sign(witness)))

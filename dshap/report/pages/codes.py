@@ -39,7 +39,7 @@ def number_codes(values: ArrayLike) -> NDArray[np.uint8]:
     power = np.where(is_counted, power, 0)
     codes = place_codes((power + POWERS) * _SPAN + digits + _SPAN // 2, WIDTH)
     is_lost = np.isnan(given) | ((size >= 1.0) & ~is_counted)
-    codes[is_lost] = ord("!")
+    codes[is_lost] = ord(NONE[0])
     return codes
 
 

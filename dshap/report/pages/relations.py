@@ -17,8 +17,7 @@ from dshap.analysis.difference.difference_record import (
     shift_words,
 )
 from dshap.analysis.numbers_as_text import decimals_of, number
-from dshap.analysis.ranking_agreement import RankingAgreement, ranking_agreement
-from dshap.analysis.rankings import Ranking
+from dshap.analysis.rankings import Ranking, RankingAgreement, ranking_agreement
 from dshap.analysis.segment_groups import column_of_segment, row_groups
 from dshap.analysis.segments import Segments, segments_together
 from dshap.analysis.view import view_of
@@ -26,7 +25,6 @@ from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import open_cube
-from dshap.cube.current import has_nights
 from dshap.cube.datasets import key_words
 from dshap.report.pages.figures import NAME, Cell
 from dshap.report.pages.row_tables import RowTable
@@ -144,13 +142,8 @@ def _heat(found: Segments) -> NumberTable:
             text = f"{number(value, decimals)} ± {number(half, decimals)}"
             cells.append(Cell(text, value, int(level)))
         lines.append((label(name, NAME), tuple(cells)))
-    more = {
-        "segments": len(found.names) - len(lines),
-        "features": len(found.features) - len(features),
-    }
-    left_out = [f"{count:,} more {noun}" for noun, count in more.items() if count > 0]
     heads = ("segment", "rows", *(label(feature, NAME) for feature in features))
-    return NumberTable(heads, tuple(lines), " and ".join(left_out))
+    return NumberTable(heads, tuple(lines), found.left_out(len(lines), len(features)))
 
 
 def comparison_of(
@@ -206,9 +199,10 @@ def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray) -> str:
 
 def drift_of(name: str, path: Place) -> ToldFigure | None:
     """The difference of a cube from that of the run before; None where there is none."""
-    before = _run_before(path)
-    if before is None:
+    earlier = earlier_runs(path)
+    if not earlier:
         return None
+    before = path.with_name(earlier[-1])
     try:
         found = diff(before, path)
     except InputError as error:
@@ -227,23 +221,10 @@ def drift_of(name: str, path: Place) -> ToldFigure | None:
     return ToldFigure(label(name), tuple(sentences), tuple(each for each in tables if each.lines))
 
 
-def _run_before(path: Place) -> Place | None:
-    """The cube of the run before, in a folder with a cube for each run."""
-    if not has_nights(path.parent):
-        return None
-    earlier = earlier_runs(path)
-    if not earlier:
-        return None
-    return path.parent / earlier[-1]
-
-
 def shift_table(output: OutputDifference) -> NumberTable:
     """How far the attributions of each feature moved."""
     shown = output.features[:MOST_LINES]
-    decimals = decimals_of(
-        value for each in output.features for value in (each.magnitude_old, each.magnitude_new)
-    )
-    lines = [(label(each.feature), _shift_cells(each, decimals)) for each in shown]
+    lines = [(label(each.feature), _shift_cells(each, output.decimals)) for each in shown]
     heads = ("feature", "Wasserstein", "PSI", "mean |Δφ|", "mean |φ| before", "now", "place")
     note = f"{len(output.features) - len(shown):,} more features" * (
         len(output.features) > len(shown)

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from dshap.analysis.rankings import Ranking, features_of
 from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
@@ -102,7 +100,7 @@ def _largest(found: Segments) -> tuple[list[Ranking], str]:
     rankings = found.rankings()
     if len(rankings) <= MAX_BARS:
         return rankings, found.column
-    chosen = np.sort(np.argsort(-found.counts, kind="stable")[:MAX_BARS])
+    chosen = found.with_most_rows(MAX_BARS)
     title = f"{found.column} (+ {len(rankings) - MAX_BARS} others)"
     return [rankings[place] for place in chosen], title
 

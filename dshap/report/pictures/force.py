@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.numbers_as_text import decimals_of, number
-from dshap.analysis.single_row import SingleRow, single_row
+from dshap.analysis.single_rows import SingleRow, single_row
 from dshap.core.records import FloatArray
 from dshap.report.panels import BLUE, RED, new_axes
 from dshap.report.picture_files import AS_WRITTEN

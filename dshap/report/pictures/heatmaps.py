@@ -55,7 +55,7 @@ def heatmap(
         As `beeswarm`; a column that was not kept, or with more than 200 values.
     """
     found = segments_of(cube, segment, rows, output)
-    chosen = np.sort(np.argsort(-found.counts, kind="stable")[:MAX_COLUMNS])
+    chosen = found.with_most_rows(MAX_COLUMNS)
     shown = found.features[:MAX_SHOWN]
     values = found.mean
     name = "mean attribution"

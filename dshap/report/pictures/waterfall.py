@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dshap.analysis.numbers_as_text import decimals_of, number
-from dshap.analysis.single_row import SingleRow, single_row
+from dshap.analysis.single_rows import SingleRow, single_row
 from dshap.core.records import FloatArray
 from dshap.report.panels import BLUE, GREY, RED, name_rows, new_axes
 from dshap.report.picture_files import AS_WRITTEN

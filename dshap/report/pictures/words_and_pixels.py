@@ -21,6 +21,7 @@ from dshap.core.printing import label as shown_as
 from dshap.core.printing import printable
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_path
+from dshap.cube.datasets import names_along
 from dshap.report.picture_files import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
 POSITIVE = np.array([255, 90, 90])
@@ -127,7 +128,7 @@ def heat_map(
     InputError
         Players that are not the cube's features, or not those of an image of this size.
     """
-    if list(players) != [str(name) for name in cube["feature"].values]:
+    if list(players) != names_along(cube, "feature"):
         raise InputError(
             "players are not the features of the cube: give the image_players(...) of its value "
             "function"

@@ -1,4 +1,4 @@
-"""One row broken down: its attributions in one or several explanations."""
+"""Single rows: one row in one or several explanations, and one row of a cube for a picture."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from dshap.analysis.column_values import columns_of
 from dshap.analysis.measures import scale_of_cube
+from dshap.analysis.numbers_as_text import shown_value
+from dshap.analysis.rankings import label_of
+from dshap.analysis.view import attribution_words, output_of
 from dshap.core.blocks import Status
+from dshap.core.errors import InputError
 from dshap.core.places import Place
+from dshap.core.printing import label
+from dshap.core.records import FloatArray
 from dshap.cube import find_row, kept_row, open_cube, row_key
+from dshap.cube.datasets import as_cube, names_along, row_position
 
 
 @dataclass(frozen=True)
@@ -64,11 +74,11 @@ def _status_of(parts: Sequence[RowExplanation], name: str) -> str:
 
 def _parts(name: str, path: Place, position: int) -> list[RowExplanation]:
     row = open_cube(path).isel(instance=position).load()
-    outputs = [str(output) for output in row["output"].values]
+    outputs = names_along(row, "output")
     features = row_features(row)
     return [
         RowExplanation(
-            name if len(outputs) == 1 else f"{name}, {output}",
+            label_of(name, output, len(outputs)),
             float(row["base_value"].values[j]),
             dict(
                 zip(features, row["attribution"].values[: len(features), j].tolist(), strict=True)
@@ -83,10 +93,58 @@ def _parts(name: str, path: Place, position: int) -> list[RowExplanation]:
 
 def row_features(row: Any) -> list[str]:
     """Names of the players of one row; for a text its tokens, each after its position."""
-    names = [str(feature) for feature in row["feature"].values]
+    names = names_along(row, "feature")
     if not {"length", "token"} <= set(row.data_vars):
         return names
     return [
         f"{name} {token}"
         for name, token in zip(names[: int(row["length"])], row["token"].values, strict=False)
     ]
+
+
+@dataclass(frozen=True)
+class SingleRow:
+    """One row and one output: base value + Σ attributions = prediction."""
+
+    features: tuple[str, ...]
+    """The features with the values of their columns, where these are known: "age = 31"."""
+    attributions: FloatArray
+    """(d,)"""
+    base_value: float
+    prediction: float
+    words: str
+    """The words of the axis."""
+
+
+def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None = None) -> SingleRow:
+    """The row with this key, for one output.
+
+    Parameters
+    ----------
+    cube, key, rows, output : as in `waterfall`
+
+    Raises
+    ------
+    InputError
+        As `waterfall`.
+    """
+    cube = as_cube(cube)
+    place = output_of(cube, output)
+    position = row_position(cube, key)
+    row = cube.isel(instance=position, output=place).load()
+    names = row_features(row)
+    phi = np.asarray(row["attribution"].values[: len(names)], np.float64)
+    if np.isnan(phi).any():
+        raise InputError(f"row {key} has no attribution: it was skipped, failed, or is pending")
+    if np.isinf(phi).any():
+        raise InputError(f"row {key} has an infinite attribution: give another row")
+    columns = columns_of(cube, rows)
+    where = slice(position, position + 1)
+    values = {name: f" = {shown_value(columns[name](where)[0])}" for name in columns}
+    return SingleRow(
+        tuple(label(name, 24) + values.get(name, "") for name in names),
+        phi,
+        float(row["base_value"].values),
+        float(row["prediction"].values),
+        attribution_words("prediction", cube, place),
+    )
