@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.agreement import ndcg, spearman
+from dshap.analysis.agreement import ndcg, spearman
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import feature_importance

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dshap.analysis.accuracy import error_sizes
+from dshap.analysis.agreement import ndcg
 from dshap.analysis.difference.cube_comparison import largest_shift
-from dshap.core.agreement import ndcg
 from dshap.core.errors import DshapError, InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.printing import label

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.core.agreement import Worths, agreement, drawn_worths, ndcgs, spearmans
+from dshap.analysis.agreement import Worths, agreement, drawn_worths, ndcgs, spearmans
 from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.cube import CubeLayout, CubeWriter, create_cube, mark_finished
 

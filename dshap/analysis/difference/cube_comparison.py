@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.analysis.column_values import Columns
 from dshap.analysis.difference.compared_cubes import comparable, cube_at_path, sides_of
 from dshap.analysis.difference.difference_record import (
@@ -27,13 +28,12 @@ from dshap.analysis.difference.row_pairs import (
     pairs_by_key,
     pairs_in_order,
 )
+from dshap.analysis.distances import population_stability, wasserstein
 from dshap.analysis.measures import stated_scale, units_of_cube
 from dshap.analysis.rankings import places_of
 from dshap.analysis.tallies import Tally, tallied
 from dshap.analysis.view import View, status_counts
-from dshap.core.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.core.blocks import Status
-from dshap.core.distances import population_stability, wasserstein
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label

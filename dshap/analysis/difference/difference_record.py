@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dshap.analysis.agreement import Agreement
 from dshap.analysis.difference.row_changes import SAME
 from dshap.analysis.numbers_as_text import decimals_of, number, text_table
-from dshap.core.agreement import Agreement
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.html import table_html
 from dshap.core.printing import label

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dshap.analysis.agreement import Worths
 from dshap.analysis.difference.row_pairs import Rows
-from dshap.core.agreement import Worths
 from dshap.core.histograms import histogram_of
 from dshap.core.records import FloatArray, Moments, TreeSum
 

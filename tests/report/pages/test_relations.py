@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import spearmanr
 
+from dshap.analysis.agreement import ndcg
 from dshap.analysis.rankings import Ranking
-from dshap.core.agreement import ndcg
 from dshap.cube import open_cube, set_current
 from dshap.report.pages.relations import comparison_of, drift_of, segment_tables_of
 from dshap.report.pages.row_tables import tables_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dshap.core.distances import population_stability, stability_counts, wasserstein
+from dshap.analysis.distances import population_stability, stability_counts, wasserstein
 from dshap.core.histograms import attribution_bins, bin_ends, histogram_of
 from dshap.core.records import Moments
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from dshap.core import agreement as module
-from dshap.core.agreement import Worths, agreement, ndcg, ndcgs, spearman, spearmans
+from dshap.analysis import agreement as module
+from dshap.analysis.agreement import Worths, agreement, ndcg, ndcgs, spearman, spearmans
 
 WORTHS = arrays(float, 7, elements=st.floats(0, 10).map(lambda x: round(x, 1)))
 
