@@ -13,14 +13,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # and rows unlike those of a pilot.
 # Nodes were raised by a twentieth for nights that cannot be fooled: baselines, backfills, damage, lost workers, checks
 # of a job, contracts of used columns, upgrades, walltimes, masked values, keys joined on disk.
+# Nodes were raised by a five-hundredth, and classes by five, when each kind of sink and of table that is read once
+# became a class.
 BOUNDS = {
-    "syntax nodes": 370_000,
+    "syntax nodes": 370_700,
     "syntax nodes in a hundred statements": 746,
     "assignments of several things at once": 4,
     "ternaries": 371,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 700,
+    "classes": 704,
     "protocols": 49,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -99,6 +99,10 @@ class NoCluster(KindTable):
 
     worker_keys: ClassVar[Collection[str]] = tuple(_TYPES)
     """The keys of [worker] that this kind uses; here they wait for the cluster of --cluster."""
+    has_workers: ClassVar[bool] = False
+    """Whether there are workers, which a run needs to wait for."""
+    has_manifest: ClassVar[bool] = False
+    """Whether `dshap cluster manifest` prints its objects."""
 
     profile: ProfilePath | None = None
     """The name of the profile, or the path of its file, that the other keys come from."""
@@ -108,8 +112,15 @@ class ClusterTable(NoCluster):
     """The table [cluster] of any kind but "none"."""
 
     worker_keys: ClassVar[Collection[str]] = SIZE
+    has_workers: ClassVar[bool] = True
     wait: Annotated[float, Field(ge=0.0)] = WAIT_S
     """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
+
+    def of_one_worker(self) -> ClusterTable:
+        """Copy the table with one worker in place of its number."""
+        one = {"workers": 1, "minimum": None, "maximum": None}
+        there = type(self).model_fields
+        return self.model_copy(update={key: one[key] for key in one if key in there})
 
 
 class SizedTable(ClusterTable):
@@ -201,6 +212,9 @@ class SshTable(ClusterTable):
     connect: dict[str, Any] | None = None
     """The table [cluster.connect]: options of asyncssh by its own names, such as client_keys."""
 
+    def of_one_worker(self) -> SshTable:
+        return self.model_copy(update={"hosts": self.hosts[:1]})
+
     @model_validator(mode="after")
     def _check(self) -> SshTable:
         if is_installed(self.kind):
@@ -217,6 +231,7 @@ class PodsTable(ClusterTable):
     """The table [cluster] of kind "kubernetes"."""
 
     worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS, "ephemeral_storage")
+    has_manifest: ClassVar[bool] = True
     image: NotEmpty
     """The container image with dshap, the model and what that needs."""
     workers: Count = 2

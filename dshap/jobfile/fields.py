@@ -7,8 +7,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_args, get_origin
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -265,7 +265,11 @@ def options_of(
     else:
         known = {}
     named = {**{name: _of_rule(rule) for name, rule in known.items()}, **(types if known else {})}
-    for name, parameter in inspect.signature(make, eval_str=True).parameters.items():
+    types_of_bases = {}  # the annotations of a dataclass stand in the modules of its bases
+    if is_dataclass(make):
+        types_of_bases = get_type_hints(make, include_extras=True)
+    signature = inspect.signature(make, eval_str=not types_of_bases)
+    for name, parameter in signature.parameters.items():
         if name in without or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         is_needed = parameter.default is parameter.empty
@@ -273,7 +277,7 @@ def options_of(
         if parameter.annotation is parameter.empty:
             given = type(default)
         else:
-            given = parameter.annotation
+            given = types_of_bases.get(name, parameter.annotation)
         if named.get(name) is not None:
             kind = named[name]
         elif _is_plain(given):

@@ -57,7 +57,7 @@ def _of_kind(
     schema = record.model_json_schema(ref_template=REFERENCE)
     definitions |= schema.pop("$defs", {})
     schema["title"] = title
-    if not kinds.tag:
+    if not kinds.tag or not kind:
         return schema
     schema["properties"][kinds.tag] = {"const": kind}
     required = [key for key in schema.get("required", []) if key != kinds.tag]

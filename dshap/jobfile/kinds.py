@@ -93,7 +93,7 @@ class Kinds:
     not_built: Collection[str] = ()
     """Kinds that this version knows by name only, to say that they are not built yet."""
     default: str | None = None
-    """The kind of a table that names none."""
+    """The kind of a table that names none; empty where its record has no such key."""
     takes_others: bool = False
     """Whether a kind may be "package.module:name", of the user's code."""
 
@@ -101,9 +101,11 @@ class Kinds:
         """Validate a table as a record; a ValueError for an unknown kind, or pydantic's error."""
         if not isinstance(given, Mapping):
             return self.base.model_validate(given)
+        if self.tag in given or self.default == "":
+            return self.record(given).model_validate(given)
         record = self.record(given).model_validate({self.tag: self.default, **given})
-        if self.tag not in given:  # the listing of a job tells defaults from what the file says
-            record.model_fields_set.discard(self.tag)
+        # the listing of a job tells defaults from what the file says
+        record.model_fields_set.discard(self.tag)
         return record
 
     def record(self, given: Mapping[str, Any]) -> type[Any]:

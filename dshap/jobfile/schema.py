@@ -56,11 +56,12 @@ from dshap.jobfile.model_tables import (
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
 from dshap.jobfile.segment_columns import check_kept
-from dshap.jobfile.sink_tables import SinkTable, check_sink_names, check_sinks
-from dshap.jobfile.source_tables import CsvTable, HeldTable, SqlTable
+from dshap.jobfile.sink_tables import SINKS, check_sink_names, check_sinks
+from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobfile.text_tables import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.sinks import CubeFacts
 from dshap.tables.sources import IN_FILES, READERS
+from dshap.warehouse import kinds
 
 
 class JobSection(Table):
@@ -80,16 +81,16 @@ class JobSection(Table):
 
 SOURCES = Kinds(
     "kind",
-    {**READERS, "sql": SqlTable, "csv": CsvTable},
+    {**READERS, **kinds.READ_ONCE, "sql": SqlTable, "csv": CsvTable},
     KindTable,
     SOURCE_PARTS,
     particular={"synthetic": SYNTHETIC_PARTS, "texts": TEXT_FILES_PARTS},
-    bases=dict.fromkeys(IN_FILES, HeldTable),
+    bases=dict.fromkeys(IN_FILES, HeldTable) | dict.fromkeys(kinds.READ_ONCE, SpooledTable),
     not_built=("zarr",),
 )
 
 
-READ_ONCE = (*IN_FILES, "sql", "csv")
+READ_ONCE = (*IN_FILES, *kinds.READ_ONCE)
 """Kinds of tables whose rows a job with [incremental] reads once and keeps."""
 
 
@@ -299,7 +300,7 @@ class Job(Table):
     incremental: IncrementalTable = IncrementalTable()
     prepare: PrepareTable = PrepareTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
-    sink: list[SinkTable] = Field(default=[])
+    sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -522,7 +523,7 @@ TABLES: Mapping[str, Kinds] = {
     "incremental": one_kind(IncrementalTable),
     "prepare": one_kind(PrepareTable),
     "check": CHECKS,
-    "sink": one_kind(SinkTable),
+    "sink": SINKS,
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}

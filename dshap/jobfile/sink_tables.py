@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr, model_validator
 
-from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import unknown_name
-from dshap.jobfile.fields import Count
-from dshap.jobfile.kinds import Table
+from dshap.jobfile.fields import Count, options_of
+from dshap.jobfile.kinds import ConstructedArgument, Kinds, Made, record_of
 from dshap.jobfile.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
-from dshap.jobfile.source_tables import SqlTable
-from dshap.sinks import CubeFacts, SourceQuery, Target, check_sink, look_at_target, table_of
+from dshap.jobfile.source_tables import SpooledTable
+from dshap.sinks import CubeFacts, SourceQuery, Target, check_sink
+from dshap.sinks.kinds import kinds, sink_kind
 from dshap.sinks.records import Deletes, Nul, Rows, Shape, Sink, Write
 
+PARTS: Mapping[str, ConstructedArgument] = {
+    "database": ConstructedArgument(lambda table, _: database_of(table.uri, table.connection)),
+    "path": ConstructedArgument(lambda table, _: table.path and Path(table.path)),
+    "table": ConstructedArgument(lambda table, _: table.table.rpartition(".")[2]),
+    "schema": ConstructedArgument(lambda table, _: table.table.rpartition(".")[0]),
+}
+"""Argument of a kind of sink that TOML cannot hold -> how it is made of the keys of [[sink]]."""
 
-class SinkTable(Table):
+
+class SinkTable(Made):
     """A table [[sink]]: a table of a warehouse that an explanation is loaded into."""
 
     name: str = ""
@@ -57,10 +66,6 @@ class SinkTable(Table):
     def _check(self) -> SinkTable:
         if self.k != type(self).model_fields["k"].default and self.shape != "top_k":
             raise ValueError(f'k belongs to shape = "top_k", not to "{self.shape}": leave it out')
-        if self.path is None:
-            database_of(self.uri, self.connection)
-        elif self.uri or self.connection:
-            raise ValueError("give uri or connection of a database, or path of a folder, not both")
         self.sink()
         return self
 
@@ -80,6 +85,17 @@ class SinkTable(Table):
         """Whether the lines hold the values of the explained columns."""
         return self.shape != "wide"
 
+    @property
+    def keys_of_place(self) -> dict[str, str]:
+        """Key -> value, of the keys by which the kind of the sink is known."""
+        names = [name for kind in kinds() for name in kind.keys]
+        return {name: str(value) for name, value in self if name in names and value is not None}
+
+    def kind_of_sink(self) -> type[Sink]:
+        """The class of the sink.  Without a key of any kind it is a database, which says what it lacks."""
+        kind: type[Sink] = sink_kind(self.keys_of_place or ["database"])
+        return kind
+
     def sink(self, only_explanation: str = "", deletes: Deletes = "remove") -> Sink:
         """Build the sink; the explanation and the fate of deleted keys are those where none is named.
 
@@ -88,30 +104,54 @@ class SinkTable(Table):
         InputError
             Options that do not go together, or a variable of the environment that is not set.
         """
-        if self.path is not None:
-            place: dict[str, Any] = {"path": Path(self.path), "write": self.write or "replace"}
-        else:
-            place = {
-                "database": database_of(self.uri, self.connection),
-                "write": self.write or "delete_insert",
-            }
-        if place["write"] == "replace":
-            deletes = "remove"
-        schema, _, table = self.table.rpartition(".")
+        kind = self.kind_of_sink()
+        write = self.write or kind.writes[0]
         by_default: Rows = "changed"
-        if place["write"] == "replace":
+        if write == "replace":
+            deletes = "remove"
             by_default = "all"
-        return Sink(
-            explain=self.explain or only_explanation,
-            table=table,
-            schema=schema,
-            shape=self.shape,
-            k=self.k,
-            rows=self.rows or by_default,
-            deletes=self.deletes or deletes,
-            nul=self.nul,
-            **place,
-        )
+        given = {name: value for name, value in self if value is not None} | {
+            "explain": self.explain or only_explanation,
+            "write": write,
+            "rows": self.rows or by_default,
+            "deletes": self.deletes or deletes,
+        }
+        taken = inspect.signature(kind).parameters
+        arguments = {name: value for name, value in given.items() if name in taken}
+        made = {name: part.make(self, None) for name, part in PARTS.items() if name in taken}
+        return kind(**arguments | made)
+
+
+class OwnSinkTable(SinkTable):
+    """A table [[sink]] whose kind is a class of the user's code."""
+
+    kind: str
+    """The class, as "package.module:name"."""
+
+    def kind_of_sink(self) -> type[Sink]:
+        making: Any = type(self).making
+        if not (inspect.isclass(making) and issubclass(making, Sink)):
+            raise ValueError(f'kind = "{self.kind}" is no class on dshap.sinks.Sink')
+        for name in self.keys_of_place.keys() - {
+            *making.keys,
+            *inspect.signature(making).parameters,
+        }:
+            raise ValueError(f'{name} is no key of kind = "{self.kind}": leave it out')
+        return making
+
+
+_BY_KEYS = record_of(
+    "SinkTable",
+    (SinkTable,),
+    {
+        name: (key | None, None)
+        for kind in kinds()
+        for name, (key, _) in options_of(kind, without={*SinkTable.model_fields, *PARTS}).items()
+    },
+)
+"""A table [[sink]] without `kind`, with the keys of all kinds of dshap's."""
+_BY_KEYS.__doc__ = SinkTable.__doc__
+SINKS = Kinds("kind", {"": _BY_KEYS}, OwnSinkTable, PARTS, default="", takes_others=True)
 
 
 def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
@@ -134,8 +174,7 @@ def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
     counts = Counter(_address(each) for each in sinks)
     if twice := [address for address, count in counts.items() if count > 1]:
         raise ValueError(
-            f"two [[sink]] load into {' '.join(filter(None, twice[0]))}: give each a table of its "
-            "own"
+            f"two [[sink]] load into {' '.join(twice[0])}: give each a table of its own"
         )
 
 
@@ -149,34 +188,17 @@ def look_at_sink(sink: Sink, source: Any, as_of: date, job_name: str) -> Target:
     as_of : the date of the run
     job_name : the name of the job, which the target belongs to from its first load on
     """
-    if sink.path is not None and (fault := _fault_of_folder(sink.path, source)):
+    if fault := sink.fault_of_source(str(dict(source).get("path") or "")):
         return Target(sink, faults=(fault,))
-    return look_at_target(sink, job_name, _rows_of(source, as_of))
+    return sink.look(job_name, _query_of(source, as_of))
 
 
-def _rows_of(source: Any, as_of: date) -> SourceQuery | None:
-    """The rows of a source that is a database; None of another."""
+def _query_of(source: Any, as_of: date) -> SourceQuery | None:
+    """The query that a source reads its rows by; None of one that is no database."""
     match source:
-        case SqlTable():
-            database = source.database()
-            statement = source.rows().literal(database.kind, as_of)
-            return SourceQuery(database, statement, source.table or "")
+        case SpooledTable():
+            return source.query_for(as_of)
     return None
-
-
-def _fault_of_folder(folder: Path, source: Any) -> str:
-    """The words for a sink's folder that is the source's, or one inside of the other; else empty."""
-    given = str(dict(source).get("path") or "")
-    if not given or is_of_bucket(given):
-        return ""
-    home = Path(given).resolve()
-    place = folder.resolve()
-    if home in (place, *place.parents) or place in home.parents:
-        return (
-            f"[[sink]] path = {folder}: [source] reads its rows from {given}, and a load would "
-            "mix lines with them: give the sink a folder of its own"
-        )
-    return ""
 
 
 def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
@@ -190,8 +212,9 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
         Rows without a key, or a name that the database does not take.
     """
     for each in sinks:
-        if each.connection is None:
-            check_sink(each.sink(), facts)
+        sink = each.sink()
+        if sink.has_known_rules:
+            check_sink(sink, facts)
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:
@@ -199,9 +222,4 @@ def _address(each: SinkTable) -> tuple[str, ...]:
 
     It is the same for all ways to write the name of a table, as the database reads them.
     """
-    sink = each.sink()
-    if sink.database is None:
-        return (sink.label,)
-    if each.connection is None:
-        return (table_of(sink), each.uri or "")
-    return (sink.label, each.connection)  # a profile is another file, read when the job is planned
+    return tuple(dict.fromkeys([each.sink().identity(), *each.keys_of_place.values()]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
@@ -17,13 +18,16 @@ from dshap.jobfile.paths import (
     database_of,
     query_of,
 )
+from dshap.sinks import SourceQuery
 from dshap.tables.columns import as_names
 from dshap.tables.parquet import ParquetSource
 from dshap.warehouse.contract import Contract
 from dshap.warehouse.csv_files import CsvFiles
+from dshap.warehouse.database_rows import DatabaseRows
 from dshap.warehouse.databases import Database
 from dshap.warehouse.freshness import Freshness
 from dshap.warehouse.queries import Query
+from dshap.warehouse.reading_once import RowsReadOnce
 
 
 def _period(text: str) -> str:
@@ -135,6 +139,15 @@ class SpooledTable(_ROLES, use_attribute_docstrings=True):  # type: ignore[misc,
             f'[source] kind = "{self.kind}" is read into parts first, which `dshap run` does'
         )
 
+    def reader(self) -> RowsReadOnce:
+        """The rows that are read into parts."""
+        made: RowsReadOnce = super().made()
+        return made
+
+    def query_for(self, as_of: date) -> SourceQuery | None:
+        """The query whose table no sink may be; None of a source that is no database."""
+        return None
+
 
 class SqlTable(SpooledTable):
     """A query or a table of a database."""
@@ -163,6 +176,13 @@ class SqlTable(SpooledTable):
         """The query or table, with the values of the environment."""
         return query_of(self.query, self.table)
 
+    def reader(self) -> DatabaseRows:
+        return DatabaseRows(self.database(), self.rows())
+
+    def query_for(self, as_of: date) -> SourceQuery:
+        database = self.database()
+        return SourceQuery(database, self.rows().literal(database.kind, as_of), self.table or "")
+
 
 class CsvTable(SpooledTable):
     """CSV files with a line of names each: a file, a folder or a glob."""
@@ -174,5 +194,5 @@ class CsvTable(SpooledTable):
     null_values: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     """The texts that are missing values; "", "NA", "NULL", "NaN" and their like where left out."""
 
-    def files(self) -> CsvFiles:
+    def reader(self) -> CsvFiles:
         return CsvFiles(self.path, self.delimiter, self.null_values, as_names(self.text))

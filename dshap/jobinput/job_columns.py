@@ -52,7 +52,7 @@ def place_of_table(job: Job) -> str:
             query = label(source.rows().describe(), QUERY_CHARACTERS)
             return f"{source.database().describe()}, {query}"
         case CsvTable() as source:
-            return source.files().describe()
+            return source.reader().describe()
     return f"{job.source.kind} {dict(job.source).get('path', '')}".strip()
 
 

@@ -11,20 +11,14 @@ from typing import Any
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.jobfile.schema import READ_ONCE, SOURCES, Job
-from dshap.jobfile.source_tables import CsvTable, HeldTable, SqlTable
+from dshap.jobfile.source_tables import HeldTable, SpooledTable
 from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import open_table
 from dshap.jobinput.table_versions import files_of
 from dshap.tables.columns import as_names
 from dshap.tables.sources import version_key
-from dshap.warehouse.looks import SourceLook, look_at_csv, look_at_database, look_at_parquet
-from dshap.warehouse.reading_once import (
-    SpoolRules,
-    look_at_files,
-    spool_csv,
-    spool_database,
-    spool_files,
-)
+from dshap.warehouse.looks import SourceLook, look_at_parquet, look_at_rows
+from dshap.warehouse.reading_once import SpoolRules, look_at_files, spool_files, spool_rows
 from dshap.warehouse.snapshot import Snapshot
 
 _ROLES = ("key", "target", "features", "missing")
@@ -68,10 +62,8 @@ def spool_job(
     if files is not None:
         return spool_files(files, folder, as_of, rules, say)
     match source:
-        case SqlTable():
-            return spool_database(source.database(), source.rows(), folder, as_of, rules, say)
-        case CsvTable():
-            return spool_csv(source.files(), folder, as_of, rules, say)
+        case SpooledTable():
+            return spool_rows(source.reader(), folder, as_of, rules, say)
     raise InputError(
         f'[source] kind = "{source.kind}": runs that are kept one by one read a database or files: '
         f"name one of {', '.join(READ_ONCE)}, or leave [incremental] out"
@@ -126,10 +118,8 @@ def look_before_reading(
     if files is not None:
         return look_at_parquet(files, as_of, rules, say)
     match source:
-        case SqlTable():
-            return look_at_database(source.database(), source.rows(), as_of, rules)
-        case CsvTable():
-            return look_at_csv(source.files(), rules)
+        case SpooledTable():
+            return look_at_rows(source.reader(), as_of, rules)
     open_table(job)
     return None
 

@@ -135,16 +135,12 @@ def check_cluster(
         job = read_job_file(job_file, cluster=profile)
         cluster = job.cluster
         worker = job.worker
-    if cluster.kind == "none":
+    if not cluster.has_workers:
         raise InputError(f'profile {profile}: kind = "none" is this process: there is no worker')
     require_kind(cluster.kind)
-    single = {"workers": 1, "minimum": None, "maximum": None}
-    one = {name: value for name, value in single.items() if name in type(cluster).model_fields}
-    if "hosts" in type(cluster).model_fields:
-        one = {"hosts": cluster.hosts[:1]}
     start = time.monotonic()
     with _folder_maker(job) as new_folder:
-        client = cluster.model_copy(update=one).made(ClusterSite(worker, new_folder, say))
+        client = cluster.of_one_worker().made(ClusterSite(worker, new_folder, say))
         try:
             await_workers(client, cluster.wait if wait_s is None else wait_s, say)
             start_s = time.monotonic() - start

@@ -44,7 +44,7 @@ def manifests_of(
     """
     _refuse_together(certificates, shards, schedule)
     cluster, worker = read_cluster(profile)
-    if cluster.kind != "kubernetes":
+    if not cluster.has_manifest:
         raise InputError(
             f'profile {profile}: kind = "{cluster.kind}" has no manifest: it is of "kubernetes"'
         )

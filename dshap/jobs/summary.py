@@ -81,7 +81,7 @@ def job_summary(job: Job, result: JobResult, *, shows_row: bool = True) -> JobSu
         [QUALITY, *(f"{name}: {note_text(note)}" for name, note in notes.items())] if notes else [],
         report.breakdown_lines(row, units) if row else [],
         [*places, *(f"{what}: {path}" for what, path in written.items())],
-        report.stage_table(stages, is_one_process=job.cluster.kind == "none"),
+        report.stage_table(stages, is_one_process=not job.cluster.has_workers),
     ]
     content = {
         "job": job.job.name,

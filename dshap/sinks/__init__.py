@@ -1,4 +1,4 @@
-"""Sinks: the attributions of a finished cube as a table of a database, or as Parquet files."""
+"""Sinks: the attributions of a finished cube as a table of a database, or in another place."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from datetime import date
 
 from dshap.core.places import Place, place_of
 from dshap.cube.blocks import CubeArrays
-from dshap.sinks.checks import check_sink, table_of
-from dshap.sinks.ledger import RunDay
-from dshap.sinks.loading import load_table
-from dshap.sinks.parquet_folder import load_folder
-from dshap.sinks.records import CubeFacts, RowHistory, SingleRun, Sink, SinkResult
-from dshap.sinks.targets import SourceQuery, Target, look_at_target
+from dshap.sinks.checks import check_sink
+from dshap.sinks.records import (
+    CubeFacts,
+    RowHistory,
+    RunDay,
+    SingleRun,
+    Sink,
+    SinkResult,
+    SourceQuery,
+    Target,
+)
 
 __all__ = [
     "CubeFacts",
     "RowHistory",
+    "RunDay",
     "SingleRun",
     "Sink",
     "SinkResult",
@@ -26,8 +32,6 @@ __all__ = [
     "Target",
     "check_sink",
     "load_sink",
-    "look_at_target",
-    "table_of",
 ]
 
 
@@ -67,10 +71,5 @@ def load_sink(
     started = time.perf_counter()
     cube = CubeArrays(place_of(cube_path))
     check_sink(sink, CubeFacts.of_cube(cube))
-    day = RunDay(as_of, is_backfill)
-    if sink.database is not None:
-        result = load_table(sink, sink.database, cube, history, job_name, say, day)
-    else:
-        assert sink.path is not None
-        result = load_folder(sink, sink.path, cube, history, job_name, say, day)
+    result = sink.load(cube, history, job_name, say, RunDay(as_of, is_backfill))
     return replace(result, seconds=time.perf_counter() - started)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from dshap.core.errors import InputError
-from dshap.sinks.dialects import Dialect, Place, dialect_of
+from dshap.sinks.dialects import Dialect, dialect_of
 from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.shapes import OF_FEATURES, TAIL, table_schema
@@ -41,43 +41,40 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
             f'{sink}: shape = "{sink.shape}" has the values of the columns, which the cube does '
             'not keep: give [run] keep_rows = true, or shape = "wide"'
         )
-    if sink.database is None:
-        dialect = Dialect(folds_case=False)
-    else:
-        dialect = dialect_of(sink.database.kind)
+    columns = table_schema(sink.shape, facts).names
+    sink.check_names(columns)
+    _refuse_repeated(sink, columns)
+
+
+def check_names(sink: Sink, kind: str, columns: Sequence[str]) -> None:
+    """Check the names of a table, and of its columns, in a database of this kind.
+
+    Raises
+    ------
+    InputError
+        The table is one of dshap's own, or a name is too long.
+    """
+    dialect = dialect_of(kind)
     if dialect.as_name(sink.table).startswith(OWN_NAMES):
         raise InputError(
             f"{sink}: names that begin with {OWN_NAMES} belong to tables that dshap makes for its "
             "loads: give another table"
         )
-    names = [*filter(None, (sink.schema, sink.table)), *table_schema(sink.shape, facts).names]
-    _refuse_long(sink, names, dialect)
-    _refuse_repeated(sink, table_schema(sink.shape, facts).names, dialect)
-
-
-def table_of(sink: Sink) -> str:
-    """The table of a sink with its schema, equal for all ways to write the names of one table."""
-    assert sink.database is not None
-    dialect = dialect_of(sink.database.kind)
-    return ".".join(filter(None, dialect.identity(Place(sink.schema, sink.table))))
-
-
-def _refuse_long(sink: Sink, names: Iterable[str], dialect: Dialect) -> None:
     limit = dialect.name_bytes
-    if limit is None or sink.database is None:
+    if limit is None:
         return
+    names = (sink.schema, sink.table, *columns)
     long = [name for name in names if len(name.encode()) > limit]
     if long:
         raise InputError(
-            f"{sink}: names of {sink.database.kind} have at most {limit} bytes, and "
-            f"{_shown(long)} has more ({len(long[0].encode())}): rename the column, or give "
-            'shape = "long"'
+            f"{sink}: names of {kind} have at most {limit} bytes, and {_shown(long)} has more "
+            f'({len(long[0].encode())}): rename the column, or give shape = "long"'
         )
 
 
-def _refuse_repeated(sink: Sink, names: Iterable[str], dialect: Dialect) -> None:
-    counts = Counter(map(dialect.as_name, names))
-    twice = [name for name in names if counts[dialect.as_name(name)] > 1]
+def _refuse_repeated(sink: Sink, names: Sequence[str]) -> None:
+    counts = Counter(map(sink.as_name, names))
+    twice = [name for name in names if counts[sink.as_name(name)] > 1]
     if twice:
         raise InputError(
             f"{sink}: the columns {_shown(twice)} have one name to this database: rename one, or "
@@ -93,7 +90,7 @@ class ColumnDifference(NamedTuple):
     """The statement that mends it."""
 
 
-def refuse_other_shape(
+def refuse_other_columns(
     sink: Sink,
     schema: pa.Schema,
     found: Mapping[str, str],

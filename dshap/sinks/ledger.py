@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import date, datetime
+from datetime import datetime
 
 import pyarrow as pa
 
 from dshap.core.errors import InputError
 from dshap.sinks.dialects import LoadSession, Place
-from dshap.sinks.records import RowHistory, Sink
+from dshap.sinks.records import BACKFILL, RowHistory, Sink
 from dshap.sinks.shapes import TIME
 
 OWN_NAMES = "_dshap_"
@@ -24,36 +24,6 @@ TYPES: Mapping[str, pa.DataType] = {
     "datetime": TIME,
 }
 """Type of a field of `LoadLine` -> the Arrow type of its column."""
-
-
-BACKFILL = ", backfill"
-"""The end of the form of a load that was a backfill, which no later load builds on."""
-
-
-@dataclass(frozen=True)
-class RunDay:
-    """The date of the run that is loaded."""
-
-    as_of: date | None = None
-    is_backfill: bool = False
-    """Whether it is earlier than that of the last load."""
-
-    @property
-    def written(self) -> str | None:
-        """The date as a line of `_dshap_runs` has it; None where the run has none."""
-        if self.as_of is None:
-            return None
-        return self.as_of.isoformat()
-
-    def form(self, sink: Sink) -> str:
-        """The form of the lines of this load."""
-        if self.is_backfill:
-            return f"{sink.form}{BACKFILL}"
-        return sink.form
-
-
-WITHOUT_DAY = RunDay()
-"""The date of a run that has none."""
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,25 @@ import pyarrow as pa
 from dshap.core.errors import DatabaseError, LockedError
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
-from dshap.sinks.checks import refuse_other_shape
+from dshap.sinks.checks import refuse_other_columns
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
 from dshap.sinks.ledger import (
     OWN_NAMES,
-    WITHOUT_DAY,
     Ledger,
     LoadLine,
-    RunDay,
     is_loaded,
     refuse_later_run,
 )
 from dshap.sinks.nul import NulTexts, without_nul
-from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
+from dshap.sinks.records import (
+    WITHOUT_DAY,
+    CubeFacts,
+    RowHistory,
+    RunDay,
+    Sink,
+    SinkResult,
+    all_rows_in_words,
+)
 from dshap.sinks.shapes import (
     DELETED,
     RUN_ID,
@@ -283,7 +289,7 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
 def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
-        refuse_other_shape(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
+        refuse_other_columns(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
 
 
 def is_empty(load: TableLoad) -> bool:

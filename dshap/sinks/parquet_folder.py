@@ -10,20 +10,31 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
+from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
-from dshap.sinks.ledger import WITHOUT_DAY, LoadLine, RunDay, is_loaded, refuse_later_run
+from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.nul import NulTexts
-from dshap.sinks.records import CubeFacts, RowHistory, Sink, SinkResult, all_rows_in_words
+from dshap.sinks.records import (
+    CubeFacts,
+    RowHistory,
+    RunDay,
+    Sink,
+    SinkResult,
+    SourceQuery,
+    Target,
+    all_rows_in_words,
+)
 from dshap.sinks.shapes import batches_of, key_columns, table_schema
 from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
+from dshap.storage.full_disk import is_full_disk
 from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder
 from dshap.tables.checksums import parquet_writer
 from dshap.tables.stored_parts import count_rows_in
@@ -36,59 +47,88 @@ FILE_LINES = 1_000_000
 """The number of lines after which another file begins."""
 
 
-def load_folder(
-    sink: Sink,
-    folder: Path,
-    cube: CubeArrays,
-    history: RowHistory,
-    job: str,
-    say: Callable[[str], None],
-    day: RunDay = WITHOUT_DAY,
-) -> SinkResult:
-    """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
+@dataclass(frozen=True)
+class FolderSink(Sink):
+    """A folder of Parquet files, FOLDER/RUN_ID for each load, the last named by FOLDER/current."""
 
-    The folder of the load before stays for those who read it; older ones go.
+    keys = ("path",)
+    address = "path of a folder"
+    noun = "a folder"
+    writes = ("replace",)
 
-    Raises
-    ------
-    InputError
-        The folder holds something else, or loads of another job.
-    SinkError
-        The file system refuses a step.
-    """
-    with _refusals_of_files(sink):
-        last = _last(sink, folder, job)
-        refuse_later_run(sink, last, history.run_id)
-        alteration = _alteration(folder, last)
-        if is_loaded(last, sink.form, history) and not alteration:
-            return SinkResult(reason="this run was loaded before", already=True)
-        say(f"{sink}: loading {all_rows_in_words(alteration)}")
-        nul = NulTexts(sink, list(key_columns(sink.shape, CubeFacts.of_cube(cube)).values()))
-        line = _loaded(sink, folder, cube, history, job, day, nul, is_altered=bool(alteration))
-        if nul.escaped:
-            say(f"warning: {sink}: {nul.escaped}")
-    return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
+    path: Path
 
+    def __post_init__(self) -> None:
+        if self.table or self.schema:
+            raise InputError("path is the whole address of the folder: leave table out")
+        super().__post_init__()
 
-def look_at_folder(sink: Sink, folder: Path, job: str) -> int:
-    """Look whether a load can write a folder, and whose it is; give the bytes that are free there.
+    @property
+    def label(self) -> str:
+        """The path of the folder."""
+        return str(self.path)
 
-    A file is made where the load would make its first one, and removed.
+    def fault_of_source(self, path: str) -> str:
+        """The words for rows that lie in this folder, or that it lies in; else empty."""
+        if not path or is_of_bucket(path):
+            return ""
+        home = Path(path).resolve()
+        place = self.path.resolve()
+        if home in (place, *place.parents) or place in home.parents:
+            return (
+                f"[[sink]] path = {self.path}: [source] reads its rows from {path}, and a load "
+                "would mix lines with them: give the sink a folder of its own"
+            )
+        return ""
 
-    Raises
-    ------
-    InputError
-        The folder holds something else, or loads of another job.
-    SinkError
-        The file system refuses a step.
-    """
-    with _refusals_of_files(sink):
-        _last(sink, folder, job)
-        there = next(each for each in (folder, *folder.parents) if each.exists())
-        with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=there) as probe:
-            probe.write(b"1")
-            probe.flush()
-        return free_bytes(folder)
+    def look(self, job: str, source: SourceQuery | None = None) -> Target:
+        try:
+            with _refusals_of_files(self):
+                _last(self, job)
+                there = next(each for each in (self.path, *self.path.parents) if each.exists())
+                # a file is made where the load would make its first one, and removed
+                with tempfile.NamedTemporaryFile(prefix=".dshap-", dir=there) as probe:
+                    probe.write(b"1")
+                    probe.flush()
+                n_free = free_bytes(self.path)
+        except (InputError, SinkError) as error:
+            match error.__cause__:
+                case OSError() as cause if is_full_disk(cause):
+                    return Target(self, unreachable=str(error))
+            return Target(self, faults=(str(error),))
+        return Target(self, note=f"{n_free:,} bytes are free")
+
+    def load(
+        self,
+        cube: CubeArrays,
+        history: RowHistory,
+        job: str,
+        say: Callable[[str], None],
+        day: RunDay,
+    ) -> SinkResult:
+        """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
+
+        The folder of the load before stays for those who read it; older ones go.
+
+        Raises
+        ------
+        InputError
+            The folder holds something else, or loads of another job.
+        SinkError
+            The file system refuses a step.
+        """
+        with _refusals_of_files(self):
+            last = _last(self, job)
+            refuse_later_run(self, last, history.run_id)
+            alteration = _alteration(self.path, last)
+            if is_loaded(last, self.form, history) and not alteration:
+                return SinkResult(reason="this run was loaded before", already=True)
+            say(f"{self}: loading {all_rows_in_words(alteration)}")
+            nul = NulTexts(self, list(key_columns(self.shape, CubeFacts.of_cube(cube)).values()))
+            line = _loaded(self, cube, history, job, day, nul, is_altered=bool(alteration))
+            if nul.escaped:
+                say(f"warning: {self}: {nul.escaped}")
+        return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:
@@ -114,8 +154,7 @@ def _refusals_of_files(sink: Sink) -> Iterator[None]:
 
 
 def _loaded(
-    sink: Sink,
-    folder: Path,
+    sink: FolderSink,
     cube: CubeArrays,
     history: RowHistory,
     job: str,
@@ -128,9 +167,10 @@ def _loaded(
 
     A folder whose files were altered is not used again.
     """
+    folder = sink.path
     make_folder(folder)
     before = _named_by_link(folder)
-    run = _folder_of(folder, sink, history)
+    run = _folder_of(sink, history)
     if is_altered and run.name == before:
         run = folder / f"{history.run_id}-{uuid.uuid4().hex[:12]}"
     clear_private_folders(run)
@@ -150,17 +190,18 @@ def _named_by_link(folder: Path) -> str:
     return ""
 
 
-def _folder_of(folder: Path, sink: Sink, history: RowHistory) -> Path:
+def _folder_of(sink: FolderSink, history: RowHistory) -> Path:
     """The folder of this load: named by its run, and by its form where another form of it is there."""
-    run = folder / history.run_id
+    run = sink.path / history.run_id
     if not (run / LINE).is_file() or is_loaded(_line(run), sink.form, history):
         return run
     digest = hashlib.sha256(f"{history.method} {sink.form}".encode()).hexdigest()
     return run.with_name(f"{history.run_id}-{digest[:12]}")
 
 
-def _last(sink: Sink, folder: Path, job: str) -> LoadLine | None:
+def _last(sink: FolderSink, job: str) -> LoadLine | None:
     """The load that the folder's link names; None where there is none yet."""
+    folder = sink.path
     if (folder / CURRENT / LINE).is_file():
         line = _line(folder / CURRENT)
         if (line.job, line.explain) != (job, sink.explain):

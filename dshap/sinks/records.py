@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import date
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray
-from dshap.cube import CubeLayout
 from dshap.cube.blocks import CubeArrays
+from dshap.sinks.kinds import sink_kind
 from dshap.warehouse.databases import Database
 
 Shape = Literal["wide", "long", "top_k"]
@@ -25,8 +26,11 @@ Nul = Literal["escape", "refuse"]
 
 
 @dataclass(frozen=True)
-class Sink:
-    """A table that the attributions of one explanation are loaded into, in a database or a folder.
+class Sink(ABC):
+    """A table that the attributions of one explanation are loaded into: the base of its kinds.
+
+    `Sink(...)` makes a sink of the kind in `dshap.sinks.kinds` whose arguments are given, such as
+    `Sink("reasons", database, table="t")`.
 
     Raises
     ------
@@ -34,12 +38,19 @@ class Sink:
         Options that do not go together.
     """
 
+    keys: ClassVar[tuple[str, ...]] = ()
+    """Arguments of `Sink`, and keys of [[sink]], that only this kind has."""
+    address: ClassVar[str] = ""
+    """The words for these keys, such as "path of a folder"."""
+    noun: ClassVar[str] = "this kind of sink"
+    writes: ClassVar[tuple[Write, ...]] = get_args(Write)
+    """The values of `write` that this kind has; a job file that gives none means the first."""
+
     explain: str
     """The name of the explanation."""
-    database: Database | None = None
-    path: Path | None = None
-    """The folder of a Parquet table; a sink has a database or a path."""
+    _: KW_ONLY
     table: str = ""
+    """The table in the database; empty for kinds whose address is whole."""
     schema: str = ""
     """The schema of the table; empty: where the database finds or makes a table without one."""
     shape: Shape = "wide"
@@ -54,17 +65,20 @@ class Sink:
     """The fate of texts with a NUL character: written with the four characters \\x00 in its place,
     or refused, so that nothing is loaded."""
 
+    def __new__(cls, *given: Any, **named: Any) -> Sink:
+        if cls is not Sink:
+            return object.__new__(cls)
+        names = [name for name, value in named.items() if value is not None]
+        if len(given) > 1:  # the database, which docs give by its position
+            names.append("database")
+        return object.__new__(sink_kind(names))
+
     def __post_init__(self) -> None:
-        if (self.database is None) == (self.path is None):
-            raise InputError("give uri or connection of a database, or path of a folder")
-        if self.database is not None and not self.table:
-            raise InputError("give table, the name of the table in the database")
-        if self.path is not None and (self.table or self.schema):
-            raise InputError("path is the whole address of the folder: leave table out")
-        if self.path is not None and self.write != "replace":
+        if self.write not in self.writes:
+            writes = " or ".join(f'"{each}"' for each in self.writes)
             raise InputError(
-                f'write = "{self.write}" needs a database; a folder is written with '
-                'write = "replace"'
+                f'write = "{self.write}" needs a database; {self.noun} is written with write = '
+                f"{writes}"
             )
         if self.write == "replace" and self.rows == "changed":
             raise InputError(
@@ -77,22 +91,64 @@ class Sink:
                 f'"{self.deletes}" has none: leave deletes out, or give write = "delete_insert"'
             )
 
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The name in messages: a table with its schema, or a folder."""
+
+    @abstractmethod
+    def look(self, job: str, source: SourceQuery | None = None) -> Target:
+        """Look at the place before anything is computed; nothing is left behind.
+
+        Parameters
+        ----------
+        job : the name of the job, which the place belongs to from its first load on
+        source : the rows of the job, where they come from a database
+        """
+
+    @abstractmethod
+    def load(
+        self,
+        cube: CubeArrays,
+        history: RowHistory,
+        job: str,
+        say: Callable[[str], None],
+        day: RunDay,
+    ) -> SinkResult:
+        """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
+
     def __str__(self) -> str:
         """The place of the sink in messages."""
         return f"[[sink]] {self.label}".strip()
 
-    @property
-    def label(self) -> str:
-        """The table with its schema, or the folder."""
-        if self.path is not None:
-            return str(self.path)
-        return ".".join(filter(None, (self.schema, self.table)))
-
     def describe(self) -> str:
-        """The masked address of the database with the table, or the folder."""
-        if self.database is None:
-            return self.label
-        return f"{self.database.describe()}, {self.label}"
+        """The whole address, without secrets."""
+        return self.label
+
+    def identity(self) -> str:
+        """The label, equal for all ways to write the name of one place."""
+        return self.label
+
+    @property
+    def has_known_rules(self) -> bool:
+        """Whether names can be checked before another file, a connection profile, is read."""
+        return True
+
+    def as_name(self, name: str) -> str:
+        """A column name, equal for two names that are one column there."""
+        return name
+
+    def check_names(self, columns: Sequence[str]) -> None:
+        """Raise an `InputError` for a name that the place does not take."""
+        return
+
+    def fault_of_source(self, path: str) -> str:
+        """The words for a path that the rows come from and that loads would write to; else empty."""
+        return ""
+
+    def refuse_other_shape(self, target: Target, facts: CubeFacts) -> None:
+        """Raise an `InputError` where the target has other columns than the lines of such a cube."""
+        return
 
     @property
     def form(self) -> str:
@@ -111,6 +167,68 @@ class Sink:
 
 
 @dataclass(frozen=True)
+class SourceQuery:
+    """The rows that a job reads from a database."""
+
+    database: Database
+    statement: str
+    """The SELECT statement, without parameters."""
+    table: str = ""
+    """The name of the table, or "schema.name"; empty where a query is given."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The place of a sink, as it was when it was looked at."""
+
+    sink: Sink
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column -> type of the table; empty where it is not there, or of a folder."""
+    is_known: bool = False
+    """Whether a line of `_dshap_runs` names it."""
+    faults: tuple[str, ...] = ()
+    """The reasons why a load would be refused, in words that name the sink."""
+    unreachable: str = ""
+    """The reason why it cannot be loaded now, although it may be later, in words that name the sink."""
+    note: str = ""
+    """A remark on it, such as the free bytes; empty for none."""
+
+    def refuse_other_shape(self, facts: CubeFacts) -> None:
+        """Raise an `InputError` where the table has another shape than the lines of such a cube."""
+        self.sink.refuse_other_shape(self, facts)
+
+
+BACKFILL = ", backfill"
+"""The end of the form of a load that was a backfill, which no later load builds on."""
+
+
+@dataclass(frozen=True)
+class RunDay:
+    """The date of the run that is loaded."""
+
+    as_of: date | None = None
+    is_backfill: bool = False
+    """Whether it is earlier than that of the last load."""
+
+    @property
+    def written(self) -> str | None:
+        """The date as a line of `_dshap_runs` has it; None where the run has none."""
+        if self.as_of is None:
+            return None
+        return self.as_of.isoformat()
+
+    def form(self, sink: Sink) -> str:
+        """The form of the lines of this load."""
+        if self.is_backfill:
+            return f"{sink.form}{BACKFILL}"
+        return sink.form
+
+
+WITHOUT_DAY = RunDay()
+"""The date of a run that has none."""
+
+
+@dataclass(frozen=True)
 class CubeFacts:
     """The facts about a cube that decide the columns of its sinks."""
 
@@ -125,19 +243,6 @@ class CubeFacts:
     classes: tuple[str, ...] = ()
     """The classes, one of which is explained for each row; empty if all outputs are."""
     is_of_texts: bool = False
-
-    @classmethod
-    def of_layout(cls, layout: CubeLayout) -> CubeFacts:
-        """The facts of a cube that is about to be made."""
-        return cls(
-            layout.keys,
-            layout.players,
-            layout.outputs,
-            layout.n_replicates > 0,
-            bool(layout.columns),
-            layout.classes,
-            layout.vocabulary is not None,
-        )
 
     @classmethod
     def of_cube(cls, cube: CubeArrays) -> CubeFacts:

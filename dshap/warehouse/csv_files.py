@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.csv as pa_csv
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.tables.row_values import words_of_arrow
 from dshap.tables.streams import RowStream, in_one_piece
+from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """The ends of the files that a folder is searched for."""
@@ -32,7 +34,7 @@ _LADDERS = (_NUMBERS, _TIMES)
 
 
 @dataclass(frozen=True)
-class CsvFiles:
+class CsvFiles(RowsReadOnce):
     """Files with a line of names each, and the way that they are written."""
 
     path: str
@@ -42,6 +44,10 @@ class CsvFiles:
     """The texts that are missing values; those of Arrow where None."""
     text: tuple[str, ...] = ()
     """Columns that stay text, such as codes that begin with 0."""
+
+    @property
+    def kind(self) -> str:
+        return "csv"
 
     def describe(self) -> str:
         return f"csv {self.path}"
@@ -63,8 +69,13 @@ class CsvFiles:
         return sorted(found)
 
     @contextmanager
-    def open(self) -> Iterator[RowStream]:
-        """Open the rows of all files; a first pass settles the types of the columns."""
+    def open(
+        self, as_of: date | None = None, rules: SpoolRules | None = None
+    ) -> Iterator[RowStream]:
+        """Open the rows of all files; a first pass settles the types of the columns.
+
+        Their age is judged when they have been read.
+        """
         paths = self.paths()
         types = self._types(paths)
         batches = (batch for path in paths for batch in self._batches(path, types))

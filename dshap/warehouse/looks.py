@@ -10,10 +10,7 @@ import pyarrow as pa
 
 from dshap.tables.columns import kind_of_key
 from dshap.tables.parquet import ParquetFiles
-from dshap.warehouse.csv_files import CsvFiles
-from dshap.warehouse.databases import Database
-from dshap.warehouse.queries import Query, columns_of_query
-from dshap.warehouse.reading_once import SpoolRules, kept_columns, look_at_files
+from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules, kept_columns, look_at_files
 
 
 @dataclass(frozen=True)
@@ -27,19 +24,9 @@ class SourceLook:
     """Key column -> "int64", "string" or "datetime64[ns]"."""
 
 
-def look_at_database(
-    database: Database, query: Query, as_of: date, rules: SpoolRules
-) -> SourceLook:
-    """Look at a query or a table of a database; its age is judged."""
-    with query.hiding_values():
-        schema = columns_of_query(database, query, as_of, rules.keys, rules.age)
-    return _look(schema, database.kind, rules)
-
-
-def look_at_csv(files: CsvFiles, rules: SpoolRules) -> SourceLook:
-    """Look at CSV files, whose columns have the types of all values; their age is not judged."""
-    with files.open() as stream:
-        return _look(stream.schema, "csv", rules)
+def look_at_rows(rows: RowsReadOnce, as_of: date, rules: SpoolRules) -> SourceLook:
+    """Look at rows that are read once; the age of those in a database is judged."""
+    return _look(rows.columns(as_of, rules), rows.kind, rules)
 
 
 def look_at_parquet(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -21,10 +22,8 @@ from dshap.tables.parquet import ParquetFiles
 from dshap.tables.parts import PartWriter
 from dshap.tables.streams import Piece, RowStream, StreamColumns, digest_of_types, in_one_piece
 from dshap.warehouse.contract import Contract, UsedColumns, check_keys
-from dshap.warehouse.csv_files import CsvFiles
-from dshap.warehouse.databases import Database
 from dshap.warehouse.freshness import Freshness, newest_in, said, warning_of
-from dshap.warehouse.queries import AgeLimit, Query, open_query
+from dshap.warehouse.queries import AgeLimit
 from dshap.warehouse.snapshot import Snapshot
 
 N_PARTS = 1_000_000
@@ -84,27 +83,34 @@ class SpoolRules:
         return AgeLimit(self.freshness, self.now)
 
 
-def spool_database(
-    database: Database,
-    query: Query,
-    folder: Path,
-    as_of: date,
-    rules: SpoolRules,
-    say: Callable[[str], None],
-) -> Snapshot:
-    """Read a query or a table into parts of a new folder; removed again where that fails."""
-    source = f"{database.describe()}, {query.describe()}"
-    opened = open_query(database, query, as_of, rules.read, rules.keys, rules.age)
-    with query.hiding_values(), opened as stream, whole_folder(folder):
-        return spool_stream(stream, database.kind, source, folder, as_of, rules, say)
+class RowsReadOnce(ABC):
+    """Rows that are read once, into parts: the base of the kinds in `dshap.warehouse.kinds`."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The word for where the rows are, such as "csv" or "duckdb", in the snapshot."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The place of the rows in words, without secrets."""
+
+    @abstractmethod
+    def open(self, as_of: date, rules: SpoolRules) -> AbstractContextManager[RowStream]:
+        """Open the rows, with at least the columns that the rules read."""
+
+    def columns(self, as_of: date, rules: SpoolRules) -> pa.Schema:
+        """The columns, in the types that `open` gives them."""
+        with self.open(as_of, rules) as stream:
+            return stream.schema
 
 
-def spool_csv(
-    files: CsvFiles, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
+def spool_rows(
+    rows: RowsReadOnce, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
-    """Read CSV files into parts of a new folder; removed again where that fails."""
-    with whole_folder(folder), files.open() as stream:
-        return spool_stream(stream, "csv", files.describe(), folder, as_of, rules, say)
+    """Read rows into parts of a new folder; removed again where that fails."""
+    with rows.open(as_of, rules) as stream, whole_folder(folder):
+        return spool_stream(stream, rows.kind, rows.describe(), folder, as_of, rules, say)
 
 
 def spool_files(

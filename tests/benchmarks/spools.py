@@ -24,9 +24,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from dshap.warehouse.database_rows import DatabaseRows
 from dshap.warehouse.databases import Database
 from dshap.warehouse.queries import Query
-from dshap.warehouse.reading_once import SpoolRules, spool_database
+from dshap.warehouse.reading_once import SpoolRules, spool_rows
 from tests.benchmarks.peers import machine, peak_mib, write_json
 from tests.databases import programs, running_postgresql
 
@@ -99,8 +100,8 @@ def seconds_of_plain(database: Database, folder: Path) -> float:
 def seconds_of_spool(database: Database, query: Query, folder: Path) -> tuple[float, int]:
     """Seconds of a spool, and the number of its readers."""
     started = time.perf_counter()
-    snapshot = spool_database(
-        database, query, folder / "parts", DAY, SpoolRules(keys=("id",)), print
+    snapshot = spool_rows(
+        DatabaseRows(database, query), folder / "parts", DAY, SpoolRules(keys=("id",)), print
     )
     seconds = time.perf_counter() - started
     shutil.rmtree(folder / "parts")

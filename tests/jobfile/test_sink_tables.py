@@ -42,7 +42,6 @@ def test_what_is_left_out(tmp_path):
     assert replaced.form == "top_5"
     folder = job_of({"explain": "observational", "path": str(tmp_path / "out")}).sink[0].sink()
     assert (folder.path, folder.write, folder.rows) == (tmp_path / "out", "replace", "all")
-    assert folder.database is None
 
 
 def test_the_only_explanation_is_meant():

@@ -15,9 +15,8 @@ import duckdb
 import pytest
 
 from dshap.core.errors import DatabaseError
-from dshap.sinks import Sink, load_sink
+from dshap.sinks import Sink, Target, load_sink
 from dshap.sinks.rights import missing_rights_on_file
-from dshap.sinks.targets import Target, look_at_target
 from dshap.warehouse.databases import Database
 from tests.databases import Server
 from tests.pages import ROOT
@@ -60,7 +59,7 @@ class Mart:
         return Sink("reasons", self.loader, table="reasons", schema=self.schema, **options)
 
     def faults(self, **options) -> str:
-        found = look_at_target(self.sink(**options), JOB)
+        found = self.sink(**options).look(JOB)
         assert not found.unreachable
         assert SECRET not in repr(found) and quote(SECRET, safe="") not in repr(found)
         return "; ".join(found.faults)
@@ -174,10 +173,10 @@ def test_a_schema_that_is_not_there_and_a_server_that_takes_no_writes(mart):
         "GRANT USAGE, CREATE ON SCHEMA mart TO loader", "GRANT TEMPORARY ON DATABASE shop TO loader"
     )
     sink = replace(mart.sink(), schema="nirgends")
-    (fault,) = look_at_target(sink, JOB).faults
+    (fault,) = sink.look(JOB).faults
     assert "there is no schema 'nirgends': CREATE SCHEMA \"nirgends\"" in fault
     mart.asks("ALTER ROLE loader SET search_path = nirgends")
-    (fault,) = look_at_target(replace(sink, schema=""), JOB).faults
+    (fault,) = replace(sink, schema="").look(JOB).faults
     assert "may use no schema of its search_path" in fault
     mart.asks("ALTER ROLE loader SET default_transaction_read_only = on")
     assert "the server takes no writes" in mart.faults()
@@ -195,7 +194,7 @@ def test_a_database_that_lets_nobody_in(mart, change, said):
     """It says so by itself; the password is in no message."""
     assert change[0] in mart.loader.uri
     loader = Database(mart.loader.uri.replace(*change))
-    found = look_at_target(replace(mart.sink(), database=loader), JOB)
+    found = replace(mart.sink(), database=loader).look(JOB)
     (fault,) = found.faults
     assert said in fault and SECRET not in fault and "other" not in fault.replace("another", "")
     assert not found.unreachable
@@ -203,7 +202,7 @@ def test_a_database_that_lets_nobody_in(mart, change, said):
 
 def target_in(folder: Path, kind: str, **options) -> Target:
     database = Database(f"{kind}:///{folder}/Lager für alle.{kind}")
-    return look_at_target(Sink("reasons", database, table="t", **options), JOB)
+    return Sink("reasons", database, table="t", **options).look(JOB)
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.sinks import Sink, SourceQuery, load_sink, look_at_target
+from dshap.sinks import Sink, SourceQuery, load_sink
 from dshap.sinks.dialects import Dialect, LoadSession, Place
 from dshap.warehouse.databases import Database
 from tests.sinks.nights import random_nights
@@ -30,7 +30,7 @@ def shop(database):  # noqa: F811
 
 def looked_at(sink, source=None):
     """The target of a sink, which nothing was left behind for."""
-    found = look_at_target(sink, JOB, source)
+    found = sink.look(JOB, source)
     assert not found.unreachable
     return found
 
@@ -125,7 +125,7 @@ def test_shape_and_claim_of_a_table(database, tmp_path):  # noqa: F811
     long = Sink("reasons", database, table="t", shape="long")
     with pytest.raises(InputError, match=r"another shape: it lacks 'feature'.*ALTER TABLE"):
         looked_at(long).refuse_other_shape(FACTS)
-    (fault,) = look_at_target(sink, "another job").faults
+    (fault,) = sink.look("another job").faults
     assert f"job '{JOB}' loads explanation 'reasons' into this table" in fault
     run(database, "CREATE TABLE mine (id INTEGER, shop VARCHAR(9), phi_age BOOLEAN, rank TEXT)")
     mine = looked_at(Sink("reasons", database, table="mine"))

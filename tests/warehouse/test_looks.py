@@ -9,10 +9,11 @@ import pytest
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
 from dshap.tables.parquet import ParquetFiles
 from dshap.warehouse.csv_files import CsvFiles
+from dshap.warehouse.database_rows import DatabaseRows
 from dshap.warehouse.freshness import Freshness
-from dshap.warehouse.looks import look_at_csv, look_at_database, look_at_parquet
+from dshap.warehouse.looks import look_at_parquet, look_at_rows
 from dshap.warehouse.queries import Query
-from dshap.warehouse.reading_once import SpoolRules, spool_csv, spool_database, spool_files
+from dshap.warehouse.reading_once import SpoolRules, spool_files, spool_rows
 from tests.jobs.job_files import small_table
 from tests.sinks.test_loading import DATABASES, empty_database, run
 
@@ -46,8 +47,10 @@ def shop(request, tmp_path):
 @pytest.mark.parametrize("query", QUERIES, ids=["table", "query"])
 def test_the_columns_of_a_database_are_those_that_a_run_records(shop, tmp_path, query):
     rules = SpoolRules(keys=("id", "name"), used=("id", "name", "x"))
-    look = look_at_database(shop, query, DAY, rules)
-    snapshot = spool_database(shop, query, tmp_path / "parts", DAY, rules, lambda line: None)
+    look = look_at_rows(DatabaseRows(shop, query), DAY, rules)
+    snapshot = spool_rows(
+        DatabaseRows(shop, query), tmp_path / "parts", DAY, rules, lambda line: None
+    )
     assert look.types == snapshot.schema
     assert look.key_kinds == {"id": "int64", "name": "string"}
     assert look.schema.names == snapshot.detail["columns"]
@@ -55,23 +58,23 @@ def test_the_columns_of_a_database_are_those_that_a_run_records(shop, tmp_path, 
 
 def test_what_a_database_refuses(shop):
     with pytest.raises(DatabaseError, match="nirgends"):
-        look_at_database(shop, Query(table="nirgends"), DAY, SpoolRules())
+        look_at_rows(DatabaseRows(shop, Query(table="nirgends")), DAY, SpoolRules())
     with pytest.raises(InputError, match="key 'x' holds double, but a key is integer"):
-        look_at_database(shop, QUERIES[0], DAY, SpoolRules(keys=("x",)))
+        look_at_rows(DatabaseRows(shop, QUERIES[0]), DAY, SpoolRules(keys=("x",)))
     with pytest.raises(InputError, match="unknown column 'y'"):
-        look_at_database(shop, QUERIES[0], DAY, SpoolRules(named=("y",)))
+        look_at_rows(DatabaseRows(shop, QUERIES[0]), DAY, SpoolRules(named=("y",)))
     old = SpoolRules(freshness=Freshness("loaded", None, "48h", None, 172_800.0), now=NOW)
     with pytest.raises(StaleSourceError, match="loaded"):
-        look_at_database(shop, QUERIES[0], DAY, old)
+        look_at_rows(DatabaseRows(shop, QUERIES[0]), DAY, old)
     young = Freshness("loaded", None, "96h", None, 345_600.0)
-    look_at_database(shop, QUERIES[0], DAY, SpoolRules(freshness=young, now=NOW))
+    look_at_rows(DatabaseRows(shop, QUERIES[0]), DAY, SpoolRules(freshness=young, now=NOW))
 
 
 def test_the_contract_is_that_of_a_run(tmp_path):
     small_table(20).to_csv(tmp_path / "Käufe.csv", index=False)
     files = CsvFiles(str(tmp_path / "Käufe.csv"))
-    look = look_at_csv(files, SpoolRules())
-    assert look.types == spool_csv(files, tmp_path / "p", DAY, SpoolRules(), print).schema
+    look = look_at_rows(files, DAY, SpoolRules())
+    assert look.types == spool_rows(files, tmp_path / "p", DAY, SpoolRules(), print).schema
     assert SpoolRules().changes_in(look.types, print) == {}
     assert SpoolRules(previous=look.types).changes_in(look.types, print) == {}
     for previous in ({**look.types, "gone": "int64"}, {**look.types, "hr": "string"}):
@@ -79,7 +82,7 @@ def test_the_contract_is_that_of_a_run(tmp_path):
         with pytest.raises(InputError, match=r"\[source\] contract") as told:
             rules.changes_in(look.types, print)
         with pytest.raises(InputError) as of_run:
-            spool_csv(files, tmp_path / "none", DAY, rules, print)
+            spool_rows(files, tmp_path / "none", DAY, rules, print)
         assert str(told.value) == str(of_run.value)
 
 

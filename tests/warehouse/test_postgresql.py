@@ -13,10 +13,11 @@ import pytest
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
 from dshap.warehouse import postgresql as reading
 from dshap.warehouse.contract import Contract
+from dshap.warehouse.database_rows import DatabaseRows
 from dshap.warehouse.freshness import Freshness
 from dshap.warehouse.postgresql import page_ranges
 from dshap.warehouse.queries import AgeLimit, Query, open_query
-from dshap.warehouse.reading_once import SpoolRules, spool_database
+from dshap.warehouse.reading_once import SpoolRules, spool_rows
 from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)
@@ -72,7 +73,7 @@ def test_several_readers_give_every_row_once_in_the_order_of_the_table(database,
         assert ids_of(stream) == list(range(1, N_ROWS + 1))
     rules = SpoolRules(keys=("id",))
     query = Query(table="mart.customers")
-    snapshot = spool_database(database, query, tmp_path / "parts", DAY, rules, print)
+    snapshot = spool_rows(DatabaseRows(database, query), tmp_path / "parts", DAY, rules, print)
     assert snapshot.n_rows == N_ROWS
     assert len(list((tmp_path / "parts").glob("*.parquet"))) == 4
 
@@ -166,7 +167,7 @@ def test_the_age_is_judged_before_a_row_is_read(database, tmp_path):
     def spooled(rows, column, places=places):
         limits = Freshness(column, None, "48h", None, 172_800.0)
         rules = SpoolRules(keys=("id",), used=("id",), freshness=limits, now=NOW)
-        return spool_database(database, rows, places, DAY, rules, print)
+        return spool_rows(DatabaseRows(database, rows), places, DAY, rules, print)
 
     for rows in (
         Query(table="mart.customers"),
@@ -192,10 +193,10 @@ def test_a_reader_that_fails_ends_the_others_with_the_words_of_the_database(data
     run(database, f"UPDATE mart.customers SET loaded = 'infinity' WHERE id = {N_ROWS - 5}")
     query = Query(table="mart.customers")
     with pytest.raises(InputError, match=r"'loaded' holds an infinite date"):
-        spool_database(database, query, tmp_path / "parts", DAY, SpoolRules(), print)
+        spool_rows(DatabaseRows(database, query), tmp_path / "parts", DAY, SpoolRules(), print)
     assert not (tmp_path / "parts").exists()
     spooled = SpoolRules(used=("id",), contract=Contract())
-    snapshot = spool_database(database, query, tmp_path / "parts", DAY, spooled, print)
+    snapshot = spool_rows(DatabaseRows(database, query), tmp_path / "parts", DAY, spooled, print)
     assert snapshot.n_rows == N_ROWS and snapshot.schema["loaded"] == "date32[day]"
 
 
@@ -277,12 +278,18 @@ def test_a_table_gives_numbers_and_texts_where_a_query_would_not(database, tmp_p
     assert rows[1]["price"] is None and rows[1]["free"] != rows[1]["free"]
     query = Query(query='SELECT id::bigint AS id, price FROM mart."Odd ""t"')
     with pytest.raises(InputError, match="write price::float8 AS price in the query"):
-        spool_database(
-            database, query, tmp_path / "p", DAY, SpoolRules(used=("id", "price")), print
+        spool_rows(
+            DatabaseRows(database, query),
+            tmp_path / "p",
+            DAY,
+            SpoolRules(used=("id", "price")),
+            print,
         )
     free = SpoolRules(keys=("free",), used=("free",))
     with pytest.raises(InputError, match=r"'free' is NUMERIC"):
-        spool_database(database, Query(table='mart.Odd "t'), tmp_path / "p", DAY, free, print)
+        spool_rows(
+            DatabaseRows(database, Query(table='mart.Odd "t')), tmp_path / "p", DAY, free, print
+        )
 
 
 def test_a_table_that_is_not_there_is_named_by_the_database(database):
@@ -301,12 +308,16 @@ def test_a_table_that_is_not_there_is_named_by_the_database(database):
 def test_a_row_that_fails_on_the_way_is_told_by_the_database_and_leaves_nothing(database, tmp_path):
     query = Query(query="SELECT 1 / (900000 - i) AS x FROM generate_series(1, 1000000) AS r(i)")
     with pytest.raises(DatabaseError, match=r"dshap:\*\*\*@.*division by zero"):
-        spool_database(database, query, tmp_path / "parts", DAY, SpoolRules(), print)
+        spool_rows(DatabaseRows(database, query), tmp_path / "parts", DAY, SpoolRules(), print)
     assert not (tmp_path / "parts").exists()
     run(database, "CREATE VIEW mart.wrong AS SELECT 1 / (39000 - id) AS x FROM mart.customers")
     with pytest.raises(DatabaseError, match="division by zero"):
-        spool_database(
-            database, Query(table="mart.wrong"), tmp_path / "parts", DAY, SpoolRules(), print
+        spool_rows(
+            DatabaseRows(database, Query(table="mart.wrong")),
+            tmp_path / "parts",
+            DAY,
+            SpoolRules(),
+            print,
         )
 
 

@@ -9,10 +9,11 @@ import sqlite3
 import pytest
 
 from dshap.core.errors import DatabaseError, InputError, StaleSourceError
+from dshap.warehouse.database_rows import DatabaseRows
 from dshap.warehouse.databases import Database
 from dshap.warehouse.freshness import Freshness
 from dshap.warehouse.queries import AgeLimit, Query, open_query, quoted
-from dshap.warehouse.reading_once import SpoolRules, spool_database
+from dshap.warehouse.reading_once import SpoolRules, spool_rows
 from tests.databases import batches_of
 
 DAY = datetime.date(2026, 11, 27)
@@ -128,8 +129,10 @@ def test_the_age_is_judged_before_a_row_is_read(tmp_path, kind):
         judged(database, old)
     spooled = SpoolRules(freshness=Freshness("loaded_at", None, "48h", None, 172_800.0), now=NOW)
     with pytest.raises(StaleSourceError):
-        spool_database(database, old, tmp_path / "store" / "parts", DAY, spooled, print)
+        spool_rows(DatabaseRows(database, old), tmp_path / "store" / "parts", DAY, spooled, print)
     assert not (tmp_path / "store").exists()  # nothing was begun
-    snapshot = spool_database(database, query, tmp_path / "store" / "parts", DAY, spooled, print)
+    snapshot = spool_rows(
+        DatabaseRows(database, query), tmp_path / "store" / "parts", DAY, spooled, print
+    )
     assert snapshot.freshness["max_loaded_at"] == "2026-11-26T13:00:00Z"
     assert snapshot.freshness["snapshotted_at"] == snapshot.read_at == "2026-11-27T12:00:00Z"

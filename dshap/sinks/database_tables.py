@@ -1,0 +1,105 @@
+"""The kind of sink that is a table of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dshap.core.errors import DatabaseError, InputError
+from dshap.cube.blocks import CubeArrays
+from dshap.sinks.checks import check_names, refuse_other_columns
+from dshap.sinks.dialects import Dialect, Place, dialect_of
+from dshap.sinks.loading import load_table
+from dshap.sinks.records import (
+    CubeFacts,
+    RowHistory,
+    RunDay,
+    Sink,
+    SinkResult,
+    SourceQuery,
+    Target,
+)
+from dshap.sinks.shapes import table_schema
+from dshap.sinks.targets import is_read_by, look_at_table
+from dshap.warehouse.databases import Database
+
+
+@dataclass(frozen=True)
+class DatabaseSink(Sink):
+    """A table of a database: the keys of changed rows are deleted and inserted in one transaction."""
+
+    keys = ("uri", "connection", "database")
+    address = "uri or connection of a database"
+    noun = "a database"
+
+    database: Database
+
+    def __post_init__(self) -> None:
+        if not self.table:
+            raise InputError("give table, the name of the table in the database")
+        super().__post_init__()
+
+    @property
+    def label(self) -> str:
+        """The table with its schema."""
+        return ".".join(filter(None, (self.schema, self.table)))
+
+    def describe(self) -> str:
+        """The masked address of the database with the table."""
+        return f"{self.database.describe()}, {self.label}"
+
+    def identity(self) -> str:
+        if not self.has_known_rules:
+            return self.label
+        return ".".join(filter(None, self._dialect.identity(self._place)))
+
+    @property
+    def has_known_rules(self) -> bool:
+        return not self.database.connection
+
+    def as_name(self, name: str) -> str:
+        return self._dialect.as_name(name)
+
+    def check_names(self, columns: Sequence[str]) -> None:
+        check_names(self, self.database.kind, columns)
+
+    def look(self, job: str, source: SourceQuery | None = None) -> Target:
+        try:
+            found = look_at_table(self, self.database, job)
+        except DatabaseError as error:
+            said = f"{self}: {error}"
+            if error.is_refusal:
+                return Target(self, faults=(said,))
+            return Target(self, unreachable=said)
+        if source is None or not is_read_by(source, self.database, found):
+            return found.target
+        fault = (
+            f"{self}: [source] reads its rows from this table, and a load would replace them: give "
+            "the sink another table"
+        )
+        return replace(found.target, faults=(*found.target.faults, fault))
+
+    def refuse_other_shape(self, target: Target, facts: CubeFacts) -> None:
+        if target.columns:
+            dialect = self._dialect
+            table = dialect.place(self._place)
+            schema = table_schema(self.shape, facts)
+            refuse_other_columns(self, schema, target.columns, dialect, table, target.is_known)
+
+    def load(
+        self,
+        cube: CubeArrays,
+        history: RowHistory,
+        job: str,
+        say: Callable[[str], None],
+        day: RunDay,
+    ) -> SinkResult:
+        return load_table(self, self.database, cube, history, job, say, day)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return dialect_of(self.database.kind)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self.schema, self.table)
