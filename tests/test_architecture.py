@@ -47,6 +47,8 @@ OWNERS = {
     "adbc_driver_manager": {"warehouse"},
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},
+    "matplotlib": {"report"},
+    "jinja2": {"report"},
 }
 """Package -> the only folders that may import it."""
 HEAVY = (*OWNERS, "pandas")

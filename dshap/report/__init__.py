@@ -4,7 +4,7 @@ from collections.abc import Callable
 from inspect import isfunction, signature
 from typing import Any
 
-from dshap.analysis import segments as segments
+from dshap.analysis import segments as segments  # dshap.report.segments.segments_of is taught
 from dshap.analysis.accuracy import ErrorSizes, accuracy, error_sizes
 from dshap.analysis.difference.cube_comparison import Shift, diff, largest_shift
 from dshap.analysis.difference.difference_record import (
