@@ -39,13 +39,12 @@ def test_quality_on_held_out_rows_by_coalition_size(rows, tmp_path):
     sizes = apart.masks.sum(axis=1)
     wanted = [apart.mse_of_coalitions[sizes == size].mean(axis=0) for size in (1, 2)]
     np.testing.assert_allclose(found["by_size"], wanted, rtol=1e-12)
-    assert found["rows"] == 50 and found["coalitions"] == 6
+    assert found["rows"] == 50
+    assert found["coalitions"] == 6
     shown = CliRunner().invoke(cli, ["show", str(store)])
     assert shown.exit_code == 0, shown.output
-    assert (
-        f"cube.zarr: MSE_v {apart.mse[0]:.6g}" in shown.output
-        and "MSE_v by players present  1: " in shown.output
-    )
+    assert f"cube.zarr: MSE_v {apart.mse[0]:.6g}" in shown.output
+    assert "MSE_v by players present  1: " in shown.output
     assert "|Σφ + base value − prediction| at most" in shown.output
     assert verify_cube(store) == []
 
@@ -73,7 +72,8 @@ def test_residual_is_that_of_the_stored_values(rows, tmp_path):
     )
     gap = np.abs(rough.attribution.sum("feature") + rough.base_value - rough.prediction).max()
     found = accuracy({"q": tmp_path / "q.zarr"})
-    assert found["q"]["residual"] == [pytest.approx(float(gap))] and gap < 1e-9
+    assert found["q"]["residual"] == [pytest.approx(float(gap))]
+    assert gap < 1e-9
     assert accuracy_lines(found)[0].startswith("q: |Σφ")
 
 
@@ -82,9 +82,8 @@ def test_quality_on_other_rows_takes_the_place_of_the_first(rows, tmp_path):
     for held in (rows[100:150], rows[150:160]):
         cube = dshap.explain(value, rows[:20], store=store, quality=held)
         found = json.loads(cube.attrs["mse_v"])
-        assert found["rows"] == len(held) and found["mse"] == pytest.approx(
-            dshap.mse_v(value, held).mse.tolist()
-        )
+        assert found["rows"] == len(held)
+        assert found["mse"] == pytest.approx(dshap.mse_v(value, held).mse.tolist())
 
 
 def test_bad_held_out_rows_are_refused_before_anything_is_computed(rows, tmp_path):

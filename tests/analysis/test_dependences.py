@@ -50,8 +50,10 @@ def test_means_and_quantiles_are_those_of_the_rows_of_each_bin(n):
     above = [groups.quantile(share, interpolation="higher") for share in shares]
     quantiles = found.quantiles(shares).T
     wide = 0.125 * np.abs(quantiles) + 1e-12
-    assert (quantiles >= below - wide).all() and (quantiles <= above + wide).all()
-    assert found.is_line and len(found.ends) == len(found.counts) == len(found.middles) + 1
+    assert (quantiles >= below - wide).all()
+    assert (quantiles <= above + wide).all()
+    assert found.is_line
+    assert len(found.ends) == len(found.counts) == len(found.middles) + 1
     assert (found.points is None) == (n == 5_000)
 
 
@@ -62,7 +64,8 @@ def test_categories_of_the_second_column_are_named_in_their_order():
     assert found.names_of_colours == ["no", "yes"]
     phi = cube["attribution"].values[:, 0, 0]
     shades = found.shades(found.grid(200))
-    assert phi.std() > 0 and {0.0, 1.0} <= set(np.round(shades.place[shades.rows > 1], 2))
+    assert phi.std() > 0
+    assert {0.0, 1.0} <= set(np.round(shades.place[shades.rows > 1], 2))
 
 
 @pytest.mark.parametrize("kind", [bool, object])
@@ -73,7 +76,8 @@ def test_flags_are_two_categories(kind):
         flags[:3] = None
     frame["x0"] = flags
     found = dependence_of(cube, "x0", "", frame)
-    assert found.bins["categories"].tolist()[:2] == ["False", "True"] and not found.is_line
+    assert found.bins["categories"].tolist()[:2] == ["False", "True"]
+    assert not found.is_line
     phi = cube["attribution"].values[:, 0, 0]
     expected = [phi[flags == False].mean(), phi[flags == True].mean()]  # noqa: E712
     np.testing.assert_allclose(found.means[:2], expected)

@@ -29,7 +29,8 @@ def test_of_each_row_and_output_the_largest(n_rows, dtype, tmp_path):
     found = error_sizes(tmp_path / "cube")
     assert found.largest == largest.max() > 0
     middle = np.sort(largest)[(len(largest) - 1) // 2]
-    assert found.median == pytest.approx(middle, rel=0.01) and found.median <= found.largest
+    assert found.median == pytest.approx(middle, rel=0.01)
+    assert found.median <= found.largest
 
 
 def test_errors_of_0_and_none(tmp_path):
@@ -48,7 +49,8 @@ def test_errors_that_are_not_known(tmp_path):
     design = dshap.designs.kriging(12, 26)
     dshap.explain(value, RNG.normal(size=(4, 12)), design=design, store=tmp_path / "cube")
     found = error_sizes(tmp_path / "cube")
-    assert not found.has_some and np.isnan(found.median)
+    assert not found.has_some
+    assert np.isnan(found.median)
     assert (found.rows, found.unknown) == (4, 4)
 
 
@@ -75,4 +77,5 @@ def test_rows_without_an_error_and_rows_without_attributions(tmp_path):
         dshap.explain(value, rows, store=tmp_path / "cube")
     found = error_sizes(tmp_path / "cube")
     assert (found.rows, found.unknown) == (2, 1)
-    assert found.largest == pytest.approx(0.5) and found.has_some
+    assert found.largest == pytest.approx(0.5)
+    assert found.has_some

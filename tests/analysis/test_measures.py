@@ -24,7 +24,8 @@ from tests.report.pictures.test_densities import memory_cube
 
 
 def test_words():
-    assert bracketed("EUR", TARGET) == " (EUR)" and bracketed("1", "") == ""
+    assert bracketed("EUR", TARGET) == " (EUR)"
+    assert bracketed("1", "") == ""
     assert bracketed("1", SCORE) == " (score)"
     assert scale_sentence(SCORE) == f"score: {MEANINGS[SCORE]}"
     assert scale_sentence("") == scale_sentence(TARGET) == scale_sentence(UNSTATED) == ""
@@ -51,7 +52,8 @@ def test_cubes_of_functions_whose_scale_is_not_stated():
     assert without_scale({"f": of_function, "g": of_function}) == ""
     both = {"f": of_function, "trees": of_trees}
     assert without_scale(both).startswith("f states no scale, as the model is a function")
-    assert not scales_differ([UNSTATED, SCORE]) and not scales_differ(["", SCORE])
+    assert not scales_differ([UNSTATED, SCORE])
+    assert not scales_differ(["", SCORE])
     assert scales_differ([TARGET, SCORE])
     assert stated_scale([of_function, of_trees]) == SCORE
     assert stated_scale([of_function, of_function]) == UNSTATED
@@ -71,7 +73,8 @@ def test_tables_name_the_scale_of_each_explanation(store):
     """Once where all are on one scale, else beside each; a sentence says what it means."""
     cubes = {name: store / name for name in ("trees", "shares")}
     both = ranking_lines(rankings(cubes))
-    assert "21 rows (trees, y, log-odds)" in both[0] and "(shares, z, probability)" in both[0]
+    assert "21 rows (trees, y, log-odds)" in both[0]
+    assert "(shares, z, probability)" in both[0]
     assert both[-2:] == [scale_sentence(LOG_ODDS), scale_sentence(PROBABILITY)]
     one = ranking_lines(rankings({"trees": store / "trees"}))
     assert one[0].startswith("attributions (log-odds), over 21 rows (trees, y)")

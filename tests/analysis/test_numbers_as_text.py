@@ -25,10 +25,10 @@ def test_four_digits_of_the_largest(values, decimals):
 
 
 def test_numbers():
-    assert number(1234.56, 1) == "1,234.6" and number(2.0, 1, sign=True) == "+2.0"
-    assert number(-0.0, 1, sign=True) == number(-1e-9, 1, sign=True) == "+0.0" and number(
-        np.nan, 1
-    ) == "—" == number(None, 1)
+    assert number(1234.56, 1) == "1,234.6"
+    assert number(2.0, 1, sign=True) == "+2.0"
+    assert number(-0.0, 1, sign=True) == number(-1e-9, 1, sign=True) == "+0.0"
+    assert number(np.nan, 1) == "—" == number(None, 1)
 
 
 def test_values_have_four_digits_and_no_exponent():

@@ -17,7 +17,8 @@ def test_every_row_has_the_name_of_its_value():
     columns = columns_of(cube, frame)
     found = row_groups(view, columns, "plan")
     codes = binned(found.column.bins, frame["plan"].to_numpy())
-    assert len(found.names) == found.column.n_bins and found.segment == "plan"
+    assert len(found.names) == found.column.n_bins
+    assert found.segment == "plan"
     assert [found.names[code] for code in codes] == frame["plan"].fillna("missing").tolist()
     with pytest.raises(InputError, match="unknown column 'plans'"):
         row_groups(view, columns, "plans")

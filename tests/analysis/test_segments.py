@@ -26,7 +26,8 @@ def test_means_are_those_of_the_rows_of_each_segment():
     """Means to 1e-9, the spread to 1e-9 of pandas' standard error."""
     cube, frame = with_plan(3_000)
     found = segments_of(cube, "plan", frame)
-    assert found.names == ("basic", "pro & <b>", "missing") and found.column == "plan"
+    assert found.names == ("basic", "pro & <b>", "missing")
+    assert found.column == "plan"
     phi = pd.DataFrame(cube["attribution"].values[:, :, 0], columns=list(found.features))
     groups = phi.groupby(frame["plan"].fillna("missing"))
     magnitudes = phi.abs().groupby(frame["plan"].fillna("missing"))
@@ -58,7 +59,8 @@ def test_numbers_are_in_bins_of_equally_many_rows_or_each_alone():
         frame["x0"] = values
         assert segments_of(cube, "x0", frame).names == names
     alone = segments_of(cube.isel(instance=slice(1)), "x0", frame[:1])
-    assert np.isnan(alone.half_width).all() and alone.counts.tolist() == [1]
+    assert np.isnan(alone.half_width).all()
+    assert alone.counts.tolist() == [1]
 
 
 def test_intervals_cover():
@@ -93,7 +95,8 @@ def test_errors_of_sampled_coalitions_widen_the_intervals():
     assert (found.half_width > plain.half_width).all()
     np.testing.assert_allclose(found.mean, plain.mean, rtol=1e-9)
     corrected = plain.magnitude - found.magnitude
-    assert (corrected > 0).all() and (corrected < 0.2).all()
+    assert (corrected > 0).all()
+    assert (corrected < 0.2).all()
     assert (found.mean_half_width >= 1.96 * 0.2).all()
 
 

@@ -54,7 +54,8 @@ def test_rows_at_zero_lie_in_the_step_of_zero(share):
     cube["attribution"][:n_zeros] = 0.0
     swarms = swarms_of(cube, frame)
     low, high = swarms.limits
-    assert low < -0.1 and high > 0.1
+    assert low < -0.1
+    assert high > 0.1
     for grid in (swarms.grid(100), np.linspace(-4.0, 4.0, 9)):
         shades = swarms.features[0].shades(grid)
         assert shades.rows.sum() == pytest.approx(FEW_ROWS)
@@ -67,7 +68,8 @@ def test_few_rows_are_points_and_no_column_is_no_place():
     (first, *_, last) = swarms_of(cube, frame[["x0"]]).features
     np.testing.assert_array_equal(first.points["attributions"], cube["attribution"][:, 0, 0])
     np.testing.assert_allclose(first.points["places"], (frame["x0"].rank() - 1) / 29)
-    assert last.bins is None and np.isnan(last.points["places"]).all()
+    assert last.bins is None
+    assert np.isnan(last.points["places"]).all()
 
 
 def test_colours_lie_between_blue_and_red_and_fade_to_grey():

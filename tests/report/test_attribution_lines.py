@@ -57,7 +57,8 @@ def of_names(names):
 @pytest.mark.slow
 def test_lines_are_no_wider_than_names_of_an_ordinary_length():
     lines = ranking_lines(of_names(ODD_NAMES[:5]), "x" * 9_000)
-    assert max(map(len, lines)) < 500 and len(lines) == 3 + 5
+    assert max(map(len, lines)) < 500
+    assert len(lines) == 3 + 5
 
 
 def test_ranking_lines():
@@ -89,7 +90,8 @@ def test_mean_magnitudes_of_many_features_are_too_small(n, error, is_said):
 def test_rankings_of_cubes(cubes):
     ranked = rankings(cubes)
     phi = dshap.open_cube(cubes["one"]).attribution.isel(output=0)
-    assert [ranking.label for ranking in ranked] == ["one", "two"] and ranked[0].rows == 50
+    assert [ranking.label for ranking in ranked] == ["one", "two"]
+    assert ranked[0].rows == 50
     assert list(ranked[0].magnitude.values()) == pytest.approx(abs(phi).mean("instance").values)
     assert list(ranked[0].mean.values()) == pytest.approx(phi.mean("instance").values, abs=1e-9)
 
@@ -106,9 +108,9 @@ def test_rows_are_those_of_the_summaries(cubes, monkeypatch):
 
 def test_breakdown(cubes):
     row = breakdown(cubes, ["2011-01-04"])
-    assert (
-        row.position == 3 and row.key == {"id": "2011-01-04"} and set(row.values) == {"a", "b", "c"}
-    )
+    assert row.position == 3
+    assert row.key == {"id": "2011-01-04"}
+    assert set(row.values) == {"a", "b", "c"}
     for part in row.parts:
         assert part.base_value + sum(part.attribution.values()) == pytest.approx(part.prediction)
     lines = breakdown_lines(row, "m")
@@ -133,7 +135,9 @@ def test_a_cube_without_keys_or_rows(tmp_path):
     x = np.random.default_rng(1).normal(size=(20, 2))
     dshap.explain(dshap.values.Marginal(_Linear([1.0, 2.0]), x), x, store=tmp_path / "c")
     row = breakdown({"c": tmp_path / "c"}, [7])
-    assert row.position == 7 and row.key == {} and row.values == {}
+    assert row.position == 7
+    assert row.key == {}
+    assert row.values == {}
     assert breakdown_lines(row)[0] == "one row (row 7)"
     with pytest.raises(InputError, match="position from 0 to 19"):
         breakdown({"c": tmp_path / "c"}, [20])

@@ -60,11 +60,11 @@ def test_shards_and_what_nobody_has(tmp_path, s3, is_in_bucket):
         found = progress_summary({"c": store / "c"}, True, holders)
     lines = found.lines
     assert lines[1] == "c: missing: blocks 1-8"
-    assert lines[2].startswith("c: 0.16 rows/s over the last 10") and lines[2].endswith(
-        " s (blocks: 2), 0.16 since the start; time left unknown"
-    )
+    assert lines[2].startswith("c: 0.16 rows/s over the last 10")
+    assert lines[2].endswith(" s (blocks: 2), 0.16 since the start; time left unknown")
     assert lines[3].startswith("c: shard 1 of 4: 1 of 2 blocks ended, missing: block 1; 0.0")
-    assert lines[3].endswith(" left, an estimate") and " about 10" in lines[3]
+    assert lines[3].endswith(" left, an estimate")
+    assert " about 10" in lines[3]
     assert lines[4] == (
         "c: shard 2 of 4: 0 of 3 blocks ended, missing: blocks 2-4; no block has ended since the "
         "start; time left unknown"
@@ -73,8 +73,10 @@ def test_shards_and_what_nobody_has(tmp_path, s3, is_in_bucket):
     assert "Z: evaluation of c, 8 of 16 rows; workers: 3, lost since the start: 1" in lines[6]
     content = json.loads(json.dumps(found.content))
     cube = content["cubes"]["c"]
-    assert cube["missing_blocks"] == [[1, 8]] and cube["blocks_of_no_process"] == [[5, 8]]
-    assert cube["seconds_left"] is None and cube["rows_per_second"] == pytest.approx(0.16, rel=0.1)
+    assert cube["missing_blocks"] == [[1, 8]]
+    assert cube["blocks_of_no_process"] == [[5, 8]]
+    assert cube["seconds_left"] is None
+    assert cube["rows_per_second"] == pytest.approx(0.16, rel=0.1)
     assert cube["shards"]["shard 1 of 4"]["seconds_left"] == pytest.approx(100, rel=0.1)
     assert cube["shards"]["shard 2 of 4"]["missing_blocks"] == [[2, 4]]
     assert [each["workers_lost"] for each in content["running"]] == [1, None]
@@ -94,7 +96,8 @@ def test_shards_are_waited_for_until_the_last(tmp_path):
     ]
     # the last blocks take two times as long as the first one
     view = view_of_run("c", tmp_path / "c", both)
-    assert view.left_alone == () and view.seconds_left == pytest.approx(200, rel=0.1)
+    assert view.left_alone == ()
+    assert view.seconds_left == pytest.approx(200, rel=0.1)
     half = view_of_run("c", tmp_path / "c", [both[0], holder_of("shard 2 of 2")])
     assert half.left_alone == ()  # the other has not said yet what it has
 
@@ -120,7 +123,8 @@ def test_nobody_runs(tmp_path):
     assert found.lines[1:] == ["c: missing: blocks 0, 2", "no run is going on"]
     cube = found.content["cubes"]["c"]
     assert cube["last_block_ended"] == "1970-01-01T00:00:00Z"
-    assert cube["rows_per_second"] is None and cube["seconds_left"] is None
+    assert cube["rows_per_second"] is None
+    assert cube["seconds_left"] is None
     assert cube["blocks_of_no_process"] == cube["missing_blocks"] == [[0, 0], [2, 2]]
 
 
@@ -133,10 +137,12 @@ def test_a_run_that_only_tries_failed_blocks_again(tmp_path):
     writer.write(1, *block_of(layout, 1))
     told = {"explains": True, "explanation": "c", "stage_started": time.time() - 100}
     view = view_of_run("c", tmp_path / "c", [holder_of("a run", **told)])
-    assert view.pace.n_missing == 0 and view.to_dict()["failed_blocks_left"] == 2
+    assert view.pace.n_missing == 0
+    assert view.to_dict()["failed_blocks_left"] == 2
     again, rates = view.lines(is_running=True)
     assert again == "2 failed blocks are tried again"
-    assert rates.startswith("0.08 rows/s over the last ") and "left, an estimate" in rates
+    assert rates.startswith("0.08 rows/s over the last ")
+    assert "left, an estimate" in rates
     shard = holder_of("shard 2 of 2", **told, blocks={"c": [1, 3]})
     view = view_of_run("c", tmp_path / "c", [shard])
     assert view.seconds_left == pytest.approx(100 * 5 / 8, rel=0.1)
@@ -150,9 +156,11 @@ def test_a_run_whose_workers_are_all_lost(tmp_path):
     make_cube(tmp_path / "c", tiles=[0])
     told = {"explains": True, "explanation": "c", "stage_started": time.time() - 100}
     working = view_of_run("c", tmp_path / "c", [holder_of("a run", **told, workers=1)])
-    assert working.seconds_left is not None and not working.is_unmanned
+    assert working.seconds_left is not None
+    assert not working.is_unmanned
     waiting = view_of_run("c", tmp_path / "c", [holder_of("a run", **told, workers=0)])
-    assert waiting.seconds_left is None and waiting.to_dict()["seconds_left"] is None
+    assert waiting.seconds_left is None
+    assert waiting.to_dict()["seconds_left"] is None
     _, first, second = waiting.lines(is_running=True)
     assert first == "the cluster has no workers now: the run waits for one"
     assert second.endswith("time left unknown")

@@ -26,7 +26,8 @@ def test_many_segments_and_features_are_counted_in_a_line(tmp_path, in_this_proc
     assert [row.split()[:2] for row in rows] == [[str(s), "20"] for s in range(12)]
     assert last.startswith("8 more segments and 2 more features: ")
     content = table.content()
-    assert len(content) == 20 and len(content["19"]["mean"]) == 7
+    assert len(content) == 20
+    assert len(content["19"]["mean"]) == 7
     expected = np.abs(dshap.open_cube(tmp_path / "s")["attribution"].values[3::20, 0, 0]).mean()
     assert abs(content["3"]["mean_magnitude"]["c0"] - expected) < 1e-9
     assert rows[3].split()[2].replace(",", "")[:4] == f"{expected:.4f}"[:4]

@@ -22,14 +22,16 @@ def test_numbers_stand_where_shap_has_them(tmp_path):
     value = dshap.values.Marginal(lambda x: np.column_stack([x.a * x.b, x.c]), X[:4])
     cube = dshap.explain(value, X)
     both = dshap.to_shap(cube)
-    assert type(both).__name__ == "Explanation" and both.feature_names == ["a", "b", "c"]
+    assert type(both).__name__ == "Explanation"
+    assert both.feature_names == ["a", "b", "c"]
     assert list(both.output_names) == cube["output"].values.tolist()
     np.testing.assert_array_equal(both.values, cube["attribution"])
     np.testing.assert_array_equal(both.data, X)
     total = both.values.sum(axis=1) + both.base_values
     np.testing.assert_allclose(total, cube["prediction"], atol=1e-12)
     second = dshap.to_shap(cube, output=1)
-    assert second.values.shape == (12, 3) and second.output_names is None
+    assert second.values.shape == (12, 3)
+    assert second.output_names is None
     np.testing.assert_array_equal(second.base_values, both.base_values[:, 1])
     bare = cube.drop_vars([name for name in cube.data_vars if name.startswith("row_")])
     assert dshap.to_shap(bare).data is None
@@ -41,7 +43,8 @@ def test_a_store_with_categories_gives_objects(tmp_path):
     value = dshap.values.Marginal(lambda rows: rows["a"] * (rows["plan"] == "x"), X[:3])
     dshap.explain(value, X, store=tmp_path / "cube", keep_rows=True)
     found = dshap.to_shap(tmp_path / "cube")
-    assert found.data.dtype == object and found.data[1].tolist() == [1.0, "y"]
+    assert found.data.dtype == object
+    assert found.data[1].tolist() == [1.0, "y"]
 
 
 def test_sampled_coalitions_bring_errors():

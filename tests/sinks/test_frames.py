@@ -53,7 +53,8 @@ def test_a_table_has_the_lines_of_a_sink(tmp_path, shape, outputs):
     wanted = pa.Table.from_batches(batches_of(sink, night.path, night)).drop_columns([RUN_ID])
     table = CubeTable.of(dshap.open_cube(night.path), shape, 2)
     found = pa.Table.from_batches(table.batches(), table.schema)
-    assert found.schema.equals(wanted.schema) and found.equals(wanted)
+    assert found.schema.equals(wanted.schema)
+    assert found.equals(wanted)
     assert table.n_lines >= len(wanted)
 
 
@@ -84,10 +85,12 @@ def test_the_lines_of_a_row(store):
     cube = dshap.open_cube(store)
     lines = to_frame(store, "long").set_index(["id", "feature"]).loc[107]
     assert lines.loc["place", "value"] == f"lat = {FRAME.lat[7]}, lon = {FRAME.lon[7]}"
-    assert lines.loc["plan", "value"] == "paid" and np.isnan(lines.loc["plan", "value_number"])
+    assert lines.loc["plan", "value"] == "paid"
+    assert np.isnan(lines.loc["plan", "value_number"])
     assert lines.loc["age", "value_number"] == FRAME.age[7]
     chosen = "no" if predict(FRAME)[7, 0] > 0.5 else "yes"
-    assert set(lines["output"]) == {chosen} and set(lines["status"]) == {"ok"}
+    assert set(lines["output"]) == {chosen}
+    assert set(lines["status"]) == {"ok"}
     np.testing.assert_array_equal(lines["attribution"], cube.attribution[7, :, 0])
     total = lines["attribution"].sum() + lines["base_value"].iloc[0]
     assert total == pytest.approx(lines["prediction"].iloc[0], abs=1e-12)

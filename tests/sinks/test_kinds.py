@@ -22,7 +22,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
 def test_the_key_that_is_given_tells_the_kind():
     assert len(kinds()) == len(KINDS)
     for kind in kinds():
-        assert issubclass(kind, Sink) and kind.address and kind.noun
+        assert issubclass(kind, Sink)
+        assert kind.address
+        assert kind.noun
         assert all(sink_kind([key, "shape"]) is kind for key in kind.keys)
     every = re.escape(", or ".join(kind.address for kind in kinds()))
     with pytest.raises(InputError, match=f"give {every}$"):
@@ -49,7 +51,8 @@ def test_a_kind_of_ones_own(job_file):
     assert job.sink[0].sink("a").rows == "all"
     run = run_recorded(job, SilentProgress(), Command(str(job_file)))
     lines = (job_file.parent / "lines").read_text().splitlines()
-    assert len(lines) == len(small_table()) and "prediction" in json.loads(lines[0])
+    assert len(lines) == len(small_table())
+    assert "prediction" in json.loads(lines[0])
     assert run is not None
 
 

@@ -168,7 +168,8 @@ def test_a_history_has_each_version_of_a_row_once(database, nights):
         load_sink(sink, night.path, night, JOB)
     versions = {(*key, row.run_id) for night in nights[1] for key, row in night.rows.items()}
     there = run(database, "SELECT id, shop, _dshap_run_id FROM t")
-    assert len(there) == len(versions) and set(there) == versions
+    assert len(there) == len(versions)
+    assert set(there) == versions
 
 
 def test_a_history_that_is_loaded_again_keeps_its_marks(database, nights):
@@ -419,7 +420,8 @@ def test_the_sql_that_is_named_frees_the_table_of_a_job_that_is_given_up(databas
     load_sink(sink, night.path, night, JOB)
     load_sink(replace(sink, table="u"), night.path, night, JOB)
     message = _refusal(sink, night, "other")
-    assert "job 'shop' loads explanation 'reasons'" in message and "job 'other'" in message
+    assert "job 'shop' loads explanation 'reasons'" in message
+    assert "job 'other'" in message
     run(database, *message.partition("free the table: ")[2].split("; "))
     assert not load_sink(sink, night.path, night, "other").already
     assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
@@ -443,7 +445,8 @@ def test_all_rows_are_written_where_the_last_load_says_too_little(database, nigh
     forgotten = replace(nights[1][5], before=[])
     result = load_sink(replace(sink, table="u"), first.path, replace(first, method="m2"), JOB)
     result = load_sink(replace(sink, table="u"), forgotten.path, forgotten, JOB)
-    assert "is not known any more" in result.reason and result.n_rows == len(forgotten.rows)
+    assert "is not known any more" in result.reason
+    assert result.n_rows == len(forgotten.rows)
 
 
 def test_another_k_writes_all_rows(database, nights):
@@ -784,7 +787,8 @@ def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
         said: list[str] = []
         result = load_sink(sink, night.path, night, JOB, said.append)
         words = f"the table has {n_left:,} lines of dshap, and run {first.run_id} left {n_lines:,}"
-        assert result.reason == words and words in said[0]
+        assert result.reason == words
+        assert words in said[0]
         assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
         assert load_sink(sink, night.path, night, JOB).already
     run(database, "INSERT INTO t SELECT * FROM t WHERE id % 2 = 0")  # twice is altered too

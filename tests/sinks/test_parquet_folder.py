@@ -34,7 +34,8 @@ def test_the_folder_is_the_cube_after_every_night(sink, nights):
     """A second call does nothing; those who read the load before still find its files."""
     for night in nights:
         result = load_sink(sink, night.path, night, "shop")
-        assert result.n_rows == len(night.rows) and result.n_lines == 3 * result.n_rows
+        assert result.n_rows == len(night.rows)
+        assert result.n_lines == 3 * result.n_rows
         assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
         assert load_sink(sink, night.path, night, "shop").already
     names = sorted(each.name for each in sink.path.iterdir())

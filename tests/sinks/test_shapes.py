@@ -114,7 +114,8 @@ def test_standard_errors_players_of_several_columns_and_the_explained_class(
     )
     cube = dshap.open_cube(store)
     facts = CubeFacts.of_cube(CubeArrays(store))
-    assert facts.has_errors and facts.keys == {"id": "int64"}
+    assert facts.has_errors
+    assert facts.keys == {"id": "int64"}
     sink = Sink("reasons", DATABASE, table="t", shape="long")
     table = pa.Table.from_batches(batches_of(sink, store, SingleRun("r", "m")))
     lines = table.to_pandas().set_index(["id", "output", "feature"])
@@ -124,9 +125,11 @@ def test_standard_errors_players_of_several_columns_and_the_explained_class(
         assert line.std_error == cube.std_error[5, i, 0] > 0
     chosen = np.where(predict(frame[names].to_numpy())[:, 0] > 0.5, "no", "yes")
     outputs = table.to_pandas().groupby("id").output
-    assert outputs.nunique().eq(1).all() and outputs.first().tolist() == chosen.tolist()
+    assert outputs.nunique().eq(1).all()
+    assert outputs.first().tolist() == chosen.tolist()
     shown = lines.loc[(5, chosen[5], "place")]
-    assert shown.value == f"x1 = {frame.x1[5]}, x2 = {frame.x2[5]}" and np.isnan(shown.value_number)
+    assert shown.value == f"x1 = {frame.x1[5]}, x2 = {frame.x2[5]}"
+    assert np.isnan(shown.value_number)
     assert lines.loc[(5, chosen[5], "x0")].value_number == frame.x0[5]
     wide = Sink("reasons", DATABASE, table="t")
     (batch,) = batches_of(wide, store, SingleRun("r", "m"))
@@ -168,7 +171,8 @@ def test_a_feature_whose_attribution_is_0_is_no_reason(design):
     assert set(reasons["feature"]) == {"x0", "x1"}
     assert reasons["rank"].tolist() == [1, 2] * 5
     unmoved = lines[lines["row"] == 2].iloc[0]
-    assert unmoved["status"] == "ok" and unmoved["prediction"] == 1_000.0
+    assert unmoved["status"] == "ok"
+    assert unmoved["prediction"] == 1_000.0
     assert pd.isna(unmoved[["feature", "rank", "attribution"]]).all()
     assert len(dshap.to_frame(cube, "long")) == 24
 

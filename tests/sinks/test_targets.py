@@ -62,7 +62,8 @@ def test_a_table_that_the_source_reads(shop, statement):
 def test_names_as_each_database_has_them(shop):
     folds = shop.kind != "postgresql"
     assert bool(refused(shop, "CUSTOMERS")) == folds
-    assert refused(shop, ODD) and not refused(shop, ODD, "SELECT * FROM inner_view")
+    assert refused(shop, ODD)
+    assert not refused(shop, ODD, "SELECT * FROM inner_view")
     if shop.kind != "postgresql":
         assert refused(shop, "customers", schema="MAIN")
     else:
@@ -105,7 +106,8 @@ def test_plain_sql_goes_by_names(shop):
         found = plain.relation(session, Place("", "Customers"))
         assert found is None or not found.is_view
         found = plain.relation(session, Place("", "customers"))
-        assert not found.is_view and plain.relation(session, Place("", "of_both")).is_view
+        assert not found.is_view
+        assert plain.relation(session, Place("", "of_both")).is_view
         assert plain.relation(session, Place("", "none")) is None
         assert plain.reads(session, "", "CUSTOMERS", found)
         assert not plain.reads(session, "", "other", found)
@@ -117,10 +119,12 @@ def test_shape_and_claim_of_a_table(database, tmp_path):  # noqa: F811
     """A table of another shape, one of another job, and one that the next load changes nothing of."""
     (night,) = random_nights(tmp_path, 5, 1, ("y",))
     sink = Sink("reasons", database, table="t")
-    assert looked_at(sink).columns == {} and not looked_at(sink).is_known
+    assert looked_at(sink).columns == {}
+    assert not looked_at(sink).is_known
     load_sink(sink, night.path, night, JOB)
     found = looked_at(sink)
-    assert found.is_known and not found.faults
+    assert found.is_known
+    assert not found.faults
     found.refuse_other_shape(FACTS)
     long = Sink("reasons", database, table="t", shape="long")
     with pytest.raises(InputError, match=r"another shape: it lacks 'feature'.*ALTER TABLE"):

@@ -57,7 +57,8 @@ def test_columns_that_nobody_uses_are_told_and_stop_nothing():
         "before, new: 'age'; gone: 'plan'; 'spend' from double to string: the run goes on"
     )
     unchanged = Contract().check_schema(now, now, used("id"))
-    assert unchanged.to_dict() == {} and unchanged.warning() == ""
+    assert unchanged.to_dict() == {}
+    assert unchanged.warning() == ""
 
 
 def test_what_may_evolve_is_not_told():

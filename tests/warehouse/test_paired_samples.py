@@ -37,7 +37,8 @@ def test_columns_of_every_kind_are_read_with_one_list_of_categories():
     np.testing.assert_array_equal(found.old.x[:3, 1], [1.0, 2.0, np.nan])  # Aarau, Bern, Ulm
     assert found.new.x[:, 1].tolist() == [2.0, 0.0, 1.0]
     assert found.new.x[0, 2] == found.old.x[0, 2] == 1767225600e6
-    assert found.old.key_of(4) == {"id": "104"} and found.new.key_of(0) == {"id": "100"}
+    assert found.old.key_of(4) == {"id": "104"}
+    assert found.new.key_of(0) == {"id": "100"}
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "arrow", "source"])
@@ -65,7 +66,8 @@ def test_every_kind_of_table_gives_the_same_samples(kind, tmp_path):
 
 def test_arrays_have_numbers():
     found = read(np.eye(3), np.zeros((2, 3)))
-    assert found.names == ("x0", "x1", "x2") and found.new.x.shape == (2, 3)
+    assert found.names == ("x0", "x1", "x2")
+    assert found.new.x.shape == (2, 3)
     assert found.old.key_of(2) == {"row": "2"}
 
 
@@ -77,8 +79,10 @@ def test_a_table_of_text_alone():
 def test_a_sample_is_seeded_and_knows_its_rows():
     rows = pd.DataFrame({"a": np.arange(1_000.0)})
     one, two, other = (read(rows, rows, max_rows=50, seed=seed) for seed in (1, 1, 2))
-    assert np.array_equal(one.old.x, two.old.x) and not np.array_equal(one.old.x, other.old.x)
-    assert len(one.old.x) == 50 and (one.old.x[:, 0] == one.old.positions).all()
+    assert np.array_equal(one.old.x, two.old.x)
+    assert not np.array_equal(one.old.x, other.old.x)
+    assert len(one.old.x) == 50
+    assert (one.old.x[:, 0] == one.old.positions).all()
     assert one.new.key_of(7) == {"row": str(one.new.positions[7])}
 
 
@@ -179,7 +183,8 @@ def test_a_column_without_any_value_is_missing(column, tmp_path):
     nothing.to_parquet(tmp_path / "nothing.parquet")
     for given in (nothing, tmp_path / "nothing.parquet"):
         there = read(rows, given, features=[column])
-        assert np.isnan(there.new.x).all() and not np.isnan(there.old.x).all()
+        assert np.isnan(there.new.x).all()
+        assert not np.isnan(there.old.x).all()
         np.testing.assert_array_equal(read(given, rows, features=[column]).new.x, there.old.x)
         assert np.isnan(read(given, given, features=[column]).old.x).all()
 

@@ -59,7 +59,8 @@ def ids_of(stream):
 def test_ranges_hold_each_page_once(n_pages):
     ranges = page_ranges(n_pages, 4)
     assert len(ranges) == 4
-    assert "ctid >=" not in ranges[0] and "ctid <" not in ranges[-1]
+    assert "ctid >=" not in ranges[0]
+    assert "ctid <" not in ranges[-1]
     for before, after in itertools.pairwise(ranges):
         end = before.rpartition("ctid < ")[2]
         assert end == after.partition("ctid >= ")[2].partition(" AND")[0]
@@ -108,7 +109,8 @@ def test_a_truncation_waits_until_all_is_read(database):
     other.join(60)
     assert truncated.is_set()
     with opened(database) as stream:
-        assert stream.n_rows == 0 and stream.detail == {"readers": 1}
+        assert stream.n_rows == 0
+        assert stream.detail == {"readers": 1}
 
 
 @pytest.mark.parametrize("default", ["read committed", "repeatable read"])
@@ -184,7 +186,8 @@ def test_the_age_is_judged_before_a_row_is_read(database, tmp_path):
         assert not places.parent.exists()  # nothing was begun
     run(database, "UPDATE mart.customers SET at = '2026-11-26 12:00+00' WHERE id = 7")
     snapshot = spooled(Query(table="mart.customers"), "at")
-    assert snapshot.detail["readers"] == 4 and snapshot.detail["columns"] == ["id"]
+    assert snapshot.detail["readers"] == 4
+    assert snapshot.detail["columns"] == ["id"]
     assert snapshot.freshness["max_loaded_at"] == "2026-11-26T12:00:00Z"
 
 
@@ -197,7 +200,8 @@ def test_a_reader_that_fails_ends_the_others_with_the_words_of_the_database(data
     assert not (tmp_path / "parts").exists()
     spooled = SpoolRules(used=("id",), contract=Contract())
     snapshot = spool_rows(DatabaseRows(database, query), tmp_path / "parts", DAY, spooled, print)
-    assert snapshot.n_rows == N_ROWS and snapshot.schema["loaded"] == "date32[day]"
+    assert snapshot.n_rows == N_ROWS
+    assert snapshot.schema["loaded"] == "date32[day]"
 
 
 def test_one_reader_is_left_where_somebody_waits_to_be_alone(database):
@@ -275,7 +279,8 @@ def test_a_table_gives_numbers_and_texts_where_a_query_would_not(database, tmp_p
         "u": "7b0a1c9e-1111-2222-3333-444455556666",
         "free": 2.0,
     }
-    assert rows[1]["price"] is None and rows[1]["free"] != rows[1]["free"]
+    assert rows[1]["price"] is None
+    assert rows[1]["free"] != rows[1]["free"]
     query = Query(query='SELECT id::bigint AS id, price FROM mart."Odd ""t"')
     with pytest.raises(InputError, match="write price::float8 AS price in the query"):
         spool_rows(

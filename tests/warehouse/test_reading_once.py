@@ -37,7 +37,8 @@ def test_a_snapshot_says_what_was_read(tmp_path):
     snapshot, lines = spooled(tmp_path / "new" / "parts", stream(3), keys=("id",), used=("id",))
     assert lines == []
     assert Snapshot.read(tmp_path / "new" / "parts") == snapshot
-    assert snapshot.n_rows == 3 and snapshot.as_of == "2026-11-27"
+    assert snapshot.n_rows == 3
+    assert snapshot.as_of == "2026-11-27"
     assert snapshot.schema == {"id": "int64", "x": "double"}  # of all that the source gave
     assert snapshot.detail["columns"] == ["id"]
     read = pq.read_table(tmp_path / "new" / "parts" / "part-000000.parquet")
@@ -56,7 +57,8 @@ def test_parts_that_do_not_hold_all_rows_are_told(tmp_path, monkeypatch, damage)
     monkeypatch.setattr("dshap.tables.parts.SPOOL_ROWS", 1)
     monkeypatch.setattr("dshap.tables.parts.ROW_GROUP_ROWS", 1)
     snapshot, _ = spooled(tmp_path / "parts", stream())
-    assert len(snapshot.parts) == 3 and not any(faults_of_rows(tmp_path / "parts"))
+    assert len(snapshot.parts) == 3
+    assert not any(faults_of_rows(tmp_path / "parts"))
     part = tmp_path / "parts" / "part-000001.parquet"
     if damage == "lost":
         part.unlink()
@@ -97,13 +99,15 @@ def test_a_stale_source_leaves_nothing_and_a_late_one_warns(tmp_path):
     )
     assert snapshot.freshness["status"] == "warn"
     assert snapshot.freshness["max_loaded_at"] == "2020-01-01T00:00:00Z"
-    assert len(lines) == 1 and "warn_after is 48h" in lines[0]
+    assert len(lines) == 1
+    assert "warn_after is 48h" in lines[0]
 
 
 def test_the_run_before_is_held_against_this_one(tmp_path):
     before, _ = spooled(tmp_path / "a", stream())
     same, lines = spooled(tmp_path / "b", stream(), previous=before.schema)
-    assert lines == [] and "changes" not in same.detail
+    assert lines == []
+    assert "changes" not in same.detail
     with pytest.raises(InputError, match=r"\[source\] contract: .*new: 'z'"):
         spooled(tmp_path / "c", stream(id=[1], x=[0.5], z=[1]), previous=before.schema)
     assert not (tmp_path / "c").exists()

@@ -43,7 +43,8 @@ def faults(room):
 
 
 def test_whole_rows_have_no_fault(room):
-    assert faults(room) == [] and has_snapshot(room)
+    assert faults(room) == []
+    assert has_snapshot(room)
     assert sorted(Snapshot.read(room).parts) == ["part-000000.parquet", "part-000001.parquet"]
     refuse_damaged_rows(room, "")
 
@@ -64,7 +65,8 @@ def test_every_flipped_bit_is_told_or_changes_nothing(room):
                 assert [name for name, _ in found] == [file.name]
             else:  # a space between two entries
                 n_harmless += 1
-                assert Snapshot.read(room) == whole and file.name == SNAPSHOT
+                assert Snapshot.read(room) == whole
+                assert file.name == SNAPSHOT
             assert has_snapshot(room)
         file.write_bytes(content)
         assert n_harmless < 0.3 * len(content)
@@ -80,7 +82,8 @@ def test_what_is_lost_cut_or_added_is_told(room):
     ):
         part.write_bytes(other)
         ((name, told),) = faults(room)
-        assert name == part.name and told.startswith(fault)
+        assert name == part.name
+        assert told.startswith(fault)
     part.rename(room / "part-000007.parquet")
     assert faults(room) == [
         ("part-000001.parquet", "is missing"),
@@ -92,9 +95,11 @@ def test_what_is_lost_cut_or_added_is_told(room):
 
 def test_rows_that_were_not_read_to_the_end(room):
     (room / SNAPSHOT).unlink()
-    assert not has_snapshot(room) and Snapshot.read(room) is None
+    assert not has_snapshot(room)
+    assert Snapshot.read(room) is None
     assert faults(room) == [(SNAPSHOT, "is missing")]
-    assert not has_snapshot(room / "none") and Snapshot.read(room / "none") is None
+    assert not has_snapshot(room / "none")
+    assert Snapshot.read(room / "none") is None
 
 
 def test_rows_of_an_earlier_version_are_counted(room):
@@ -103,9 +108,11 @@ def test_rows_of_an_earlier_version_are_counted(room):
     for name in ("parts", SEAL):
         del content[name]
     (room / SNAPSHOT).write_text(json.dumps(content))
-    assert faults(room) == [] and Snapshot.read(room).n_rows == 9
+    assert faults(room) == []
+    assert Snapshot.read(room).n_rows == 9
     (room / "part-000001.parquet").unlink()
     assert faults(room) == [(SNAPSHOT, "has 9 rows, and its parts 5")]
     (room / "part-000001.parquet").write_bytes(b"half")
     ((name, told),) = faults(room)
-    assert name == SNAPSHOT and told.startswith("has parts that cannot be read (")
+    assert name == SNAPSHOT
+    assert told.startswith("has parts that cannot be read (")

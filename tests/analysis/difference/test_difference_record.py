@@ -66,7 +66,9 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
             for each in output.features:
                 assert (each.psi, each.wasserstein, each.mean_change) == (0.0, 0.0, 0.0)
                 assert each.magnitude_old == each.magnitude_new
-            assert output.n_changed == 0 and output.rows == () and output.moves == []
+            assert output.n_changed == 0
+            assert output.rows == ()
+            assert output.moves == []
             assert output.ndcg.value == output.spearman.value == 1.0
         assert found.above(dict.fromkeys(dshap.report.METRICS, 0.0)) == []
         assert "the ranking is the same" in str(found)
@@ -104,7 +106,8 @@ def test_a_planted_change_is_first_and_the_numbers_are_numpys(monkeypatch, kind,
     found = diff(old, new)
     (output,) = found.outputs
     first = output.features[0]
-    assert first.feature == "tenure" and first.psi > max(each.psi for each in output.features[1:])
+    assert first.feature == "tenure"
+    assert first.psi > max(each.psi for each in output.features[1:])
     assert first.wasserstein == max(each.wasserstein for each in output.features)
     for each in output.features:
         j = NAMES.index(each.feature)
@@ -142,7 +145,8 @@ def test_a_feature_that_hardly_counts_does_not_move_most():
     new[:, 2] += 0.2
     (output,) = diff(cube_of(old), cube_of(new)).outputs
     tenure, faint = output.features[:2]
-    assert (tenure.feature, faint.feature) == ("tenure", "zip") and faint.psi > 2 * tenure.psi
+    assert (tenure.feature, faint.feature) == ("tenure", "zip")
+    assert faint.psi > 2 * tenure.psi
     assert "\ntenure moved most: " in str(diff(cube_of(old), cube_of(new)))
 
 
@@ -172,7 +176,8 @@ def test_a_damaged_block_is_left_out_and_told(tmp_path):
     shard.write_bytes(content)
     found = diff(tmp_path / "old", tmp_path / "new")
     assert found.new.missing == "8 damaged (dshap verify names what)"
-    assert found.n_both == N_ROWS - 8 and found.outputs[0].n_changed == 0
+    assert found.n_both == N_ROWS - 8
+    assert found.outputs[0].n_changed == 0
 
 
 @pytest.mark.parametrize(
@@ -226,7 +231,8 @@ def test_a_cube_that_states_no_scale_is_compared_with_a_warning():
 def test_cubes_with_features_in_another_order_can_be_compared():
     turned = cube_of(OLD[:, ::-1], NAMES[::-1], id=IDS)
     found = diff(cube_of(OLD, id=IDS), turned)
-    assert found.outputs[0].n_changed == 0 and found.outputs[0].ndcg.value == 1.0
+    assert found.outputs[0].n_changed == 0
+    assert found.outputs[0].ndcg.value == 1.0
     both = attributions(n_outputs=2)
     old = cube_of(both, outputs=("a", "b"), id=IDS)
     new = cube_of(planted(both)[:, :, ::-1], outputs=("b", "a"), id=IDS)
@@ -256,7 +262,8 @@ def test_rows_without_a_key_in_common_are_not_compared(old, new, said):
     first = cube_of(OLD, **old)
     second = cube_of(NEW, **new).isel(instance=slice(int(not new and not old), None))
     found = diff(first, second)
-    assert found.outputs[0].features[0].feature == "tenure" and found.outputs[0].rows == ()
+    assert found.outputs[0].features[0].feature == "tenure"
+    assert found.outputs[0].rows == ()
     assert "rows are not compared: " + said in str(found)
     assert np.isnan(found.outputs[0].features[0].mean_change)
 
@@ -336,26 +343,29 @@ def test_words_json_and_a_notebook():
     found = diff(cube_of(OLD, names, id=IDS), cube_of(NEW, names, id=IDS))
     said = str(found).splitlines()
     assert said[0] == "old: a Dataset in memory, 600 rows"
-    assert (
-        said[4].startswith(r"a\x1b[31m moved most: Wasserstein distance ")
-        and " EUR; PSI " in said[4]
-    )
-    assert "301 changed (50.2%)" in str(found) and len(said) < 40
+    assert said[4].startswith(r"a\x1b[31m moved most: Wasserstein distance ")
+    assert " EUR; PSI " in said[4]
+    assert "301 changed (50.2%)" in str(found)
+    assert len(said) < 40
     assert max(map(len, said)) <= 140
-    assert "&lt;b&gt;age" in found._repr_html_() and "<b>age" not in found._repr_html_()
+    assert "&lt;b&gt;age" in found._repr_html_()
+    assert "<b>age" not in found._repr_html_()
     assert found._repr_html_().count("<tr>") == 2 + 1 + 5 + 1 + 10
     assert "\x1b" not in found._repr_html_()
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["outputs"][0]["features"][0]["feature"] == "a\x1b[31m"
-    assert repr(found).startswith("Difference(") and "\n" not in repr(found)
+    assert repr(found).startswith("Difference(")
+    assert "\n" not in repr(found)
 
 
 def test_one_row_and_many_features():
     wide = np.random.default_rng(0).normal(size=(1, 300, 1))
     names = [f"x{j}" for j in range(300)]
     found = diff(cube_of(wide, names), cube_of(-wide, names))
-    assert "288 more features" in str(found) and len(str(found).splitlines()) < 40
-    assert np.isnan(found.outputs[0].ndcg.low) and found.outputs[0].ndcg.value == 1.0
+    assert "288 more features" in str(found)
+    assert len(str(found).splitlines()) < 40
+    assert np.isnan(found.outputs[0].ndcg.low)
+    assert found.outputs[0].ndcg.value == 1.0
     with pytest.raises(InputError, match="no row of a Dataset in memory is explained: 1 skipped"):
         diff(cube_of(wide, names), cube_of(np.full_like(wide, np.nan), names))
 
@@ -401,14 +411,17 @@ def test_sampled_coalitions_widen_the_intervals(tmp_path):
     stored = stored_deviations(tmp_path / "cube")
     np.testing.assert_allclose(np.sqrt((stored**2).sum(axis=0)), errors, rtol=1e-9)
     bounds = np.sqrt((magnitude_errors(cube.load().isel(instance=slice(None))) ** 2).sum(axis=0))
-    assert (bounds >= errors * 0.999).all() and errors.max() > 0
+    assert (bounds >= errors * 0.999).all()
+    assert errors.max() > 0
     (sampled,) = diff(tmp_path / "cube", tmp_path / "cube").outputs
     plain = cube.load().drop_vars("std_error")
     (exact,) = diff(plain, plain).outputs
-    assert sampled.spearman.low < 1.0 == exact.spearman.low and sampled.spearman.value == 1.0
+    assert sampled.spearman.low < 1.0 == exact.spearman.low
+    assert sampled.spearman.value == 1.0
     unknown = cube.load().assign(std_error=np.nan * cube["std_error"])
     (output,) = diff(unknown, plain).outputs
-    assert np.isnan(output.spearman.low) and "Spearman 1.000\n" in str(diff(unknown, plain))
+    assert np.isnan(output.spearman.low)
+    assert "Spearman 1.000\n" in str(diff(unknown, plain))
 
 
 def test_the_largest_shift_is_that_of_the_difference(tmp_path):

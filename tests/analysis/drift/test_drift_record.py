@@ -13,7 +13,8 @@ from tests.discrepancy.made_up import turned
 def test_columns_beyond_twenty_are_counted():
     old, new = turned(40, 0.0, 23, seed=1), turned(50, 0.0, 23, seed=2)
     lines = str(dshap.mmd_drift(old, new, n_permutations=19, n_rows=0)).splitlines()
-    assert lines[-1] == "and 3 columns with less" and len(lines) == 5 + 1 + 20 + 1
+    assert lines[-1] == "and 3 columns with less"
+    assert len(lines) == 5 + 1 + 20 + 1
     assert lines[5].split()[:2] == ["column", "attribution"]
 
 
@@ -22,7 +23,8 @@ def test_a_column_without_values_in_one_table_differs_by_itself():
     new[:, 1] = np.nan
     found = dshap.mmd_drift(old, new, n_permutations=99)
     first = found.columns[0]
-    assert first.column == "x1" and first.marginal_p_value < 1e-15
+    assert first.column == "x1"
+    assert first.marginal_p_value < 1e-15
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["columns"][0]["column"] == "x1"
 
 

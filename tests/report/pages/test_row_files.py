@@ -18,7 +18,8 @@ from tests.cube.cubes import N_ROWS, make_cube
 def called(path: Path) -> tuple[int, list[list]]:
     """The arguments of the one call in a file."""
     text = path.read_text()
-    assert text.startswith("dshapRows(") and text.endswith(",\n]);\n")
+    assert text.startswith("dshapRows(")
+    assert text.endswith(",\n]);\n")
     number, _, rows = text.removeprefix("dshapRows(").partition(",")
     return int(number), json.loads(rows.removesuffix(",\n]);\n") + "]")
 
@@ -31,7 +32,8 @@ def test_every_row_is_in_the_file_of_its_key(tmp_path, monkeypatch, kind):
     found = write_row_files(table, tmp_path / "report_rows")
     order = {"int64": int}.get(kind, str)
     firsts = [order(*first) for first in found.firsts]
-    assert firsts == sorted(firsts) and len(firsts) > 2
+    assert firsts == sorted(firsts)
+    assert len(firsts) > 2
     seen = {}
     for place in range(len(firsts)):
         number, rows = called(tmp_path / "report_rows" / f"{place:06}.js")
@@ -41,7 +43,8 @@ def test_every_row_is_in_the_file_of_its_key(tmp_path, monkeypatch, kind):
             seen[row[0]] = row
     assert len(seen) == N_ROWS - 8  # the rows of the second block are pending
     there = [json.loads(text) for text in page_rows(table)]
-    assert len(there) == N_ROWS - 8 - 2 and all(seen[row[0]] == row for row in there)
+    assert len(there) == N_ROWS - 8 - 2
+    assert all(seen[row[0]] == row for row in there)
     skipped = [row for row in seen.values() if row[1] is None]
     assert len(skipped) == 2
 

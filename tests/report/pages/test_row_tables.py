@@ -27,7 +27,8 @@ def parts_of(text: str, width: int = 1) -> tuple[float, dict[int, float]]:
 def test_the_json_of_a_row_holds_what_the_cube_holds(tmp_path):
     layout, _ = make_cube(tmp_path / "s", columns={"a": "float64"}, players=ODD, skipped=(3,))
     table, others = tables_of({"one": tmp_path / "s"})
-    assert others == [] and [part.output for part in table.parts] == ["y", "z"]
+    assert others == []
+    assert [part.output for part in table.parts] == ["y", "z"]
     rows = [json.loads(text) for text in page_rows(table)]
     phi = phi_of(layout, skipped=(3,))
     there = [row for row in range(N_ROWS) if row % 8 != 3]
@@ -41,8 +42,10 @@ def test_the_json_of_a_row_holds_what_the_cube_holds(tmp_path):
             np.testing.assert_allclose([found[j] for j in range(3)], phi[row, :, place], rtol=5e-6)
         assert parts_of("AAAAA" + content[5])[1][0] == row
     page = json.loads(rows_json(table, [], "", None))
-    assert page["base"] == [1.0, 2.0] and page["keys"] == [{"name": "id", "is_number": True}]
-    assert page["features"][1] == ODD[1] and page["features"][2] == "\\u2028\\x1b"
+    assert page["base"] == [1.0, 2.0]
+    assert page["keys"] == [{"name": "id", "is_number": True}]
+    assert page["features"][1] == ODD[1]
+    assert page["features"][2] == "\\u2028\\x1b"
 
 
 def test_of_many_features_the_largest_are_written_and_the_others_added_up(tmp_path):
@@ -79,7 +82,8 @@ def test_cubes_of_other_rows_are_told_apart(tmp_path):
     make_cube(tmp_path / "c", run={"digest": "d1", "fingerprint": {"rows": {"digest": "other"}}})
     make_cube(tmp_path / "d", n_rows=30, run=run)
     table, others = tables_of({name: tmp_path / name for name in "abcd"})
-    assert list(table.cubes) == ["a", "b"] and others == ["c", "d"]
+    assert list(table.cubes) == ["a", "b"]
+    assert others == ["c", "d"]
 
 
 def test_texts_have_their_tokens(tmp_path):
@@ -93,7 +97,8 @@ def test_texts_have_their_tokens(tmp_path):
     dshap.explain(value, texts, store=tmp_path / "s", progress=False)
     table, _ = tables_of({"one": tmp_path / "s"})
     long, short = (json.loads(text) for text in page_rows(table))
-    assert long[5] == {"0": "a", "1": "</b>", "2": "c"} and short[5] == {"0": "c"}
+    assert long[5] == {"0": "a", "1": "</b>", "2": "c"}
+    assert short[5] == {"0": "c"}
     np.testing.assert_allclose([parts_of(long[3])[1][j] for j in range(3)], effect[1:])
     assert parts_of(short[3])[1] == {0: 2.0, 1: 0.0, 2: 0.0}
 
@@ -101,4 +106,5 @@ def test_texts_have_their_tokens(tmp_path):
 def test_json_is_text_wherever_it_stands():
     text = json_text({"<script>": "a & b --> \u2028 é"})
     assert json.loads(text) == {"<script>": "a & b --> \u2028 é"}
-    assert text.isascii() and not set("<>&") & set(text)
+    assert text.isascii()
+    assert not set("<>&") & set(text)

@@ -32,21 +32,24 @@ def test_a_swarm_is_widest_where_most_rows_are():
     for j, (line, (name, cells)) in enumerate(zip(figure.lines, figure.table, strict=True)):
         x, y = points_of(line.outline).T
         assert abs(x[y.argmin()] / 10 - figure.zero) < 5  # the peak of a normal distribution
-        assert 0 <= x.min() < x.max() <= 1_000 and 0 <= y.min() < y.max() <= 100
+        assert 0 <= x.min() < x.max() <= 1_000
+        assert 0 <= y.min() < y.max() <= 100
         assert name == f"x{j}"
         expected = np.quantile(phi[:, j], [0.05, 0.25, 0.5, 0.75, 0.95])
         np.testing.assert_allclose(
             [cell.value for cell in cells], expected, rtol=0.125, atol=0.02 * phi[:, j].std()
         )
         assert line.stops[0][1] != line.stops[-1][1]
-    assert "x0 spreads most" in figure.sentence and "(kW), over 3,000 rows" in figure.sentence
+    assert "x0 spreads most" in figure.sentence
+    assert "(kW), over 3,000 rows" in figure.sentence
 
 
 def test_a_row_far_out_does_not_press_the_others_together():
     cube, frame = memory_cube(3_000)
     cube["attribution"][7, 0] = 1_000.0
     figure = swarm_figure("", swarms_of(cube, frame))
-    assert 20 < figure.zero < 80 and "one row in two thousand" in figure.sentence
+    assert 20 < figure.zero < 80
+    assert "one row in two thousand" in figure.sentence
     assert float(figure.ticks[-1].name) < 10
 
 
@@ -93,7 +96,9 @@ def test_few_rows_are_points():
     cube, frame = memory_cube(50)
     cube["attribution"][3] = np.nan
     line = swarm_figure("", swarms_of(cube, frame)).lines[0]
-    assert line.outline == "" and line.points.count("M") == 49 and "nan" not in line.points
+    assert line.outline == ""
+    assert line.points.count("M") == 49
+    assert "nan" not in line.points
 
 
 def test_the_line_and_the_table_hold_the_means_of_the_values():
@@ -118,7 +123,8 @@ def test_categories_are_steps_and_missing_values_have_their_own():
     frame = pd.DataFrame({"x0": names[np.arange(2_500) % 3]})
     drawn = card(cube, frame, "x0")
     assert [name for name, _ in drawn.table] == ["<b>red</b>", "blue", "missing"]
-    assert drawn.curves[0].mean.count("M") == 3 and drawn.curves[0].band.count("Z") == 3
+    assert drawn.curves[0].mean.count("M") == 3
+    assert drawn.curves[0].band.count("Z") == 3
     assert [tick.name for tick in drawn.x_ticks][-1] == "missing"
 
 

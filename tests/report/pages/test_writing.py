@@ -103,14 +103,17 @@ def test_the_numbers_are_those_of_the_cubes(store, written):
     np.testing.assert_allclose(found.numbers["ranking"], expected, rtol=1e-9, atol=1e-12)
     assert len(found.numbers["swarms"]) == 2 * 3 * 5
     assert f"{N:,} explained of {N:,}" in found.texts["explained"]
-    assert "prices" in found.texts["explained"] and "R7" in found.texts[""]
+    assert "prices" in found.texts["explained"]
+    assert "R7" in found.texts[""]
     for words in ("Additivity: ", "no coalition was sampled", "MSE_v) was not measured"):
         assert found.texts["sure"].count(words) == 2
-    assert "(EUR)" in found.texts["ranking"] and f"all {N} rows" in found.texts["one"]
+    assert "(EUR)" in found.texts["ranking"]
+    assert f"all {N} rows" in found.texts["one"]
     assert len(found.numbers["segments"]) == 2 * 4 * (1 + 3)
     assert len(found.numbers["comparison"]) == 3 * 2 * 2
     rows = json.loads(found.raw["rows"])
-    assert len(rows["rows"]) == N and rows["files"] is None
+    assert len(rows["rows"]) == N
+    assert rows["files"] is None
 
 
 def test_nothing_is_loaded_and_only_its_own_script_may_run(written):
@@ -123,11 +126,14 @@ def test_nothing_is_loaded_and_only_its_own_script_may_run(written):
     text = written.read_text(encoding="utf-8")
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg\b)|@import|url\((?!#)", text)
     policy = next(given["content"] for _, given in found.tags if "http-equiv" in given)
-    assert "default-src 'none'" in policy and "unsafe" not in policy and "'self'" not in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "'self'" not in policy
     assert len(found.raw["script"].encode()) <= 15_000
     # what assistive programs read beside each figure
     pictures = [given for _, given in found.tags if given.get("role") == "img"]
-    assert len(pictures) == 1 + 2 + 3 and all(given["aria-label"] for given in pictures)
+    assert len(pictures) == 1 + 2 + 3
+    assert all(given["aria-label"] for given in pictures)
     assert sum(tag == "details" for tag, _ in found.tags) == len(pictures)
 
 
@@ -197,14 +203,16 @@ def test_the_command(store, tmp_path, monkeypatch):
     ):
         refused = run(*given)
         assert refused.exit_code == 2, refused.output
-        assert said in refused.stderr and refused.stderr.count("\n") == 1
+        assert said in refused.stderr
+        assert refused.stderr.count("\n") == 1
     assert (tmp_path / "file").read_text() == ""
     for given in (["a/report.html"], ["file", "--force"], ["file"]):  # a page of dshap is renewed
         assert run(store, "-o", tmp_path / given[0], *given[1:]).exit_code == 0
         assert (tmp_path / given[0]).stat().st_size > 10_000
     make_cube(tmp_path / "bare")
     refused = run(tmp_path / "bare", "--segment", "age:5", "-o", tmp_path / "c.html")
-    assert refused.exit_code == 2 and "rows=" not in refused.stderr.replace("keep_rows=", "")
+    assert refused.exit_code == 2
+    assert "rows=" not in refused.stderr.replace("keep_rows=", "")
     assert "no values of the column 'age': keep them with explain" in refused.stderr
     monkeypatch.setattr("dshap.report.pages.rendering.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"reports need jinja2: pip install \"dshap\[report\]\""):
@@ -242,9 +250,8 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
 
         tab.goto(few.as_uri())
         key = tab.get_by_label("id", exact=True).input_value()
-        assert (
-            tab.inner_text("#said") == f"Row id {key}." and tab.locator(".waterfall").count() == 2
-        )
+        assert tab.inner_text("#said") == f"Row id {key}."
+        assert tab.locator(".waterfall").count() == 2
         assert "“x” is no whole number, as id is" in asked(few, "x")
         gone = asked(few, "333")
         assert re.fullmatch(
@@ -266,10 +273,13 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
         assert "cannot be read: the folder every #1%20_rows belongs beside this page" in asked(
             every, "40"
         )
-        assert faults[:-1] == [] and "ERR_FILE_NOT_FOUND" in faults[-1]
+        assert faults[:-1] == []
+        assert "ERR_FILE_NOT_FOUND" in faults[-1]
         tab.goto(hostile.as_uri())
-        assert tab.locator(".waterfall").count() == 1 and HOSTILE[0] in tab.inner_text("#row")
-        assert tab.locator("img").count() == 0 and len(faults) == 1
+        assert tab.locator(".waterfall").count() == 1
+        assert HOSTILE[0] in tab.inner_text("#row")
+        assert tab.locator("img").count() == 0
+        assert len(faults) == 1
         browser.close()
     assert all(url.startswith("file:") for url in requests)
 
@@ -285,11 +295,11 @@ def test_a_job_ends_with_its_page(tmp_path, monkeypatch):
     ended = run_recorded(job, SilentProgress(), Command("job.toml"))
     shown = job_summary(job, ended.result)
     written = tmp_path / "out" / "report.html"
-    assert f"page: {written}" in shown.lines and shown.content["page"] == written
+    assert f"page: {written}" in shown.lines
+    assert shown.content["page"] == written
     found = Parsed(written)
-    assert (
-        ended.facts.run_id in found.texts[""] and "more than 200 values" in found.texts["segments"]
-    )
+    assert ended.facts.run_id in found.texts[""]
+    assert "more than 200 values" in found.texts["segments"]
     assert f"kind {job.source.kind}" in found.texts["explained"]
     written.write_text("as it is")
     job_summary(job, run_recorded(job, SilentProgress(), Command("job.toml")).result)

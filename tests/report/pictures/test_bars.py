@@ -29,7 +29,8 @@ def test_bars_are_the_means_of_all_rows_of_a_store_and_of_a_dataset(tmp_path):
     means = means.sort_values(ascending=False)
     for given in (tmp_path / "s", cube, cube.load()):
         axes = bar(given, output="z")
-        assert texts_of(axes) == list(means.index) and axes.get_legend() is None
+        assert texts_of(axes) == list(means.index)
+        assert axes.get_legend() is None
         widths = [each.get_width() for each in axes.patches]
         np.testing.assert_allclose(widths, means, rtol=1e-9)
     assert axes.get_xlabel() == "mean |attribution| for z (kW), over 21 rows"

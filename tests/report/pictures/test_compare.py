@@ -47,7 +47,8 @@ def test_numbers_are_those_of_the_rows_that_both_explain(n):
     expected = [np.corrcoef(first[:, j], second[:, j])[0, 1] for j in (0, 1)]
     np.testing.assert_allclose(found.correlation, [*expected, np.nan], rtol=1e-9)
     same = np.abs(first).argmax(axis=1) == np.abs(second).argmax(axis=1)
-    assert found.same_largest == pytest.approx(same.mean()) and found.rows == n - 1
+    assert found.same_largest == pytest.approx(same.mean())
+    assert found.rows == n - 1
     for swarms, phi in zip(found.swarms, (first, second), strict=True):
         for swarm, values in zip(swarms, phi.T, strict=True):
             assert swarm.histogram["magnitudes"][0] == pytest.approx(np.abs(values).sum())

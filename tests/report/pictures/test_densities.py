@@ -120,7 +120,8 @@ def test_three_lines_from_a_fitted_ensemble_and_a_frame():
     cube = dshap.explain(value, X)
     axes = dshap.report.beeswarm(cube)
     colours = axes.collections[0].get_array().compressed()
-    assert len(colours) == 300 and np.corrcoef(colours, X[texts_of(axes)[0]].rank())[0, 1] > 0.99
+    assert len(colours) == 300
+    assert np.corrcoef(colours, X[texts_of(axes)[0]].rank())[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("n", [300, 3_000])

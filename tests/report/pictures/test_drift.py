@@ -32,7 +32,8 @@ def test_bars_are_attributions(d):
         [bar.get_width() for bar in axes.patches], [each.attribution for each in shown]
     )
     colours = [to_hex(bar.get_facecolor()) for bar in axes.patches]
-    assert colours[:2] == [RED, RED] and set(colours[2:]) <= {BLUE}
+    assert colours[:2] == [RED, RED]
+    assert set(colours[2:]) <= {BLUE}
     assert [text.get_text() for text in axes.get_yticklabels()] == [each.column for each in shown]
     assert [text.get_text() for text in axes.texts] == ["+ 5 others"] * (d == 25)
     assert "p = 0.0" in axes.get_xlabel()

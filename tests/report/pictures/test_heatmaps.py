@@ -42,7 +42,8 @@ def test_many_segments_are_those_with_most_rows():
     assert "7" in [text.get_text() for text in axes.get_xticklabels()]
     bars = bar(cube, by="k", rows=frame)
     legend = bars.get_legend()
-    assert legend.get_title().get_text() == "k (+ 54 others)" and len(legend.get_texts()) == 6
+    assert legend.get_title().get_text() == "k (+ 54 others)"
+    assert len(legend.get_texts()) == 6
 
 
 def test_bars_by_segment():

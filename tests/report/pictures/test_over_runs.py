@@ -42,7 +42,8 @@ def test_lines_are_the_means_of_each_finished_run(tmp_path):
     store = nights(tmp_path / "churn")
     with pytest.warns(UserWarning, match="1 runs of .* are not finished and left out: 20260301"):
         found = importance_history(store, output="z")
-    assert found.runs == RUNS and found.rows.tolist() == [21, 29, 37]
+    assert found.runs == RUNS
+    assert found.rows.tolist() == [21, 29, 37]
     assert found.names == ["2026-02-26", "2026-02-27", "2026-02-28"]
     np.testing.assert_allclose(np.diff(found.times), 1.0)
     with pytest.warns(UserWarning, match="not finished"):
@@ -82,7 +83,8 @@ def test_a_run_for_an_earlier_day_stands_at_that_day(tmp_path):
 def test_runs_of_other_names_stand_in_their_order(tmp_path):
     with pytest.warns(UserWarning, match="not finished"):
         found = importance_history(nights(tmp_path / "churn", ("a", "b")), "reasons", 0)
-    assert found.names == ["a", "b"] and found.times.tolist() == [0.0, 1.0]
+    assert found.names == ["a", "b"]
+    assert found.times.tolist() == [0.0, 1.0]
 
 
 def test_names_beside_lines_are_kept_apart():

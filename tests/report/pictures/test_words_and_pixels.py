@@ -44,7 +44,8 @@ def test_words_of_a_cube():
     cube = cube_of(PHI, "abcd")
     assert sentence(cube).words == ("a", "b", "c", "d")
     given = sentence(cube, words=["It", "is", "not", "good"], output=1, label="exact")
-    assert given.label == "exact" and given.words[3] == "good"
+    assert given.label == "exact"
+    assert given.words[3] == "good"
     assert_array_equal(given.attribution, 2 * PHI)
 
 
@@ -74,7 +75,8 @@ def test_sentences_as_html(tmp_path):
         "T & U",
     )
     text = page.read_text()
-    assert "<title>T &amp; U</title>" in text and "&lt;b&gt;" in text
+    assert "<title>T &amp; U</title>" in text
+    assert "&lt;b&gt;" in text
     marked = re.findall(r'rgb\((\d+),(\d+),(\d+)\)" title="([^"]+)">([^<]+)<', text)
     assert marked == [("255", "172", "172", "+1", "a&lt;b"), ("70", "120", "255", "-2", "c")]
 
@@ -92,9 +94,8 @@ def test_sentences_as_png_have_the_colours(tmp_path):
     shown = pixels_of(
         sentence_picture([given, Sentence("none", (), np.zeros(0))], tmp_path / "a.png", "title")
     )
-    assert (
-        np.isin([[70, 120, 255]], shown).all() and (shown == [70, 120, 255]).all(axis=1).sum() > 100
-    )
+    assert np.isin([[70, 120, 255]], shown).all()
+    assert (shown == [70, 120, 255]).all(axis=1).sum() > 100
     assert not (shown == [255, 90, 90]).all(axis=1).any()
 
 
@@ -124,7 +125,8 @@ def test_heat_maps_as_png_and_html(tmp_path):
     shown = pixels_of(heat_picture(heats, tmp_path / "a.png", "title"))
     assert (shown == [70, 120, 255]).all(axis=1).sum() > 100
     text = heat_picture(heats, tmp_path / "a.html", "title").read_text()
-    assert "<h3>title</h3>" in text and 'alt="m0, m1, m2"' in text
+    assert "<h3>title</h3>" in text
+    assert 'alt="m0, m1, m2"' in text
     assert base64.b64decode(re.findall(r"base64,([^\"]+)\"", text)[0])[:4] == b"\x89PNG"
 
 
@@ -142,11 +144,9 @@ def test_a_word_moves_no_cursor_of_who_reads_the_page(tmp_path):
     page = sentence_picture(
         [Sentence("\x1b]0;", ("a\u202eb",), np.ones(1))], tmp_path / "a.html", "\x07"
     )
-    assert (
-        "\\x1b]0;" in page.read_text()
-        and "a\\u202eb" in page.read_text()
-        and "<h3>\\x07</h3>" in page.read_text()
-    )
+    assert "\\x1b]0;" in page.read_text()
+    assert "a\\u202eb" in page.read_text()
+    assert "<h3>\\x07</h3>" in page.read_text()
 
 
 def test_a_picture_that_is_too_large_says_so():
