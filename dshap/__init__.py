@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dshap.attributors.linear import linear_transform
     from dshap.core.images import image_players, image_rows
     from dshap.designs.coalitions import BaseDesign as Design
-    from dshap.run.prepared import open_prepared
+    from dshap.run.prepared_states import open_prepared
     from dshap.run.table_drift import mmd_drift
     from dshap.shap_compat import Explainer
     from dshap.values.base import PredictedValue as ValueFunction
@@ -79,7 +79,7 @@ _HOMES = {
     "mmd_drift": "dshap.run.table_drift",
     "mse_v": "dshap.api",
     "open_cube": "dshap.api",
-    "open_prepared": "dshap.run.prepared",
+    "open_prepared": "dshap.run.prepared_states",
     "prepare": "dshap.api",
     "to_frame": "dshap.api",
     "to_shap": "dshap.api",

@@ -28,7 +28,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.measuring import measure, measured_quality, open_held_out
 from dshap.run.preparation import prepare_value
-from dshap.run.prepared import Prepared
+from dshap.run.prepared_states import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session
 from dshap.sinks.frames import to_frame

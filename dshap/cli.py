@@ -688,7 +688,7 @@ def _store(given: str) -> Place:
 def runs(store: str, as_json: bool, quiet: bool) -> None:
     """Show the runs of a job's store: when, how they ended, how many rows; --json says all."""
     from dshap.jobs import runs_summary
-    from dshap.jobs.runs import WIDTH
+    from dshap.jobs.runs_in_words import WIDTH
 
     # a table in a file or a pipe has room
     width = None

@@ -27,7 +27,7 @@ MODULES = (
 )
 """The public modules, in the order of the reference."""
 BEHIND = {
-    "dshap.run.prepared": ("Prepared", "PreparedAttributor"),
+    "dshap.run.prepared_states": ("Prepared", "PreparedAttributor"),
     "dshap.run.quality": ("Quality",),
     "dshap.core.options": ("RunOptions",),
     "dshap.core.types": (

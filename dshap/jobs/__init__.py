@@ -10,7 +10,13 @@ from dshap.jobs.job_check import check_job
 from dshap.jobs.manifests import manifests_of
 from dshap.jobs.planning import plan_from_source
 from dshap.jobs.repair import refuse_damage, repair_with_job
-from dshap.jobs.runs import about_run, about_start, closing_lines, run_content, runs_summary
+from dshap.jobs.runs_in_words import (
+    about_run,
+    about_start,
+    closing_lines,
+    run_content,
+    runs_summary,
+)
 from dshap.jobs.schedules import Schedule
 from dshap.jobs.store_runs import RecordedRun, run_job, run_recorded
 from dshap.jobs.summary import JobSummary, job_summary

@@ -23,7 +23,7 @@ from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobinput.job_columns import in_words_of, place_of_table
 from dshap.jobinput.job_model import model_of_job
-from dshap.jobinput.spooling import look_before_reading, rules_of
+from dshap.jobinput.job_source import look_before_reading, rules_of
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
 from dshap.steps.cubes_of_job import cubes_of_job

@@ -63,7 +63,7 @@ from dshap.steps.facts_of_job import facts_of_part
 from dshap.steps.holding import held
 from dshap.steps.job_cubes import JobCubes
 from dshap.steps.judging import refuse_unknown_runs
-from dshap.steps.learned import LearnedMethods
+from dshap.steps.learned_methods import LearnedMethods
 from dshap.steps.results import JobResult
 from dshap.steps.row_sources import RowSource, row_source
 from dshap.steps.scope import FinishScope, LearnScope, Phase, Scope, ShardScope

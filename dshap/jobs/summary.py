@@ -11,7 +11,7 @@ from typing import Any
 from dshap import report
 from dshap.analysis.rankings import Ranking
 from dshap.jobfile.schema import Job
-from dshap.jobs.runs import about_run
+from dshap.jobs.runs_in_words import about_run
 from dshap.run.quality import note_text
 from dshap.steps.results import JobResult
 from dshap.steps.scope import Phase

@@ -65,7 +65,7 @@ from dshap.run.identity import (
     stored_plan,
 )
 from dshap.run.learning import Run, facts_of, learned, opened_attributor, with_landmarks
-from dshap.run.prepared import Prepared
+from dshap.run.prepared_states import Prepared
 from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer

@@ -20,7 +20,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.identity import states_follow_from
 from dshap.run.learning import coalition_errors, settled_method
 from dshap.run.preparation import work_of_states
-from dshap.run.prepared import DataSummary, Prepared
+from dshap.run.prepared_states import DataSummary, Prepared
 from dshap.run.quality import Note, Quality, mean_by_sizes
 from dshap.run.session import Session
 from dshap.tables import Inputs, kind_of, open_for

@@ -18,7 +18,7 @@ from dshap.engine import Plan, make_plan
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import states_follow_from
 from dshap.run.learning import Run, learn_states, with_landmarks
-from dshap.run.prepared import (
+from dshap.run.prepared_states import (
     DataSummary,
     Prepared,
     open_prepared,

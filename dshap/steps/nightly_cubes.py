@@ -42,7 +42,7 @@ from dshap.sinks import RowHistory
 from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.facts_of_job import model_facts
 from dshap.steps.job_cubes import JobCubes
-from dshap.steps.learned import FindMethod, LearnedMethods, NightMethod
+from dshap.steps.learned_methods import FindMethod, LearnedMethods, NightMethod
 from dshap.steps.opened import OpenedJob
 from dshap.steps.results import ExplanationResult
 from dshap.steps.row_sources import RowSource, drop_made

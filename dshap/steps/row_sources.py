@@ -24,7 +24,7 @@ from dshap.jobfile.schema import Job
 from dshap.jobfile.source_tables import SpooledTable
 from dshap.jobinput.job_columns import in_words_of
 from dshap.jobinput.job_rows import JobRows
-from dshap.jobinput.spooling import job_of_parts, look_at_source, spool_job
+from dshap.jobinput.job_source import job_of_parts, look_at_source, spool_job
 from dshap.jobinput.table_versions import at_version_of_store
 from dshap.run.session import Session
 from dshap.steps.opened import OpenedJob

@@ -23,10 +23,10 @@ from dshap.tables.keys.hashes import (
     number_keys,
     wide_hashes,
 )
+from dshap.tables.memory_to_parts import write_part
 from dshap.tables.opener import open_rows, open_source
 from dshap.tables.parquet import ParquetSource as ParquetSource
 from dshap.tables.sources import READERS, kind_of, reader_class
-from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES
 from dshap.tables.synthetic import SyntheticTable as SyntheticTable
 from dshap.tables.texts import TextFiles as TextFiles

@@ -20,11 +20,11 @@ from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.checksums import open_parquet
+from dshap.tables.memory_to_parts import ROW_GROUP_ROWS, TARGET, write_partition
 from dshap.tables.parquet import ParquetSource
-from dshap.tables.parts import PartWriter
 from dshap.tables.reader import BATCH_ROWS, categories_of
 from dshap.tables.site import Site
-from dshap.tables.spool import ROW_GROUP_ROWS, TARGET, write_partition
+from dshap.tables.stream_to_parts import PartWriter
 from dshap.tables.streams import StreamColumns
 
 

@@ -11,9 +11,9 @@ from dshap.core.types import RowReader
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Times, as_names, as_times
 from dshap.tables.conversion import Asked, in_brackets, made_for, names_in
+from dshap.tables.memory_to_parts import spool_source
 from dshap.tables.site import Site
 from dshap.tables.sources import opened
-from dshap.tables.spool import spool_source
 
 
 def open_rows(

@@ -24,6 +24,7 @@ from dshap.core.vocabulary import Ids, Vocabulary
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Layout, Names, as_names, is_text, key_dtype, key_refusal
 from dshap.tables.files import Partitions, table_stamp
+from dshap.tables.memory_to_parts import write_part
 from dshap.tables.parquet import ParquetFiles, open_file
 from dshap.tables.reader import (
     PAGE_BYTES,
@@ -35,7 +36,6 @@ from dshap.tables.reader import (
 )
 from dshap.tables.site import Site
 from dshap.tables.sources import kind_of
-from dshap.tables.spool import write_part
 
 EXACT_IN_FLOAT32 = 1 << 24
 """Token ids below this are exact in float32 and kept in four bytes."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from dshap.core.errors import InputError, unknown_column
 from dshap.storage.full_disk import full_disk, is_full_disk
 from dshap.tables.parquet import ParquetFiles
-from dshap.tables.parts import PartWriter
+from dshap.tables.stream_to_parts import PartWriter
 from dshap.tables.streams import Piece, RowStream, StreamColumns, digest_of_types, in_one_piece
 from dshap.warehouse.contract import Contract, UsedColumns, check_keys
 from dshap.warehouse.freshness import Freshness, newest_in, said, warning_of

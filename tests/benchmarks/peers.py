@@ -49,7 +49,7 @@ from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.run.prepared import Prepared
+from dshap.run.prepared_states import Prepared
 from dshap.tables import SyntheticTable
 from dshap.values import KernelInterventional, KernelObservational, SubsetTable
 from tests.loops.twins import plain_table_values

@@ -40,7 +40,7 @@ from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.models import KernelRidge
 from dshap.report.picture_files import COLOURS
-from dshap.run.prepared import Prepared
+from dshap.run.prepared_states import Prepared
 from dshap.run.quality import Quality
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational
 from tests.benchmarks.growth import new_axes

@@ -16,7 +16,7 @@ import pandas as pd
 
 from dshap.core.errors import InputError
 from dshap.core.places import BucketPath
-from dshap.jobs.runs import runs_summary
+from dshap.jobs.runs_in_words import runs_summary
 from dshap.storage.folder import Folder
 from tests.chaos.commands import Wrong
 from tests.chaos.jobs import Outcome

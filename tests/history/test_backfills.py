@@ -15,7 +15,7 @@ from dshap.cli import cli
 from dshap.cube import current_of
 from dshap.history.backfills import last_day
 from dshap.history.run_record import read_records
-from dshap.jobs.runs import runs_summary
+from dshap.jobs.runs_in_words import runs_summary
 from dshap.jobs.verification import repair_job_store, verify_job_store
 from tests.jobs.job_files import changed, small_table, to_toml, write_job
 from tests.steps.test_nightly_cubes import Killed, loaded, model, shop  # noqa: F401 (fixtures)

@@ -16,7 +16,7 @@ from dshap.engine import SilentProgress
 from dshap.history.baselines import accept, is_accepted
 from dshap.history.run_record import exit_status, read_records
 from dshap.jobs import Command, run_recorded
-from dshap.jobs.runs import runs_summary
+from dshap.jobs.runs_in_words import runs_summary
 from tests.jobs.job_files import to_toml
 from tests.steps.test_nightly_cubes import Shop, loaded, model, rows_of, shop  # noqa: F401 (fixtures)
 

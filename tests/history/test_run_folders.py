@@ -18,7 +18,7 @@ from dshap.history.run_folders import (
 )
 from dshap.history.run_record import new_run_id
 from dshap.storage.folder import Folder
-from dshap.tables.parts import PartWriter
+from dshap.tables.stream_to_parts import PartWriter
 from dshap.warehouse.snapshot import Snapshot
 from tests.buckets import BUCKET
 

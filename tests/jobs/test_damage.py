@@ -12,7 +12,7 @@ from dshap.cube import current_of
 from dshap.engine import SilentProgress
 from dshap.history.run_record import exit_status
 from dshap.jobs import Command, run_recorded
-from dshap.jobs.runs import closing_lines
+from dshap.jobs.runs_in_words import closing_lines
 from dshap.jobs.verification import repair_job_store, verify_job_store
 from tests.steps.test_nightly_cubes import Shop, counts, flip, rows_of
 from tests.steps.test_nightly_cubes import model as model  # the fixture

@@ -67,8 +67,8 @@ def earlier(monkeypatch):
             for module in (
                 "run.versions",
                 "run.identity",
-                "run.fixed",
-                "run.prepared",
+                "run.kept_method",
+                "run.prepared_states",
                 "history.job_store",
             ):
                 patch.setattr(f"dshap.{module}.__version__", "0.2.0")

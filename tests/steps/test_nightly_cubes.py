@@ -33,7 +33,7 @@ from dshap.history.row_history import NightHistory
 from dshap.history.run_folders import runs_in_store
 from dshap.history.run_record import exit_status, read_records
 from dshap.jobs import Command, job_summary, parse_job, run_recorded
-from dshap.jobs.runs import closing_lines, runs_summary
+from dshap.jobs.runs_in_words import closing_lines, runs_summary
 from dshap.jobs.verification import verify_job_store
 from dshap.models.adapters.model_files import sha256_of
 from dshap.steps.opened import OpenedJob

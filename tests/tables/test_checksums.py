@@ -12,7 +12,7 @@ from dshap.core.errors import InputError, UnreachableError
 from dshap.sources import ParquetSource
 from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable, write_parquet
 from dshap.tables.keys.digests import digest_rows
-from dshap.tables.spool import write_part
+from dshap.tables.memory_to_parts import write_part
 
 VALUES = np.random.default_rng(0).normal(size=4_000)
 TABLE = pa.table({"id": np.arange(4_000), "x": VALUES})

@@ -12,7 +12,6 @@ from dshap.core.places import place_of
 from dshap.storage.buckets import upload
 from dshap.storage.folder import Folder
 from dshap.tables.keys.digests import RowDigests, digest_rows, write_digests
-from dshap.tables.parts import PartWriter
 from dshap.tables.stored_parts import (
     columns_of_part,
     count_rows_in,
@@ -20,6 +19,7 @@ from dshap.tables.stored_parts import (
     digests_of,
     parts_in,
 )
+from dshap.tables.stream_to_parts import PartWriter
 from dshap.warehouse.snapshot import SNAPSHOT, Snapshot, copy_rows, faults_of_rows, put_rows
 from tests.buckets import BUCKET
 

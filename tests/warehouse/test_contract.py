@@ -14,7 +14,7 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.tables.keys.repeated import repeated_keys
-from dshap.tables.spool import write_part
+from dshap.tables.memory_to_parts import write_part
 from dshap.warehouse import contract
 from dshap.warehouse.contract import Contract, UsedColumns, check_keys
 from tests.tables.keys_of_one_hash import keys_of_one_hash

@@ -54,8 +54,8 @@ def test_parts_without_a_snapshot_are_not_whole(tmp_path):
 
 @pytest.mark.parametrize("damage", ["lost", "empty"])
 def test_parts_that_do_not_hold_all_rows_are_told(tmp_path, monkeypatch, damage):
-    monkeypatch.setattr("dshap.tables.parts.SPOOL_ROWS", 1)
-    monkeypatch.setattr("dshap.tables.parts.ROW_GROUP_ROWS", 1)
+    monkeypatch.setattr("dshap.tables.stream_to_parts.SPOOL_ROWS", 1)
+    monkeypatch.setattr("dshap.tables.stream_to_parts.ROW_GROUP_ROWS", 1)
     snapshot, _ = spooled(tmp_path / "parts", stream())
     assert len(snapshot.parts) == 3
     assert not any(faults_of_rows(tmp_path / "parts"))

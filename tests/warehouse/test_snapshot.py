@@ -10,7 +10,7 @@ import pytest
 
 from dshap.core.errors import DamagedError
 from dshap.storage.seals import SEAL
-from dshap.tables.parts import PartWriter
+from dshap.tables.stream_to_parts import PartWriter
 from dshap.warehouse.snapshot import (
     SNAPSHOT,
     Snapshot,

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dshap.tables import parts
-from dshap.tables.parts import PartWriter
-from dshap.tables.spool import ROW_GROUP_ROWS
+from dshap.tables import stream_to_parts as parts
+from dshap.tables.memory_to_parts import ROW_GROUP_ROWS
+from dshap.tables.stream_to_parts import PartWriter
 
 SCHEMA = pa.schema([("i", pa.int64()), ("x", pa.float64())])
 

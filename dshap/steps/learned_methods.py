@@ -21,9 +21,9 @@ from dshap.history.run_folders import remove_room
 from dshap.jobfile.schema import ExplainTable
 from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
-from dshap.jobinput.spooling import job_of_parts
-from dshap.run.fixed import fixed_method, refuse_other_numerics
-from dshap.run.prepared import Prepared
+from dshap.jobinput.job_source import job_of_parts
+from dshap.run.kept_method import fixed_method, refuse_other_numerics
+from dshap.run.prepared_states import Prepared
 from dshap.steps.opened import OpenedJob
 from dshap.steps.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.steps.plans import value_of

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.core.errors import InputError, StaleSourceError
-from dshap.jobinput.spooling import job_of_parts, spool_job
+from dshap.jobinput.job_source import job_of_parts, spool_job
 from dshap.jobs import parse_job
 from dshap.steps.row_sources import ReadOnce, row_source
 from dshap.warehouse.databases import Database

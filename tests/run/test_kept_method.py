@@ -20,7 +20,7 @@ from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
-from dshap.run.fixed import fixed_method
+from dshap.run.kept_method import fixed_method
 from dshap.run.session import open_session
 from dshap.tables import ArraySource
 from dshap.values import (
@@ -459,7 +459,7 @@ def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"dshap.run.fixed.{step}", dying)
+        patch.setattr(f"dshap.run.kept_method.{step}", dying)
         with pytest.raises(Killed):
             fix(case, tmp_path / "killed")
     with pytest.raises(InputError, match="holds no method that is fixed"):

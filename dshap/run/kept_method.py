@@ -39,7 +39,7 @@ from dshap.engine.planner import tiling_of
 from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import alike_where_quicker, method_identity
 from dshap.run.learning import Run, learn_base, learn_states, with_landmarks, with_pilots
-from dshap.run.prepared import PROBE, DataSummary, Prepared, is_of_model, probe_of
+from dshap.run.prepared_states import PROBE, DataSummary, Prepared, is_of_model, probe_of
 from dshap.run.session import Session
 from dshap.run.versions import Writer, numerics
 from dshap.storage.folder import Folder

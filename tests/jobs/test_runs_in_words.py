@@ -13,7 +13,7 @@ from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import create_store
 from dshap.history.run_record import ExplanationFacts, KeyCounts, write_record
-from dshap.jobs.runs import WIDTH, closing_lines, moved_most, runs_summary
+from dshap.jobs.runs_in_words import WIDTH, closing_lines, moved_most, runs_summary
 from tests.history.test_run_record import DONE, FACTS, LOADED, NIGHT
 
 

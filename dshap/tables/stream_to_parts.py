@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from dshap.storage.disk import whole_file
 from dshap.storage.seals import digest_of_file
 from dshap.tables.checksums import KEPT, parquet_writer
-from dshap.tables.spool import ROW_GROUP_ROWS, SPOOL_ROWS
+from dshap.tables.memory_to_parts import ROW_GROUP_ROWS, SPOOL_ROWS
 
 GROUP_BYTES = 128 << 20
 """The bytes of batches after which a row group ends, however few rows it has."""
