@@ -63,7 +63,7 @@ def executor_of(
     report: Path | None = None,
 ) -> JobExecutor:
     """Build the executor of a job; every worker of its cluster must see the places of `seen`."""
-    if job.cluster.kind == "none":
+    if not job.cluster.has_workers:
         if report is not None:
             raise InputError(
                 f"{REPORT_OPTION} {report}: the job runs in this process, and only a cluster has "
