@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dshap.core.errors import InputError
 from dshap.core.printing import label
 from dshap.jobfile.schema import Job
-from dshap.jobfile.source_tables import CsvTable, SqlTable
+from dshap.jobfile.source_tables import SpooledTable, SqlTable
 from dshap.jobinput.job_model import model_of_job
 from dshap.predictors.times import DATE, time_kind
 from dshap.tables.columns import as_names
@@ -51,7 +51,7 @@ def place_of_table(job: Job) -> str:
         case SqlTable() as source:
             query = label(source.rows().describe(), QUERY_CHARACTERS)
             return f"{source.database().describe()}, {query}"
-        case CsvTable() as source:
+        case SpooledTable() as source:
             return source.reader().describe()
     return f"{job.source.kind} {dict(job.source).get('path', '')}".strip()
 
@@ -94,7 +94,7 @@ def _times_in_words(job: Job, error: InputError) -> str:
             remedy = f"as in {seconds} in [source] query"
         case SqlTable():
             remedy = f"as in {seconds} in a [source] query in the place of table"
-        case source if version_key(source.kind):
+        case source if version_key(source.kind) or "path" not in dict(source):
             remedy = "in a column of the table"
         case source:
             rows = f"read_{source.kind}('{source.path}')"
