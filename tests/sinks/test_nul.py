@@ -11,6 +11,7 @@ import pytest
 from dshap.core.errors import DatabaseError, InputError
 from dshap.sinks import Sink, load_sink
 from dshap.sinks.nul import NulTexts, without_nul
+from dshap.sinks.parquet_folder import FolderSink
 from tests.sinks.nights import Night, Row, write_cube
 from tests.sinks.test_loading import JOB, empty_database, lines_in
 
@@ -53,11 +54,12 @@ def nights(tmp_path):
 
 def texts_in(sink) -> set[str]:
     """All texts of the table."""
-    if sink.path is None:
-        lines = lines_in(sink)
-    else:
-        table = pq.read_table(sink.path / "current")
-        lines = [tuple(line.values()) for line in table.to_pylist()]
+    match sink:
+        case FolderSink():
+            table = pq.read_table(sink.path / "current")
+            lines = [tuple(line.values()) for line in table.to_pylist()]
+        case _:
+            lines = lines_in(sink)
     return {each for line in lines for each in line if isinstance(each, str)}
 
 
