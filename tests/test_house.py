@@ -15,8 +15,8 @@ from tests.house import circles, importers_of_designs, measured, members
 # of a job, contracts of used columns, upgrades, walltimes, masked values, keys joined on disk.
 # Nodes were raised by a five-hundredth, and classes by five, when each kind of sink and of table that is read once
 # became a class.
-# Nodes were raised by a hundredth, and classes by 32, when a run became one list of steps: sources, cubes, scopes and models
-# of a job are objects, and 100 conditions on modes went.
+# Nodes were raised by a hundredth, and classes by 32, when a run became one list of steps: sources, cubes, scopes and
+# models of a job are objects, and 100 conditions on modes went.
 BOUNDS = {
     "syntax nodes": 374_200,
     "syntax nodes in a hundred statements": 717,

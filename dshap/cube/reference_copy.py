@@ -121,12 +121,36 @@ def read_plan(path: Place) -> bytes | None:
 
 def keep_copy(path: Place) -> None:
     """Store the reference copy of a store that was just created, before it holds any cube."""
-    store = Folder(path)
-    kept = {
-        name: np.frombuffer(store.get(name) or b"", np.uint8)
-        for name in list(store.tree())
-        if not name.startswith(CHANGES)
+    _keep(path, [name for name in Folder(path).tree() if not name.startswith(CHANGES)])
+
+
+def keep_copy_again(path: Place) -> None:
+    """Store a lost reference copy of a cube, all of whose files are known to be those of its run.
+
+    Files of blocks, and what a run left in `state`, were written after the creation.
+    """
+    receipts = receipts_of(path)
+    later = {
+        file
+        for name in receipts.names()
+        for file in (receipts.whole_one(name) or {}).get("files", {})
     }
+    inside = (f"{CONTAINER}/{ROOT}", PLAN)
+    _keep(
+        path,
+        [
+            name
+            for name in Folder(path).tree()
+            if name in inside or not name.startswith((CHANGES, f"{CONTAINER}/"))
+            if name not in later
+        ],
+    )
+
+
+def _keep(path: Place, names: Iterable[str]) -> None:
+    """Store the content of these files as the reference copy."""
+    store = Folder(path)
+    kept = {name: np.frombuffer(store.get(name) or b"", np.uint8) for name in list(names)}
     copy_of(path).put(copy_name_of(path), Record(kept))
 
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import DamagedError
 from dshap.cube import current_of, is_finished, is_left, read_notes
+from dshap.cube.reference_copy import copied_files
 from dshap.history.run_folders import runs_in_store
 from dshap.jobs.verification import repair_job_store, verify_job_store
 from tests.steps.test_nightly_cubes import FEATURES, Shop, counts, predictions_of, rows_of
@@ -199,19 +200,21 @@ def test_ids_methods_and_rows_agree(shop):
 
 
 @pytest.mark.parametrize("number", [0, -1])
-@pytest.mark.parametrize("lost", ["state/notes/additivity*", "state/finished.json"])
+@pytest.mark.parametrize(
+    "lost", ["state/notes/additivity*", "state/finished.json", "state/created/*"]
+)
 def test_a_cube_of_a_run_that_is_over_is_mended_without_a_run(shop, number, lost):
     """No later run comes back to it: an older one stayed damaged for good."""
     store = shop.folder / "store"
     run = runs_in_store(store)[number]
     cube = store / "reasons" / run.run_id
-    whole = read_notes(cube)
+    whole = (read_notes(cube), copied_files(cube))
     (file,) = cube.glob(lost)
     file.unlink()
     assert damages(store)
     repaired = repair_job_store(store)
     assert not damages(store)
-    assert read_notes(cube) == whole
+    assert (read_notes(cube), copied_files(cube)) == whole
     assert not is_left([each for found in repaired.values() for each in found])
 
 
