@@ -226,12 +226,12 @@ def finish_again(path: Place) -> bool:
     """List anew what a finished run has left, with the note that follows from the stored blocks.
 
     A lost copy of the metadata is made of them, where they name the run and all values are those of
-    their receipts.  Gives False, and changes nothing, where a block is missing: only a run can finish
-    the cube then.  Notes on what a run measured once, such as MSE_v, are not made again.
+    their receipts.  Gives False, and changes nothing, where a block or a value is missing: only a run
+    can finish the cube then.  Notes on what a run measured once, such as MSE_v, are not made again.
     """
+    if any(_unknown(path)) or any(_receipts(path, look_at_values(path))):
+        return False
     if not has_copy(path):
-        if any(_unknown(path)) or any(_receipts(path, look_at_values(path))):
-            return False
         keep_copy_again(path)
     n_blocks = _n_blocks(path)
     if not n_blocks or not set(map(block_name, range(n_blocks))) <= set(receipts_of(path).names()):

@@ -227,3 +227,13 @@ def test_a_block_of_an_older_run_that_is_lost_stays_lost(shop):
     repair_job_store(store)
     assert not damages(store)
     assert not is_finished(cube)
+
+
+def test_a_cube_of_an_older_run_without_its_base_value_is_not_whole(shop):
+    """No block has it: all receipts are there, and one value of every row is lost."""
+    store = shop.folder / "store"
+    cube = store / "reasons" / runs_in_store(store)[0].run_id
+    (cube / "base_value/c/0").unlink()
+    repair_job_store(store)
+    assert damages(store)
+    assert not is_finished(cube)
