@@ -15,7 +15,7 @@ from dshap.core.records import FloatArray
 from dshap.core.types import Design, Explained, Link, replaced
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
-from dshap.predictors.tree_kinds import is_ensemble
+from dshap.trees.tree_kinds import is_ensemble
 from dshap.report.shap_values import by_output, explanation_of, require_shap
 from dshap.tables.sources import kind_of
 from dshap.values import KernelInterventional, Marginal

@@ -18,6 +18,7 @@ FLOORS = (
     {"core"},
     {"loops", "storage"},
     {"designs", "kernels", "predictors"},
+    {"trees"},
     {"values"},
     {"attributors"},
     {"models", "discrepancy"},

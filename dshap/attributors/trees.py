@@ -1,129 +1,130 @@
-"""TreeSHAP by the model's own library as a closed form, with its interactions."""
+"""Exact values of tree ensembles as a closed form, with their interactions."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.attributors.closed_form import Checked, PairedForm
-from dshap.core.errors import InputError
 from dshap.core.records import Cost, FloatArray, Moments, State
-from dshap.predictors.tree_libraries import LightGBMTrees
-from dshap.predictors.tree_model import TOLERANCE, asked, made_up, reach_of, refuse_gap
-from dshap.predictors.tree_shap import LightGBMPairs, ThroughShap
+from dshap.trees.exact import ExactTrees
+from dshap.trees.patterns import Counts
 from dshap.values.trees import Trees
-
-PAIRED_ROWS = 8
-"""Rows that interactions are tried on before the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeForm(PairedForm):
-    """φ of a tree ensemble as its library computes it, with the float32 gap that it leaves."""
+    """φ of a tree ensemble by the patterns of its decisions."""
 
     value: Trees
-    pairing: Any = None
-    """Object that computes interactions; None where they are not asked for."""
+    n_threads: int = 1
+    made: dict[bool, tuple[Any, ExactTrees]] = field(default_factory=dict, repr=False)
+    """Tables that rows are looked up in, of players and of pairs, with the counts that they are of.
+
+    They are made where they are needed and not sent to workers.
+    """
 
     kind = "trees"
-    learns = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "made": {}}
 
     @property
-    def _columns(self) -> Any:
-        """(d,): the column of each player."""
-        return self.value.players.members.argmax(axis=1)
+    def learns(self) -> bool:  # type: ignore[override]
+        """Whether patterns of background rows are counted."""
+        return self.value.data is not None
+
+    @property
+    def _player_of(self) -> NDArray[np.int64]:
+        """(columns,): the player that each column belongs to."""
+        return self.value.players.members.argmax(axis=0).astype(np.int64)
+
+    def _exact(self, state: State | None, *, pairs: bool = False) -> ExactTrees:
+        counts = None if state is None or "counts" not in state.arrays else state["counts"]
+        held, exact = self.made.get(pairs, (None, None))
+        if exact is None or held is not counts:
+            exact = ExactTrees.of(
+                self.value.model.trees,
+                self._player_of,
+                None if counts is None or state is None else Counts(counts, int(state["rows"])),
+                pairs=pairs,
+            )
+            self.made[pairs] = counts, exact
+        return exact
 
     def with_threads(self, n_threads: int) -> Self:
-        """A copy whose library uses `n_threads` threads; the numbers do not depend on it."""
-        value = copy.copy(self.value)
-        value.model = value.model.with_threads(n_threads)
-        return replace(
-            self, value=value, pairing=self.pairing and self.pairing.with_threads(n_threads)
-        )
+        """A copy that uses `n_threads` threads; the numbers do not depend on it."""
+        return replace(self, n_threads=n_threads)
 
     def with_interactions(self) -> Self:
-        """A copy that computes interactions; InputError where the library has none."""
-        library = self.value.model.ensemble
-        if isinstance(library, ThroughShap) and library.background is not None:
-            raise InputError(
-                "interactions of Trees are path-dependent, and a background makes it "
-                "interventional: leave background "
-                "out, or explain Marginal(predict, background), which has interactions"
-            )
-        other = replace(
-            self, pairing=LightGBMPairs(library) if isinstance(library, LightGBMTrees) else library
-        )
-        probe = made_up(self.value.n_columns, self.value.model.codes)[:PAIRED_ROWS]
-        phi, _ = library.contributions(probe)
-        other.interactions(State(), probe, self.value.model.chosen(phi[:, self._columns]))
-        return other
+        """This form: it has the interactions of all trees."""
+        return self
+
+    def moments(self, rows: FloatArray) -> Moments:
+        """`counts` (patterns,) of the background rows, and the number of `rows`."""
+        model = self.value.model
+        counts = ExactTrees.counted(model.trees, self._player_of, model.known(rows))
+        return Moments({"counts": counts, "rows": np.array(len(rows))})
 
     def prepare(self, moments: Moments) -> State:
-        """`base` (k,): the library's v(empty)."""
-        _, base = self.value.model.ensemble.contributions(np.zeros((1, self.value.n_columns)))
-        return State({"base": self.value.model.chosen(base)})
+        """`base` (k,), v(empty), beside the counts of the background."""
+        state = State(dict(moments.arrays))
+        base = self._exact(state if moments.arrays else None).base
+        return State({**state.arrays, "base": self.value.model.chosen(base)})
+
+    def _values(self, exact: ExactTrees, rows: FloatArray) -> FloatArray:
+        model = self.value.model
+        return model.chosen(exact.values(model.known(rows), self.n_threads))
 
     def phi(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k)."""
-        model = self.value.model
-        phi, _ = model.ensemble.contributions(model.known(rows))
-        return model.chosen(phi[:, self._columns])
+        return self._values(self._exact(state), rows)
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The gap of float32 sums, or an InputError where it is not small beside the margins."""
-        margins = phi.sum(axis=1) + state["base"] - gap
-        refuse_gap(self.value.model.ensemble, phi, margins, gap)
+        """The rounding of the library's own sums is allowed, as those here are more accurate."""
+        margins = phi.sum(axis=1) + state["base"]
+        reach = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(
+            axis=0, initial=0.0
+        )
         largest = np.abs(gap).max(axis=0, initial=0.0)
-        return Checked(TOLERANCE * reach_of(phi, margins), {"largest_gap": largest.tolist()})
+        return Checked(
+            self.value.model.trees.rounding * reach, {"largest_gap": largest.tolist()}
+        )
 
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """Shapley interaction indices (n, pairs, k) of the pairs i < j: twice the library's values.
-
-        Raises
-        ------
-        InputError
-            Where the library's values do not add up to φ (n, d, k), player by player.
-        """
-        model = self.value.model
-        by = self.pairing
-        columns = self._columns
-        halves = asked(
-            by.pairs, model.known(rows), "interactions of this model", "leave interactions out, or "
-        )
-        halves = model.chosen(halves[:, columns[:, None], columns])  # (n, d, d, k)
-        off = np.abs(halves.sum(axis=2) - phi).max(initial=0.0)
-        if not off <= TOLERANCE * (np.abs(phi).max(initial=0.0) + np.abs(halves).max(initial=0.0)):
-            raise InputError(
-                f"interactions by {by.how} miss the contributions by {off:.3g} (they reach "
-                f"{np.abs(phi).max():.3g}): "
-                "leave interactions out, or explain Marginal(predict, background)"
-            )
-        i, j = np.triu_indices(len(columns), 1)
-        return 2.0 * halves[:, i, j]
+        """Shapley interaction indices (n, pairs, k) of the pairs i < j."""
+        return self._values(self._exact(state, pairs=True), rows)
 
     def describe(self) -> str:
-        return str(self.value.model.ensemble.how)
+        return f"{self.value.how}, by patterns of decisions"
 
     def stated_error(self, state: State) -> dict[str, Any]:
-        """Name of the library that computes the attributions."""
-        return {"kind": "trees", "by": self.value.model.ensemble.how}
+        """What the values are, with no error but rounding."""
+        return {"kind": "trees", "by": self.describe()}
 
     def cost(self, n: int = 1) -> Cost:
-        """Bytes and operations for n rows, estimated, as the library's memory is not known.
-
-        Contributions are counted three times, rows twice, interactions in its order and beside it.
-        Operations are about the number of leaves times their depth.
-        """
-        c = self.value.n_columns
-        k = self.value.model.n_margins
-        row = 8 * (3 * c * k + 2 * c)
+        """Bytes and operations for n rows: rows and values twice, and tables, estimated."""
+        trees = self.value.model.trees
+        row = 8 * (2 * self.value.n_columns + 3 * self.value.n_players * trees.n_outputs)
+        tables = 8 * len(trees.column) * 512
+        state = 8 * trees.n_outputs
         return Cost(
-            state_bytes=8 * k,
-            prepare_bytes=row,
+            state_bytes=state,
+            prepare_bytes=tables,
             task_bytes=n * row,
-            operations=n * self.value.model.ensemble.row_operations * (c if self.pairing else 1),
-            pair_bytes=8 * n * 4 * (c + 1) ** 2 * k,
+            operations=n * OPERATIONS * len(trees.column),
+            moment_bytes=tables // 4,
+            moment_task_bytes=n * row + tables // 4,
+            moment_operations=n * OPERATIONS * len(trees.column),
+            pair_bytes=16 * n * self.value.n_players**2 * trees.n_outputs,
         )
+
+
+OPERATIONS = 2.0
+"""Operations for a row and a node; it only steers tile sizes.
+
+Measured: 8 µs a row for 100 trees of depth 6, which have 12,700 nodes.
+"""

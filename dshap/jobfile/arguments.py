@@ -51,7 +51,6 @@ from dshap.models.adapters.model_files import LoadedModel
 from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
 from dshap.predictors.predict_function import wants_frames
-from dshap.predictors.tree_model import MAX_BACKGROUND as MAX_TREE_BACKGROUND
 from dshap.tables.background import METHODS
 from dshap.tables.synthetic import MAX_ROWS
 
@@ -261,7 +260,7 @@ class ChosenBackgroundKeys(Table):
 class TreeBackgroundKeys(Table):
     """The key of the background of trees."""
 
-    background: Annotated[int, Field(ge=1, le=MAX_TREE_BACKGROUND)] | None = None
+    background: Annotated[int, Field(ge=1)] | None = None
     """The number of background rows; where left out, values are path-dependent."""
 
 

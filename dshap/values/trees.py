@@ -1,4 +1,4 @@
-"""Tree ensembles by the exact TreeSHAP of their own libraries."""
+"""Tree ensembles, exactly: their players, and what absent ones are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError, shown
 from dshap.core.types import replaced
-from dshap.predictors.tree_kinds import is_ensemble
-from dshap.predictors.tree_model import TreeModel, model_of_trees
+from dshap.trees.tree_kinds import is_ensemble
+from dshap.trees.tree_model import TreeModel, model_of_trees
 from dshap.values.base import TableValue
 
 
@@ -42,12 +42,11 @@ def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -
 
 
 class Trees(TableValue):
-    """TreeSHAP values of a fitted ensemble, a closed form that lists no coalitions.
+    r"""Shapley values of a fitted tree ensemble, exact, without listing coalitions.
 
-    Without a background v_S(x) is path-dependent: where the column of a split is absent, both
-    branches are weighted by the training rows that went there.  With a background it is
-    interventional: the values of `Marginal`, up to the rounding of the library, 1e-7 of the
-    attributions.
+    Without a background v_S(x) is path-dependent: where the player of a decision is absent, both
+    branches are weighted by the training rows that went there.  With background rows z it is
+    interventional, v_S(x) = mean over z of the margin of (x_S, z_rest), as with `Marginal`.
 
     Parameters
     ----------
@@ -59,8 +58,10 @@ class Trees(TableValue):
         differences between classes have a meaning; the logarithm of Poisson, Gamma and Tweedie
         predictions ("log of the prediction"); the probabilities of scikit-learn's forests; and else
         the predictions themselves.
-    background : array (b, columns) or data frame, optional
-        Up to 1,000 rows, for models without categories.
+    background : array (b, columns), data frame, or any source that `dshap.explain` takes, optional
+        Its rows are counted by the patterns of decisions that they meet, so that any number of rows
+        costs the same afterwards.
+    players : mapping of a player's name to its columns; every other column is its own player
     feature_names : sequence of str, optional
         Names of the columns, where the library changed them (LightGBM turns blanks into "_").
     output_names : sequence of str, optional
@@ -75,31 +76,35 @@ class Trees(TableValue):
     Raises
     ------
     InputError
-        The model is no tree ensemble; its contributions do not add up to its margins, or its own
-        predictions do not follow from its margins by a known link; its categories were not stored,
-        or are combined with a background; the background is too large; or a package is missing:
-        scikit-learn's models, and backgrounds, need the shap package.
+        The model is no tree ensemble; its trees do not add up to its margins, or its own
+        predictions do not follow from its margins by a known link; its categories were not stored;
+        it has linear leaves, or starts from another model.
 
     Notes
     -----
-    Source: Lundberg et al., From local explanations to global understanding with explainable AI for
-    trees (Nature Machine Intelligence 2, 2020).  A task on a cluster uses one thread, a plain loop
-    all threads of the process.  XGBoost adds in float32: the additivity residual in the cube shows
-    the error.  On the first rows of every run margins are compared with the model's own
-    `predict_proba` or `predict`.  A LightGBM random forest is the mean of its trees, as it
-    predicts, though its `raw_score` is their sum.  After early stopping the rounds are those of the
-    model's own `predict`: all of an XGBoost booster, else those up to the best one; the plan says
-    how many.  The number that `missing` of XGBoost's scikit-learn classes names is missing, as NaN
-    is.  Groups of columns cannot be players here: the
-    value of a group is not the sum of its columns'.
+    A leaf whose path tests k players sees one of 2^k patterns of a row: which players pass.  The
+    values of all patterns of a group of leaves are added up in tables beforehand, and a row is
+    looked up in them, one number a group and player.  Trees of more players than tables can hold
+    are integrated by quadrature, exact up to 64 players of a leaf.  Source: Nadel and Wettenstein,
+    From decision trees to Boolean logic: a fast and unified SHAP algorithm (AAAI 2026); the values
+    are those of Lundberg et al., From local explanations to global understanding with explainable
+    AI for trees (Nature Machine Intelligence 2, 2020).
+
+    The trees are read from the library's own dump, and each row's Σ φ + base value is compared with
+    the margin that the library computes: `largest_gap` in the cube is its rounding, in single
+    precision for XGBoost.  A column that the model never uses gets exactly 0.  On the first rows of
+    every run margins are compared with the model's own `predict_proba` or `predict`.  A LightGBM
+    random forest is the mean of its trees, as it predicts, though its `raw_score` is their sum.
+    After early stopping the rounds are those of the model's own `predict`: all of an XGBoost
+    booster, else those up to the best one; the plan says how many.  The number that `missing` of
+    XGBoost's scikit-learn classes names is missing, as NaN is.
 
     Models fitted on data frames with categories take any table whose columns hold these categories
     by value, as categories in any order, text or numbers.  An unseen category counts as missing
     with LightGBM and is an error with XGBoost, as in their own predictions.
 
-    With ``interactions=True`` the cube has half the Shapley interaction index of each pair, the
-    index of Lundberg et al., main effects on the diagonal: by XGBoost's pred_interactions, else by
-    the shap package on the same trees.  Only path-dependent values have interactions.
+    With ``interactions=True`` the cube has half the Shapley interaction index of each pair, main
+    effects on the diagonal, with a background and without.
 
     Examples
     --------
@@ -121,6 +126,7 @@ class Trees(TableValue):
         model: Any,
         background: Any = None,
         *,
+        players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
@@ -129,9 +135,16 @@ class Trees(TableValue):
         explained = model_of_trees(
             model, background, feature_names, output_names, categories, classes
         )
-        if note := explained.ensemble.rounds.note:
+        if note := explained.library.rounds.note:
             self.notes = {"rounds": {"note": note}}
-        super().__init__(explained, None, None)
+        super().__init__(explained, background, players)
+
+    @property
+    def how(self) -> str:
+        """What absent players are, in a word."""
+        if self.data is None:
+            return "path-dependent"
+        return "interventional"
 
     def of_classes(self, classes: Sequence[Any]) -> Trees:
         """A copy that explains some classes of a classifier.
@@ -165,4 +178,9 @@ class Trees(TableValue):
         return replaced(self, model=self.model.of_classes(classes))
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"value": "trees", **self.model.fingerprint()}
+        return {
+            "value": "trees",
+            **self.model.fingerprint(),
+            "kind": self.how,
+            "players": self.players.fingerprint(),
+        }

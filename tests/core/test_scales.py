@@ -28,7 +28,7 @@ from dshap.core.scales import (
 )
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
-from dshap.predictors.tree_scale import LINKS_OF_MARGINS
+from dshap.trees.tree_scale import LINKS_OF_MARGINS
 from dshap.values import (
     LINKS,
     ConditionalRegression,

@@ -12,7 +12,7 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.cube import verify_cube
-from dshap.predictors.tree_categories import kept_categories
+from dshap.trees.tree_categories import kept_categories
 from dshap.tables import ParquetSource
 from dshap.values import Trees
 
@@ -464,7 +464,7 @@ def test_names_are_not_read_where_xgboost_cuts_them(version, monkeypatch):
     ],
 )
 def test_categories_are_checked_against_their_codes(wrong, message, monkeypatch, table):
-    from dshap.predictors import tree_categories
+    from dshap.trees import tree_categories
 
     model, _, _ = xgboost_model(table, target(table))
     plain = tree_categories.unpacked

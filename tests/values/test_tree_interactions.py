@@ -14,7 +14,7 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.cube import verify_cube
-from dshap.predictors.tree_shap import LightGBMPairs
+from dshap.trees.tree_shap import LightGBMPairs
 from dshap.values import LinearGaussian, Marginal, Trees
 from tests.values.oracles import shapley
 

@@ -13,7 +13,7 @@ import dshap
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import verify_cube
 from dshap.engine import Plan
-from dshap.predictors.tree_shap import ThroughShap
+from dshap.trees.tree_shap import ThroughShap
 from dshap.values import Marginal, Trees
 from tests.values.oracles import shapley
 
@@ -297,13 +297,13 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
             "dshap.run.explanation.process_threads", lambda n_threads=n_threads: n_threads
         )
         with monkeypatch.context() as patch:
-            plain = getattr(dshap.predictors.tree_libraries, kind).contributions
+            plain = getattr(dshap.trees.tree_libraries, kind).contributions
 
             def watched(self, rows, plain=plain):
                 used.append((self.n_threads, len(rows)))
                 return plain(self, rows)
 
-            patch.setattr(f"dshap.predictors.tree_libraries.{kind}.contributions", watched)
+            patch.setattr(f"dshap.trees.tree_libraries.{kind}.contributions", watched)
             found = dshap.explain(value, x).attribution
         # the empty coalition and the probe apart
         assert {own for own, n in used if n > 64} == {n_threads}

@@ -29,7 +29,7 @@ from dshap.models.adapters.xgboost_files import (
     read_xgboost,
     scale_of_xgboost,
 )
-from dshap.predictors.tree_kinds import is_ensemble, library_of
+from dshap.trees.tree_kinds import is_ensemble, library_of
 from dshap.predictors.tree_rounds import rounds_note
 
 METHODS = ("auto", "predict_proba", "predict", "decision_function", "predict_log_proba")

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from dshap.core.errors import InputError
-from dshap.predictors.tree_libraries import OF_OBJECTIVES
+from dshap.trees.tree_libraries import OF_OBJECTIVES
 from dshap.predictors.tree_rounds import use_all_rounds
 
 CLASSES: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""XGBoost and LightGBM for `Trees`: margins, contributions, interactions, categories."""
+"""XGBoost and LightGBM for `Trees`: their own margins and predictions, categories, parsed trees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -17,26 +17,23 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.scales import LOG_ODDS, TARGET
 from dshap.predictors.frames import Frame
-from dshap.predictors.tree_categories import kept_categories
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.parsers.lightgbm_trees import lightgbm_ensemble
+from dshap.trees.parsers.xgboost_trees import xgboost_ensemble
+from dshap.trees.tree_categories import kept_categories
 from dshap.predictors.tree_rounds import BoostingRounds, lightgbm_rounds, xgboost_rounds
-from dshap.predictors.tree_scale import own_predictions
+from dshap.trees.tree_scale import own_predictions
 
 Categories = Mapping[int, tuple[Any, ...]]
 """Column -> its categories, in the order of their codes."""
-OPERATIONS = 50.0
-"""Operations for each leaf and row, times the squared depth; it only steers tile sizes.
-
-Measured: 0.9 ms for 200 trees of 31 leaves with LightGBM 4.7, 1.3 ms for 200 of depth 6 with
-XGBoost 3.2.
-"""
 OF_OBJECTIVES: Mapping[str, str] = {"binary:logitraw": LOG_ODDS}
 """Objective of XGBoost that predicts its margins -> their scale; else the unit of the target."""
 SHOWN = 3
 """The most categories that a message names."""
 
 
-class Ensemble(Protocol):
-    """The protocol of a tree ensemble, as its library computes it.
+class Library(Protocol):
+    """The protocol of a tree ensemble as its library has it.
 
     Rows are float64; categories are codes, NaN where missing.
     """
@@ -44,11 +41,8 @@ class Ensemble(Protocol):
     n_columns: int
     names: tuple[str, ...] | None
     digest: str
-    how: str
     takes_unseen: bool
     """Whether unseen categories count as missing; else the library refuses them."""
-    row_operations: float
-    """Approximate floating-point operations for the contributions of one row."""
     factor: float
     """Factor from the library's own sums of leaves to margins, usually 1."""
     rounds: BoostingRounds
@@ -72,23 +66,28 @@ class Ensemble(Protocol):
         """A copy that uses `n_threads` threads."""
         ...
 
+    def parsed(self) -> TreeEnsemble:
+        """The trees that add up to the margins.
+
+        Raises
+        ------
+        InputError
+            Trees that are not read.
+        """
+        ...
+
     def predict(self, rows: FloatArray) -> Any:
-        """The margins that the contributions add up to: (n,) or (n, k)."""
+        """The margins as the library adds them up: (n,) or (n, k)."""
         ...
 
     def own(self, rows: FloatArray, categories: Categories) -> Any:
         """The model's own predictions, on the user's scale: (n,) or (n, k')."""
         ...
 
-    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """φ (n, columns, k) and v(empty) (k,)."""
-        ...
-
 
 class XGBoostTrees:
     """A booster of XGBoost, with the rounds that its scikit-learn class predicts with."""
 
-    how = "XGBoost's pred_contribs, path-dependent"
     takes_unseen = False
     factor = 1.0
 
@@ -115,9 +114,6 @@ class XGBoostTrees:
             self.digest = digest_of_bytes(held)
         else:
             self.digest = digest_of_bytes(held + f"missing={self.missing!r}".encode())
-        self.row_operations = tree_operations(
-            (int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held)
-        )
         self.booster = _with_threads(booster, 1)
         self.n_threads = 1
 
@@ -181,6 +177,9 @@ class XGBoostTrees:
             self.booster.predict(matrix, iteration_range=used, **what), dtype=np.float64
         )
 
+    def parsed(self) -> TreeEnsemble:
+        return xgboost_ensemble(self.booster, self.rounds.used, self.missing)
+
     def predict(self, rows: FloatArray) -> FloatArray:
         return self._asked(rows, output_margin=True)
 
@@ -189,24 +188,10 @@ class XGBoostTrees:
             return self._asked(rows)
         return own_predictions(self.estimator, _table_of(rows, self.names, categories))
 
-    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        found = self._asked(rows, pred_contribs=True)
-        return _split(found.reshape(len(rows), -1, self.n_columns + 1))
-
-    def pairs(self, rows: FloatArray) -> FloatArray:
-        """Half the Shapley interaction index of each pair, main effects on the diagonal.
-
-        (n, columns, columns, k).
-        """
-        found = self._asked(rows, pred_interactions=True)
-        d = self.n_columns
-        return found.reshape(len(rows), -1, d + 1, d + 1)[:, :, :d, :d].transpose(0, 2, 3, 1)
-
 
 class LightGBMTrees:
     """A booster of LightGBM, which applies its best iteration itself."""
 
-    how = "LightGBM's pred_contrib, path-dependent"
     takes_unseen = True
     missing = math.nan
     scale_of_margins = TARGET
@@ -235,9 +220,6 @@ class LightGBMTrees:
         self.rounds = lightgbm_rounds(model)
         self.digest = digest_of_bytes(text.encode())
         self.factor = _factor_of_lightgbm(self.rounds, text)
-        self.row_operations = tree_operations(
-            int(n) for n in re.findall(r"^num_leaves=(\d+)$", text, re.M)
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without the estimator around the booster, which may not be picklable.
@@ -287,6 +269,9 @@ class LightGBMTrees:
             self.booster.predict(rows, num_threads=self.n_threads, **what), dtype=np.float64
         )
 
+    def parsed(self) -> TreeEnsemble:
+        return lightgbm_ensemble(self.booster, self.rounds.used, self.factor)
+
     def predict(self, rows: FloatArray) -> FloatArray:
         return self.factor * self._asked(rows, raw_score=True)
 
@@ -294,18 +279,6 @@ class LightGBMTrees:
         if self.estimator is None:
             return self._asked(rows)
         return own_predictions(self.estimator, _table_of(rows, self.names, categories))
-
-    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        found = self.factor * self._asked(rows, pred_contrib=True)
-        return _split(found.reshape(len(rows), -1, self.n_columns + 1))
-
-
-def tree_operations(leaves: Iterable[int]) -> float:
-    """Approximate operations for the contributions of one row: leaves × depth².
-
-    The trees are assumed nearly balanced.
-    """
-    return OPERATIONS * sum(n * (math.log2(n) + 1.0) ** 2 for n in leaves if n)
 
 
 def digest_of_bytes(content: bytes) -> str:
@@ -369,11 +342,6 @@ def _with_threads(booster: Any, n_threads: int) -> Any:
     copied = booster.copy()
     copied.set_param({"nthread": n_threads})
     return copied
-
-
-def _split(found: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """φ (n, columns, k) and v(empty) (k,) from contributions (n, k, columns + 1)."""
-    return np.ascontiguousarray(found[:, :, :-1].transpose(0, 2, 1)), found[0, :, -1].copy()
 
 
 def _marked_by_lightgbm(text: str) -> list[int]:

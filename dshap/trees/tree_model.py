@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from dshap.core.duck_typing import has_columns, of_estimator
+from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError, unknown_name
-from dshap.core.floats import LARGEST_WHOLE, floats_of, rounded_refusal
-from dshap.core.records import BoolArray, FloatArray, digest_of
+from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
+from dshap.core.records import FloatArray, digest_of
 from dshap.core.rules import checked
 from dshap.core.scales import TARGET
 from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.named import (
     NamedModel,
     checked_predict,
-    columns_by_name,
     fitted_names_of,
     names_of,
 )
-from dshap.predictors.tree_kinds import library_of
-from dshap.predictors.tree_libraries import Ensemble
-from dshap.predictors.tree_scale import MarginLink, link_of_margins
-from dshap.predictors.tree_shap import ThroughShap
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.tree_kinds import library_of
+from dshap.trees.tree_libraries import Library
+from dshap.trees.tree_scale import MarginLink, link_of_margins
 
 PROBE_ROWS = 64
 """Number of rows that a library is tried on."""
-TOLERANCE = 1e-3
-"""The largest |Σφ + base − margin| allowed, relative to the largest margin.
-
-float32 sums of a thousand trees stay far below it.
-"""
-PROBE_PLAYERS = 8
-"""Number of columns in the check of contributions with a background against all coalitions."""
-PROBED_MIXES = 8
-"""Number of rows in that check."""
-MAX_BACKGROUND = 1_000
-"""The most background rows; every tree is walked once for each pair of row and background row."""
+HOW = "patterns of decisions"
+"""How values are computed, in records and messages."""
 
 
 class TreeModel(NamedModel):
@@ -49,7 +38,9 @@ class TreeModel(NamedModel):
 
     Parameters
     ----------
-    ensemble : Ensemble
+    library : Library
+    trees : TreeEnsemble
+        The trees of the library.
     codes : column -> the categories that the ensemble was fitted on, in the order of their codes
     link : the link between the margins and the model's own predictions
     classes : names of the classes, in the order of the probabilities; empty where it has none
@@ -60,7 +51,8 @@ class TreeModel(NamedModel):
 
     def __init__(
         self,
-        ensemble: Any,
+        library: Library,
+        trees: TreeEnsemble,
         codes: Mapping[int, tuple[Any, ...]],
         n_outputs: int,
         feature_names: Sequence[str] | None,
@@ -68,12 +60,13 @@ class TreeModel(NamedModel):
         link: MarginLink,
         classes: tuple[str, ...] = (),
     ) -> None:
-        self.ensemble = ensemble
+        self.library = library
+        self.trees = trees
         self.codes = codes
         self.link = link
         self.classes = classes
         self.scale = link.scale_with(classes)
-        super().__init__(ensemble.n_columns, n_outputs, feature_names, output_names)
+        super().__init__(library.n_columns, n_outputs, feature_names, output_names)
         self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
         _check_categories(self.categories)
 
@@ -81,7 +74,7 @@ class TreeModel(NamedModel):
         """A copy with longer lists of categories; the added ones were not in the fit."""
         for name, kept in self.categories.items():
             unseen = categories[name][len(kept) :]
-            if unseen and not self.ensemble.takes_unseen:
+            if unseen and not self.library.takes_unseen:
                 raise InputError(
                     f"column {name!r} holds {unseen[0]!r}, a category that the model was not "
                     "fitted on, which XGBoost "
@@ -94,7 +87,7 @@ class TreeModel(NamedModel):
     def with_threads(self, n_threads: int) -> Self:
         """A copy whose library uses `n_threads` threads; the numbers do not depend on it."""
         other = copy.copy(self)
-        other.ensemble = self.ensemble.with_threads(n_threads)
+        other.library = self.library.with_threads(n_threads)
         return other
 
     def of_classes(self, classes: Sequence[Any]) -> Self:
@@ -126,7 +119,7 @@ class TreeModel(NamedModel):
         """All margins (n, k') of the library."""
         if not len(rows):
             return np.empty((0, self.n_margins))
-        return checked_predict(self.ensemble.predict, self.known(rows), self.n_margins)
+        return checked_predict(self.library.predict, self.known(rows), self.n_margins)
 
     def predict_bytes(self, n: int) -> int:
         """Peak bytes: rows twice, as the library's memory is unknown, and margins three times."""
@@ -138,11 +131,11 @@ class TreeModel(NamedModel):
         rows (n, columns).
         """
         if len(rows):
-            self.link.refuse(self._margins(rows), self._own(rows), self.ensemble.how)
+            self.link.refuse(self._margins(rows), self._own(rows), HOW)
 
     def _own(self, rows: FloatArray) -> Any:
         return asked(
-            lambda known: self.ensemble.own(known, self.codes),
+            lambda known: self.library.own(known, self.codes),
             self.known(rows),
             "the model's own predictions",
         )
@@ -160,7 +153,7 @@ class TreeModel(NamedModel):
         kept = {
             name: digest_of(list(map(repr, values))) for name, values in self.categories.items()
         }
-        record: dict[str, Any] = {"by": self.ensemble.how, "model": self.ensemble.digest}
+        record: dict[str, Any] = {"model": self.library.digest}
         if kept:
             record["categories"] = kept
         if self.choice is not None:
@@ -181,20 +174,15 @@ def model_of_trees(
     The parameters are those of `Trees`.
     """
     feature_names, classes = checked(feature_names=feature_names, classes=classes)
-    library: Ensemble = library_of(model)(model)
+    library: Library = library_of(model)(model)
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
-    if background is not None:
-        if names and has_columns(background):
-            rows = columns_by_name(background, names)
-        else:
-            rows = background
-        library = ThroughShap(model, _checked_background(rows, library, codes), library)
-    k, link = _tried(library, codes)
-    named = _classes(link, k, classes, of_estimator(model, "classes_"))
+    trees = library.parsed()
+    link = _tried(library, trees, codes)
+    named = _classes(link, trees.n_outputs, classes, of_estimator(model, "classes_"))
     if output_names is None:
-        output_names = link.output_names(k, named)
-    return TreeModel(library, codes, k, names, output_names, link, named)
+        output_names = link.output_names(trees.n_outputs, named)
+    return TreeModel(library, trees, codes, trees.n_outputs, names, output_names, link, named)
 
 
 def _classes(
@@ -223,43 +211,38 @@ def _classes(
     return link.classes(n_outputs, given)
 
 
-def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, MarginLink]:
-    """The number of outputs of a library, and the link of its margins, from made-up rows.
+def _tried(
+    library: Library, trees: TreeEnsemble, codes: Mapping[int, tuple[Any, ...]]
+) -> MarginLink:
+    """The link of the margins of a library, from made-up rows.
 
-    Raises InputError unless contributions add up to the margins, and the margins are the model's
-    own predictions on a known scale.
+    Raises InputError unless the parsed trees add up to the library's margins, and these are the
+    model's own predictions on a known scale.
     """
-    probe = made_up(library.n_columns, codes)
-    if isinstance(library, ThroughShap):
-        background = library.background
-    else:
-        background = None
-    if background is not None:
-        probe = np.concatenate([probe, background[:PROBE_ROWS]])
+    probe = made_up(trees, library.n_columns, codes)
     margins = checked_predict(library.predict, probe)
-    phi, base = asked(library.contributions, probe, library.how)
-    is_alike = phi.shape[2] == margins.shape[1]
-    refuse_gap(
-        library,
-        phi,
-        margins,
-        phi.sum(axis=1) + base - margins if is_alike else np.full(margins.shape, np.nan),
-    )
-    if isinstance(library, ThroughShap) and background is not None:
-        _check_values(library)
+    parsed = trees.margins(probe)
+    refuse_gap(trees, parsed, margins)
     own = asked(lambda rows: library.own(rows, codes), probe, "the model's own predictions")
-    link = link_of_margins(margins, own, library.how)
+    link = link_of_margins(margins, own, HOW)
     if link.scale == TARGET:
-        link = replace(link, scale=library.scale_of_margins)
-    return margins.shape[1], link
+        return replace(link, scale=library.scale_of_margins)
+    return link
 
 
-def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
-    """Random rows (PROBE_ROWS, columns) that a library is tried on."""
+def made_up(
+    trees: TreeEnsemble, n_columns: int, codes: Mapping[int, tuple[Any, ...]]
+) -> FloatArray:
+    """Rows (2 · PROBE_ROWS, columns) that a library is tried on: random ones, and thresholds."""
     rng = np.random.default_rng(0)
-    probe = rng.normal(size=(PROBE_ROWS, n_columns))
+    probe = rng.normal(size=(2 * PROBE_ROWS, n_columns))
+    columns = trees.decisions.columns
+    for position, j in enumerate(columns.columns):
+        own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
+        if np.isfinite(own).any():
+            probe[PROBE_ROWS:, j] = rng.choice(own[np.isfinite(own)], PROBE_ROWS)
     for j, kept in codes.items():
-        probe[:, j] = rng.integers(0, len(kept), PROBE_ROWS)
+        probe[:, j] = rng.integers(0, len(kept), len(probe))
     return probe
 
 
@@ -277,93 +260,19 @@ def asked(
         ) from error
 
 
-def reach_of(phi: FloatArray, margins: FloatArray) -> FloatArray:
-    """(k,): the magnitude that a gap is compared with."""
-    reach: FloatArray = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(
-        axis=0, initial=0.0
-    )
-    return reach
-
-
-def refuse_gap(library: Ensemble, phi: FloatArray, margins: FloatArray, gap: FloatArray) -> None:
-    """Raise InputError where contributions miss the margins by more than rounding.
-
-    φ (n, columns, k), margins and gap (n, k).
-    """
-    off = np.abs(gap).max(initial=0.0)
-    reach = np.max(reach_of(phi, margins), initial=0.0)
-    if not off <= TOLERANCE * reach:
+def refuse_gap(trees: TreeEnsemble, parsed: FloatArray, margins: FloatArray) -> None:
+    """Raise InputError where parsed trees miss a library's margins (n, k) by more than rounding."""
+    if parsed.shape == margins.shape:
+        off = np.abs(parsed - margins).max(initial=0.0)
+    else:
+        off = np.inf
+    reach = np.abs(margins).max(initial=0.0) + np.abs(trees.values).max(initial=0.0)
+    if not off <= trees.rounding * reach:
         raise InputError(
-            f"contributions by {library.how} miss the model's margins by {off:.3g} (they reach "
-            f"{reach:.3g}): they "
-            "are not those of this model; use Marginal(predict, background)"
+            f"the trees of this model add up to numbers that miss its own margins by {off:.3g} "
+            f"(they reach {reach:.3g}): this version of the library is not known to Trees; use "
+            "Marginal(predict, background)"
         )
-
-
-def _check_values(ensemble: ThroughShap) -> None:
-    """Raise InputError where contributions with a background disagree with all coalitions.
-
-    Sums that are right do not show that the parts are. With one row b as the background, rows that
-    differ from it in a few columns have only these as players.
-    """
-    assert ensemble.background is not None
-    rng = np.random.default_rng(0)
-    rows = ensemble.background
-    d = min(PROBE_PLAYERS, ensemble.n_columns)
-    # coalition S is row Σ_{i in S} 2^i
-    masks = (np.arange(2**d)[:, None] >> np.arange(d) & 1).astype(bool)
-    chosen = [rng.permutation(ensemble.n_columns)[:d] for _ in range(PROBED_MIXES)]
-    mixes = np.tile(rows[0], (PROBED_MIXES, len(masks), 1))
-    for j, columns in enumerate(chosen):
-        other = rows[(1 + j) % len(rows), columns]
-        mixes[j][:, columns] = np.where(masks, other, rows[0, columns])
-    margins = checked_predict(ensemble.predict, mixes.reshape(-1, ensemble.n_columns))
-    wanted = _by_all_coalitions(margins.reshape(PROBED_MIXES, len(masks), -1), masks)
-    library = ThroughShap(ensemble.model, rows[:1], ensemble.library)
-    found, _ = library.contributions(mixes[:, -1])
-    found = np.stack([phi[columns] for phi, columns in zip(found, chosen, strict=True)])
-    off = np.abs(found - wanted).max()
-    scale = np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
-    if not off <= TOLERANCE * scale:
-        raise InputError(
-            f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins "
-            "reach "
-            f"{np.abs(margins).max():.3g}): use Marginal(predict, background)"
-        )
-
-
-def _by_all_coalitions(v: FloatArray, masks: BoolArray) -> FloatArray:
-    """Exact Shapley values (j, d, k) of j games with values v (j, 2^d, k).
-
-    φ_i = Σ_S |S|! (d − |S| − 1)!/d! (v(S ∪ i) − v(S)) over all S without i.
-    """
-    d = masks.shape[1]
-    weight = np.array([1.0 / (d * math.comb(d - 1, size)) for size in range(d)])
-    without = [np.flatnonzero(~masks[:, i]) for i in range(d)]
-    gains = (
-        np.einsum("s,jsk->jk", weight[masks[s].sum(axis=1)], v[:, s + 2**i] - v[:, s])
-        for i, s in enumerate(without)
-    )
-    return np.stack(list(gains), axis=1)
-
-
-def _checked_background(
-    given: Any, library: Ensemble, codes: Mapping[int, tuple[Any, ...]]
-) -> FloatArray:
-    if codes:
-        raise InputError(
-            "the model was fitted on categories, and shap, which a background needs, does not know "
-            "their splits: leave "
-            "background out (path-dependent), or use Marginal(model.predict, background)"
-        )
-    rows = np.array(floats_of(given, "background"))
-    if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != library.n_columns:
-        raise InputError(
-            f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of "
-            f"{library.n_columns} columns, "
-            "such as those of dshap.choose_background"
-        )
-    return rows
 
 
 def _by_position(

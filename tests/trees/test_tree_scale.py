@@ -12,7 +12,7 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.core.scales import TARGET
-from dshap.predictors.tree_scale import LINKS_OF_MARGINS, link_of_margins
+from dshap.trees.tree_scale import LINKS_OF_MARGINS, link_of_margins
 from dshap.values import Trees
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -6,8 +6,8 @@ from typing import Any
 
 from dshap.core.duck_typing import estimator_of, has_member, of_estimator
 from dshap.core.errors import InputError, shown
-from dshap.predictors.tree_libraries import LightGBMTrees, XGBoostTrees
-from dshap.predictors.tree_shap import ThroughShap
+from dshap.trees.tree_libraries import LightGBMTrees, XGBoostTrees
+from dshap.trees.tree_scikit import ScikitTrees
 
 BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees}
 """Package -> the class that reads its models."""
@@ -50,7 +50,7 @@ def _kind_of(model: Any) -> Any:
         of_estimator(model, name) is not None for name in OF_SKLEARN
     )
     if has_trees:
-        return ThroughShap
+        return ScikitTrees
     return None
 
 

@@ -1,0 +1,188 @@
+"""Rows through the nodes of trees: values as codes, decisions as bits, bits as numbers of patterns.
+
+A decision is `code <= place` for whole numbers, whatever the library compared: the code of a value
+is how many thresholds of its column are smaller.  `MISSING` is the largest code; adding one to it
+gives 0, so that the same comparison with one added on both sides sends missing values left.  Arrays
+have rows last, as lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NUMBER, ZERO_MISSING, NEVER_MISSING, CATEGORY = range(4)
+"""How a column is read.
+
+As a number or missing (NaN); the same with zeros missing too; as a number, NaN being 0; as the code
+of a category.
+"""
+ZERO = float(np.float32(1e-35))
+"""Numbers up to this magnitude are zeros for LightGBM."""
+TILE = 2048
+"""Rows that go through a tree together: the tables of one player stay in the first-level cache."""
+
+
+@njit(nogil=True, cache=True)
+def code_rows(rows, columns, kinds, thresholds, starts, n_codes, is_single, missing, codes):
+    """codes (C, n): for each coded column the number of its thresholds that are < the value.
+
+    Categories keep their code; unknown ones become `n_codes`, missing ones `n_codes` + 1.
+    """
+    largest = codes.dtype.type(-1)
+    if is_single:
+        missing = np.float64(np.float32(missing))
+    for c in range(len(columns)):
+        column = columns[c]
+        kind = kinds[c]
+        first = starts[c]
+        size = starts[c + 1] - first
+        for i in range(rows.shape[0]):
+            x = rows[i, column]
+            if is_single:
+                x = np.float64(np.float32(x))
+            if x == missing:
+                x = np.nan
+            if kind == CATEGORY:
+                if np.isnan(x) or x <= -1.0:
+                    codes[c, i] = n_codes[c] + 1
+                elif x >= n_codes[c]:
+                    codes[c, i] = n_codes[c]
+                else:
+                    codes[c, i] = np.int64(x)
+                continue
+            if np.isnan(x):
+                if kind != NEVER_MISSING and kind != ZERO_MISSING:
+                    codes[c, i] = largest
+                    continue
+                x = 0.0
+            if kind == ZERO_MISSING and abs(x) <= ZERO:
+                codes[c, i] = largest
+                continue
+            low = first
+            left = size
+            while left > 1:
+                half = left // 2
+                low += half * (thresholds[low + half - 1] < x)
+                left -= half
+            codes[c, i] = low - first + (left == 1 and thresholds[low] < x)
+
+
+@njit(nogil=True, cache=True)
+def _decide(codes, code, place, missing_left, sets, set_of, start, stop, decisions):
+    """decisions (nodes, lanes): 1 where a row goes left at a node from `start` to `stop`."""
+    n_lanes = codes.shape[1]
+    kind = codes.dtype.type
+    for node in range(start, stop):
+        column = code[node]
+        if column < 0:
+            continue
+        lanes = codes[column]
+        out = decisions[node - start]
+        if set_of[node] >= 0:
+            held = sets[set_of[node]]
+            for i in range(n_lanes):
+                out[i] = held[lanes[i]]
+        else:
+            shift = kind(missing_left[node])
+            last = kind(place[node] + missing_left[node])
+            for i in range(n_lanes):
+                out[i] = kind(lanes[i] + shift) <= last
+
+
+@njit(nogil=True, cache=True)
+def _number(decisions, bits, literals, first_node, first_bit, patterns):
+    """patterns (lanes,): the number of each row's pattern in a group, from its bits.
+
+    A bit is 1 where a row goes the way of all its literals, (node, whether to the left).
+    """
+    n_lanes = len(patterns)
+    patterns[:] = 0
+    for bit in range(first_bit[0], first_bit[1]):
+        shift = bit - first_bit[0]
+        begin = bits[bit]
+        end = bits[bit + 1]
+        if end == begin + 1:
+            own = decisions[literals[begin, 0] - first_node]
+            turned = np.uint8(1 - literals[begin, 1])
+            for i in range(n_lanes):
+                patterns[i] |= np.uint16(np.uint16(own[i] ^ turned) << shift)
+            continue
+        both = np.ones(n_lanes, np.uint8)
+        for place in range(begin, end):
+            own = decisions[literals[place, 0] - first_node]
+            turned = np.uint8(1 - literals[place, 1])
+            for i in range(n_lanes):
+                both[i] &= own[i] ^ turned
+        for i in range(n_lanes):
+            patterns[i] |= np.uint16(np.uint16(both[i]) << shift)
+
+
+@njit(nogil=True, cache=True)
+def add_tables(codes, nodes, sets, groups, entries, tables, out):
+    """out (rows, lanes) += the table entries of every row's pattern in every group.
+
+    codes (C, lanes).  Tuples of arrays: `nodes` of a `TreeEnsemble`, `groups` of `Groups`.
+    An entry (row of out, first number of its table) adds to one row of `out`.
+    """
+    first, code, place, missing_left, set_of = nodes
+    of_tree, first_bit, bits, literals = groups
+    first_entry, row, start = entries
+    n_lanes = codes.shape[1]
+    decisions = np.empty((np.max(first[1:] - first[:-1]), n_lanes), np.uint8)
+    patterns = np.empty(n_lanes, np.uint16)
+    for tree in range(len(first) - 1):
+        if of_tree[tree] == of_tree[tree + 1]:
+            continue
+        _decide(
+            codes, code, place, missing_left, sets, set_of, first[tree], first[tree + 1], decisions
+        )
+        for group in range(of_tree[tree], of_tree[tree + 1]):
+            _number(decisions, bits, literals, first[tree], first_bit[group : group + 2], patterns)
+            for entry in range(first_entry[group], first_entry[group + 1]):
+                table = tables[start[entry] :]
+                total = out[row[entry]]
+                for i in range(n_lanes):
+                    total[i] += table[patterns[i]]
+
+
+@njit(nogil=True, cache=True)
+def count_patterns(codes, nodes, sets, groups, start, counts):
+    """counts += 1 for the pattern of every row in every group; start (groups,)."""
+    first, code, place, missing_left, set_of = nodes
+    of_tree, first_bit, bits, literals = groups
+    n_lanes = codes.shape[1]
+    decisions = np.empty((np.max(first[1:] - first[:-1]), n_lanes), np.uint8)
+    patterns = np.empty(n_lanes, np.uint16)
+    for tree in range(len(first) - 1):
+        if of_tree[tree] == of_tree[tree + 1]:
+            continue
+        _decide(
+            codes, code, place, missing_left, sets, set_of, first[tree], first[tree + 1], decisions
+        )
+        for group in range(of_tree[tree], of_tree[tree + 1]):
+            _number(decisions, bits, literals, first[tree], first_bit[group : group + 2], patterns)
+            held = counts[start[group] :]
+            for i in range(n_lanes):
+                held[patterns[i]] += 1
+
+
+@njit(nogil=True, cache=True)
+def add_leaves(codes, nodes, sets, right, values, output, out):
+    """out (k, lanes) += the values of the leaf that every row reaches in every tree."""
+    first, code, place, missing_left, set_of = nodes
+    missing = codes.dtype.type(-1)
+    for tree in range(len(first) - 1):
+        for i in range(codes.shape[1]):
+            node = first[tree]
+            while code[node] >= 0:
+                held = codes[code[node], i]
+                if set_of[node] >= 0:
+                    is_left = sets[set_of[node], held]
+                elif held == missing:
+                    is_left = missing_left[node]
+                else:
+                    is_left = held <= place[node]
+                node = node + 1 if is_left else right[node]
+            for value in range(values.shape[1]):
+                out[output[tree] + value, i] += values[node, value]

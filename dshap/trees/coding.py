@@ -1,0 +1,146 @@
+"""Columns of a tree ensemble as codes: whole numbers that all its decisions compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import BoolArray, FloatArray
+from dshap.loops.tree_rows import CATEGORY, code_rows
+
+Whole = NDArray[np.int64]
+SHORT = 65_533
+"""The most thresholds of a column whose codes are two bytes long."""
+
+
+class CategorySplit(NamedTuple):
+    """A decision by a list of categories."""
+
+    node: int
+    listed: Sequence[int]
+    """Codes of categories."""
+    listed_left: bool
+    """Whether these go left; all others, and unknown ones, go the other way."""
+    missing_left: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CodedColumns:
+    """How values become codes.
+
+    A column that decisions read in several ways has several codes.
+    """
+
+    columns: Whole
+    """(C,): the column of each code."""
+    kinds: Whole
+    """(C,): how it is read, `NUMBER` and others of `loops.tree_rows`."""
+    thresholds: FloatArray
+    """Those of each coded column, increasing, one column after the other."""
+    starts: Whole
+    """(C + 1,): the first threshold of each coded column."""
+    n_codes: Whole
+    """(C,): the number of known categories of a categorical one, else 0."""
+    is_single: bool
+    """Whether the library reads values in single precision."""
+    missing: float
+    """The number that means missing beside NaN; NaN where there is none."""
+
+    def codes(self, rows: FloatArray) -> NDArray[Any]:
+        """Codes (C, n) of rows (n, columns)."""
+        is_short = np.diff(self.starts).max(initial=0) <= SHORT and self.n_codes.max(initial=0) <= SHORT
+        codes = np.empty((len(self.columns), len(rows)), np.uint16 if is_short else np.uint32)
+        code_rows(
+            rows,
+            self.columns,
+            self.kinds,
+            self.thresholds,
+            self.starts,
+            self.n_codes,
+            self.is_single,
+            self.missing,
+            codes,
+        )
+        return codes
+
+
+@dataclass(frozen=True, eq=False)
+class CodedDecisions:
+    """The decisions of all nodes on codes; arrays (nodes,)."""
+
+    columns: CodedColumns
+    code: Whole
+    """Coded column that a decision tests; −1 for a leaf."""
+    place: Whole
+    """Codes up to this one go left, where the decision is no set."""
+    set_of: Whole
+    """Row of `sets` of a decision by categories; −1 for others."""
+    sets: BoolArray
+    """(decisions by categories, codes): whether a code goes left; unknown and missing ones last."""
+
+
+def coded_decisions(
+    column: Whole,
+    kind: Whole,
+    threshold: FloatArray,
+    splits: Sequence[CategorySplit],
+    is_single: bool,
+    missing: float,
+) -> CodedDecisions:
+    """The coded form of decisions.
+
+    Parameters
+    ----------
+    column : (nodes,)
+        −1 for a leaf.
+    kind : (nodes,)
+        How a decision reads its column.
+    threshold : (nodes,)
+        Rows with value <= threshold go left.
+    splits : for every decision by categories
+    is_single
+        Whether values are read in single precision.
+    missing
+        The number that means missing beside NaN.
+    """
+    is_split = column >= 0
+    n_kinds = CATEGORY + 1
+    read, code_of = np.unique(column[is_split] * n_kinds + kind[is_split], return_inverse=True)
+    code = np.full(len(column), -1)
+    code[is_split] = code_of
+    columns, kinds = np.divmod(read, n_kinds)
+    place = np.zeros(len(column), np.int64)
+    lists: list[FloatArray] = []
+    n_codes = np.zeros(len(read), np.int64)
+    for split in splits:
+        n_codes[code[split.node]] = max(n_codes[code[split.node]], 1 + max(split.listed, default=0))
+    by_code = np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[by_code], np.arange(len(read) + 1))
+    for c in range(len(read)):
+        here = by_code[bounds[c] : bounds[c + 1]]
+        if kinds[c] == CATEGORY:
+            lists.append(np.empty(0))
+        else:
+            own, place[here] = np.unique(threshold[here], return_inverse=True)
+            lists.append(own)
+    set_of = np.full(len(column), -1)
+    sets = np.zeros((len(splits), n_codes.max(initial=0) + 2), dtype=bool)
+    for position, split in enumerate(splits):
+        set_of[split.node] = position
+        sets[position] = not split.listed_left
+        sets[position, list(split.listed)] = split.listed_left
+        sets[position, n_codes[code[split.node]] + 1] = split.missing_left
+    coded = CodedColumns(
+        columns,
+        kinds,
+        np.concatenate([*lists, np.empty(0)]),
+        np.cumsum([0, *map(len, lists)]),
+        n_codes,
+        is_single,
+        missing,
+    )
+    return CodedDecisions(coded, code, place, set_of, sets)

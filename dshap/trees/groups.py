@@ -1,0 +1,133 @@
+"""Trees cut into groups of leaves, whose decisions make few patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import BoolArray, FloatArray
+from dshap.loops.tree_cut import cut_trees, fill_groups, walk_trees
+from dshap.trees.ensemble import TreeEnsemble
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeShape:
+    """Where the nodes of an ensemble stand, and the players that they test; arrays (nodes,)."""
+
+    player: Whole
+    """Player whose column is tested; −1 for a leaf."""
+    parent: Whole
+    end: Whole
+    """One past the last node below."""
+    depth: Whole
+    on_path: Whole
+    """Number of different players that are tested above."""
+
+    @classmethod
+    def of(cls, ensemble: TreeEnsemble, player_of: Whole) -> Self:
+        """The shape of an ensemble whose columns belong to the players `player_of` (columns,)."""
+        column = ensemble.column
+        player = np.where(column < 0, -1, player_of[column])
+        parent, end, depth, on_path = np.zeros((4, len(column)), np.int64)
+        walk_trees(ensemble.first, ensemble.right, player, parent, end, depth, on_path)
+        return cls(player, parent, end, depth, on_path)
+
+    def cut(self, ensemble: TreeEnsemble, *, pairs: bool) -> tuple[BoolArray, FloatArray]:
+        """The tops of the cheapest groups (nodes,), and the cost of each tree (T,).
+
+        With `pairs` a table is of two players.
+        """
+        is_top = np.zeros(len(self.player), dtype=bool)
+        costs = cut_trees(
+            ensemble.first,
+            ensemble.right,
+            self.player,
+            self.parent,
+            self.end,
+            self.on_path,
+            pairs,
+            is_top,
+        )
+        return is_top, costs
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of leaves that an ensemble is cut into, and the bits that number their patterns."""
+
+    of_tree: Whole
+    """(T + 1,): the first group of each tree, and the number of all."""
+    first_bit: Whole
+    """(groups + 1,): the first bit of each group."""
+    bits: Whole
+    """(bits + 1,): the first literal of each bit."""
+    literals: Whole
+    """(literals, 2): node, and whether the literal holds where a row goes left there."""
+    leaves: tuple[NDArray[Any], ...]
+    """Of each group its first leaf; of each leaf its node and first player.
+
+    Of each player of a leaf the player, the bits that must be set for a row to pass the player's
+    decisions, those that must not be, and the share of the training weight that passes.
+    """
+
+    @classmethod
+    def of(cls, ensemble: TreeEnsemble, shape: TreeShape, tops: Whole) -> Self:
+        """The groups below the nodes `tops`, in increasing order."""
+        inside = (shape.end[tops] - tops - 1) // 2
+        above = shape.on_path[tops]
+        first_bit = _starts(above + inside)
+        is_below = np.zeros(len(ensemble.column) + 1, np.int64)
+        is_below[tops] += 1
+        np.subtract.at(is_below, shape.end[tops], 1)
+        node_of = np.flatnonzero((ensemble.column < 0) & (np.cumsum(is_below)[:-1] > 0))
+        first_player = _starts(shape.on_path[node_of])
+        n_held = first_player[-1]
+        leaves = (
+            _starts(inside + 1),
+            node_of,
+            first_player,
+            np.empty(n_held, np.int64),
+            np.zeros(n_held, np.int64),
+            np.zeros(n_held, np.int64),
+            np.ones(n_held),
+        )
+        n_literals = int((shape.depth[tops] + inside).sum())
+        bits = np.full(first_bit[-1] + 1, n_literals)
+        literals = np.empty((n_literals, 2), np.int64)
+        if len(tops):
+            fill_groups(
+                tops,
+                shape.player,
+                shape.parent,
+                shape.end,
+                ensemble.weight,
+                bits,
+                literals,
+                leaves,
+            )
+        of_tree = np.searchsorted(tops, ensemble.first)
+        return cls(of_tree, first_bit, bits, literals, leaves)
+
+    def __len__(self) -> int:
+        return len(self.first_bit) - 1
+
+    @property
+    def sizes(self) -> Whole:
+        """(groups,): the number of patterns of each group."""
+        return np.left_shift(1, np.diff(self.first_bit))
+
+    @property
+    def arrays(self) -> tuple[Whole, ...]:
+        """What the loops over rows read."""
+        return self.of_tree, self.first_bit, self.bits, self.literals
+
+
+def _starts(sizes: Sequence[int] | Whole) -> Whole:
+    """(n + 1,): where each of n parts of these sizes starts, and the end."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

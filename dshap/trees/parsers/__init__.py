@@ -1,0 +1,1 @@
+"""One file for every library: its own dump of a model as a `TreeEnsemble`."""

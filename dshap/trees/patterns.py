@@ -1,0 +1,167 @@
+"""Exact values of trees by look-up: every row's pattern of decisions in every group of leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import FloatArray
+from dshap.loops.tree_cut import list_pairs
+from dshap.loops.tree_games import FACTORIALS, fill_tables
+from dshap.loops.tree_rows import add_tables, count_patterns
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.groups import Groups
+
+Whole = NDArray[np.int64]
+
+
+class Counts(NamedTuple):
+    """Background rows counted by pattern."""
+
+    counts: Whole
+    """(patterns of all groups,), one group after the other."""
+    total: int
+    """The number of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The tables of each group: one for each player, or pair of players, of its leaves."""
+
+    n_rows: int
+    """The number of all players, or pairs."""
+    of_held: Whole
+    """For each player of a leaf, or pair of them, its table in the group."""
+    first_held: Whole
+    """(leaves,): the first of these for each leaf."""
+    n: Whole
+    """(groups,): how many tables a group has for each value of its leaves."""
+    row: Whole
+    """For each table of a group the player, or pair."""
+
+    @classmethod
+    def of(cls, groups: Groups, n_players: int, *, pairs: bool) -> Self:
+        """The tables of groups whose leaves test some of `n_players` players."""
+        first_leaf, _, first_player, held_player, *_ = groups.leaves
+        group_of_leaf = np.repeat(np.arange(len(groups)), np.diff(first_leaf))
+        k = np.diff(first_player)
+        if pairs:
+            n_rows = n_players * (n_players - 1) // 2
+            n_held = k * (k - 1) // 2
+            keys = np.empty(n_held.sum(), np.int64)
+            list_pairs(first_player, held_player, group_of_leaf, n_players, keys)
+        else:
+            n_rows = n_players
+            n_held = k
+            keys = np.repeat(group_of_leaf, k) * n_rows + held_player
+        found, of_held = np.unique(keys, return_inverse=True)
+        n = np.bincount(found // max(n_rows, 1), minlength=len(groups))
+        first_table = np.cumsum(n) - n
+        group_of_held = np.repeat(group_of_leaf, n_held)
+        return cls(
+            n_rows,
+            of_held - first_table[group_of_held],
+            np.cumsum(n_held) - n_held,
+            n,
+            found % max(n_rows, 1),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PatternTables:
+    """What every pattern of every group adds to the values of players, or of pairs of them."""
+
+    ensemble: TreeEnsemble
+    groups: Groups
+    entries: tuple[Whole, Whole, Whole]
+    """The first table of each group; of each table its row of values and its first number."""
+    tables: FloatArray
+    base: FloatArray
+    """(k,): the value of the empty coalition, without the margins before any tree."""
+    n_rows: int
+    """Rows of values for each output: players, or pairs."""
+
+    @classmethod
+    def of(
+        cls,
+        ensemble: TreeEnsemble,
+        groups: Groups,
+        n_players: int,
+        counts: Counts | None = None,
+        *,
+        pairs: bool = False,
+    ) -> Self:
+        """The tables, against counted background rows or by the ratios of training weights."""
+        columns = Columns.of(groups, n_players, pairs=pairs)
+        n_values = ensemble.values.shape[1]
+        sizes = groups.sizes
+        n_tables = columns.n * n_values
+        start = np.cumsum(n_tables * sizes) - n_tables * sizes
+        tables = np.zeros(int((n_tables * sizes).sum()))
+        first_pattern = np.cumsum(sizes) - sizes
+        if counts is None:
+            shares = np.empty(0, np.int64), first_pattern, 1
+        else:
+            shares = counts.counts, first_pattern, counts.total
+        by_group = np.zeros((len(groups), n_values))
+        fill_tables(
+            groups.first_bit,
+            groups.leaves,
+            ensemble.values,
+            (columns.first_held, columns.of_held, columns.n),
+            start,
+            shares,
+            pairs,
+            FACTORIALS,
+            tables,
+            by_group,
+        )
+        output = np.repeat(ensemble.output, np.diff(groups.of_tree))
+        base = np.zeros(ensemble.n_outputs)
+        for value in range(n_values):
+            np.add.at(base, output + value, by_group[:, value])
+        return cls(
+            ensemble,
+            groups,
+            _entries(columns, output, n_values, start, sizes),
+            tables,
+            base,
+            columns.n_rows,
+        )
+
+    def add(self, codes: NDArray[Any], out: FloatArray) -> None:
+        """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
+        add_tables(
+            codes,
+            self.ensemble.arrays,
+            self.ensemble.decisions.sets,
+            self.groups.arrays,
+            self.entries,
+            self.tables,
+            out,
+        )
+
+
+def _entries(
+    columns: Columns, output: Whole, n_values: int, start: Whole, sizes: Whole
+) -> tuple[Whole, Whole, Whole]:
+    """The entries of `PatternTables`: tables by group, then value, then column."""
+    n = columns.n * n_values
+    first_entry = np.concatenate([[0], np.cumsum(n)])
+    group = np.repeat(np.arange(len(n)), n)
+    place = np.arange(len(group)) - first_entry[group]
+    value, column = np.divmod(place, columns.n[group])
+    first_table = np.cumsum(columns.n) - columns.n
+    row = (output[group] + value) * columns.n_rows + columns.row[first_table[group] + column]
+    return first_entry, row, start[group] + place * sizes[group]
+
+
+def counted(ensemble: TreeEnsemble, groups: Groups, codes: NDArray[Any]) -> Whole:
+    """How many coded rows (C, n) have each pattern of each group, one group after the other."""
+    counts = np.zeros(int(groups.sizes.sum()), np.int64)
+    start = np.cumsum(groups.sizes) - groups.sizes
+    count_patterns(codes, ensemble.arrays, ensemble.decisions.sets, groups.arrays, start, counts)
+    return counts

@@ -1,0 +1,88 @@
+"""Exact path-dependent values of trees of any depth, by quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import FloatArray
+from dshap.loops.product_games import exact_nodes, legendre_nodes
+from dshap.loops.tree_products import add_products, shares_passed
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.groups import TreeShape
+
+Whole = NDArray[np.int64]
+MAX_NODES = 32
+"""The most quadrature nodes: exact up to 64 players of a leaf."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProducts:
+    """The trees of an ensemble whose values are integrals of products, with their rules."""
+
+    ensemble: TreeEnsemble
+    trees: Whole
+    shape: tuple[NDArray[Any], ...]
+    rules: tuple[FloatArray, FloatArray, Whole, Whole]
+    """Points and masses of all rules; where that of each tree begins and ends."""
+    n_players: int
+    pairs: bool
+
+    @classmethod
+    def of(
+        cls,
+        ensemble: TreeEnsemble,
+        shape: TreeShape,
+        trees: Whole,
+        n_players: int,
+        *,
+        pairs: bool = False,
+    ) -> Self:
+        """The products of some trees of an ensemble."""
+        before, share = np.zeros(len(shape.player), np.int64), np.zeros(len(shape.player))
+        shares_passed(
+            ensemble.first,
+            ensemble.right,
+            shape.player,
+            shape.parent,
+            ensemble.weight,
+            before,
+            share,
+        )
+        longest = np.maximum.reduceat(shape.on_path, ensemble.first[:-1])[trees]
+        n_nodes = np.minimum([exact_nodes(int(k)) for k in longest], MAX_NODES).astype(int)
+        rules = [legendre_nodes(q) for q in range(1, MAX_NODES + 1)]
+        starts = np.cumsum([0, *range(1, MAX_NODES + 1)])
+        return cls(
+            ensemble,
+            trees,
+            (ensemble.right, shape.player, shape.parent, shape.depth, before, share),
+            (
+                np.concatenate([points for points, _ in rules]),
+                np.concatenate([masses for _, masses in rules]),
+                starts[n_nodes - 1],
+                starts[n_nodes],
+            ),
+            n_players,
+            pairs,
+        )
+
+    def add(self, codes: NDArray[Any], out: FloatArray) -> None:
+        """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
+        if not len(self.trees):
+            return
+        add_products(
+            codes,
+            self.ensemble.arrays,
+            self.ensemble.decisions.sets,
+            self.shape,
+            (self.ensemble.values, self.ensemble.output),
+            self.trees,
+            self.rules,
+            self.pairs,
+            self.n_players,
+            out,
+        )

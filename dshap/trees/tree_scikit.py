@@ -1,0 +1,92 @@
+"""Trees, forests and boosting of scikit-learn for `Trees`: own margins and predictions."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from dshap.core.duck_typing import of_estimator
+from dshap.core.errors import InputError
+from dshap.core.records import FloatArray
+from dshap.core.scales import TARGET
+from dshap.predictors.named import fitted_names_of
+from dshap.predictors.tree_rounds import BoostingRounds
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.parsers.scikit_trees import scikit_ensemble
+from dshap.trees.tree_libraries import Categories
+from dshap.trees.tree_scale import own_predictions
+
+LOG_LOSSES = ("poisson", "gamma")
+"""Losses of scikit-learn's gradient boosting whose trees add up to the log of the prediction."""
+
+
+class ScikitTrees:
+    """A fitted tree ensemble of scikit-learn."""
+
+    takes_unseen = False
+    rounds = BoostingRounds(0, 0)
+    missing = math.nan
+    scale_of_margins = TARGET
+
+    def __init__(self, model: Any) -> None:
+        self.names = fitted_names_of(model)
+        self.model = _without_names(model)
+        self.n_columns = int(model.n_features_in_)
+        self.factor = _factor_of(model)
+        self.digest = self.parsed().digest()
+
+    def coded(self, given: Categories) -> Categories:
+        """Always empty: its trees read numbers."""
+        if given:
+            raise InputError(
+                f"categories are of XGBoost and LightGBM, not of {type(self.model).__name__}: "
+                "leave out"
+            )
+        return {}
+
+    def with_threads(self, n_threads: int) -> Self:
+        """This object: scikit-learn predicts with the threads that the model was made with."""
+        return self
+
+    def parsed(self) -> TreeEnsemble:
+        return scikit_ensemble(self.model, self._margins, self.factor)
+
+    def _margins(self, rows: FloatArray) -> FloatArray:
+        found: FloatArray = np.asarray(self.predict(rows), np.float64).reshape(len(rows), -1)
+        return found
+
+    def predict(self, rows: FloatArray) -> Any:
+        if hasattr(self.model, "decision_function"):
+            return self.factor * self.model.decision_function(rows)
+        own = own_predictions(self.model, rows)
+        if of_estimator(self.model, "loss") in LOG_LOSSES:
+            return np.log(own)
+        return own
+
+    def own(self, rows: FloatArray, categories: Categories) -> Any:
+        return own_predictions(self.model, rows)
+
+
+def _factor_of(model: Any) -> float:
+    """The factor from `decision_function` to margins: 2 for the exponential loss, else 1.
+
+    With that loss it gives half the log-odds.
+    """
+    if of_estimator(model, "loss") == "exponential":
+        return 2.0
+    return 1.0
+
+
+def _without_names(model: Any) -> Any:
+    """A copy of a model that takes arrays without a warning about names.
+
+    The columns have been put in its order before.
+    """
+    if not hasattr(model, "feature_names_in_"):
+        return model
+    plain = copy.copy(model)
+    del plain.feature_names_in_
+    return plain
