@@ -15,9 +15,9 @@ from dshap.core.records import FloatArray
 from dshap.core.types import Design, Explained, Link, replaced
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
-from dshap.trees.tree_kinds import is_ensemble
 from dshap.report.shap_values import by_output, explanation_of, require_shap
 from dshap.tables.sources import kind_of
+from dshap.trees.tree_kinds import is_ensemble
 from dshap.values import KernelInterventional, Marginal
 from dshap.values.trees import as_value
 
@@ -94,14 +94,13 @@ class Explainer:
             return
         if masker is None and is_ensemble(model):
             _refuse_given(link != "identity", "link", "Trees explains margins")
-            _refuse_given(
-                players is not None,
-                "players",
-                "the value of a group is not the sum of its columns' in Trees",
-            )
             _refuse_given(scale is not None, "scale", "Trees states its own")
             self.value = as_value(
-                model, classes, feature_names=feature_names, output_names=output_names
+                model,
+                classes,
+                players=players,
+                feature_names=feature_names,
+                output_names=output_names,
             )
             return
         if masker is None:

@@ -226,14 +226,15 @@ def test_interactions_of_shap_are_those_of_trees_and_others_where_three_columns_
 
 def test_what_trees_have_no_use_for(tables):
     model = next(ensembles(tables[0], product(tables[0])))
-    for options, name in (
-        ({"link": "logit"}, "link"),
-        ({"players": {"ab": ["a", "b"]}}, "players"),
-    ):
-        with pytest.raises(
-            InputError, match=f"{name} is given, .*: leave {name} out, or give a masker"
-        ):
-            dshap.Explainer(model, **options)
+    with pytest.raises(InputError, match=r"link is given, .*: leave link out, or give a masker"):
+        dshap.Explainer(model, link="logit")
+
+
+def test_groups_of_columns_of_trees(tables):
+    background, rows = tables
+    model = next(ensembles(background, product(background)))
+    found = dshap.Explainer(model, players={"ab": ["a", "b"]})(rows)
+    assert list(found.feature_names) == ["ab", "c", "d"]
 
 
 def test_groups_of_columns_have_no_data(tables):

@@ -84,10 +84,10 @@ def form_of(value: Explained) -> ClosedForm | None:
     return kind(value)
 
 
-def learns(value: Explained) -> bool:
-    """Whether the values, or the closed form, need a pass that sums over all rows of the data."""
+def needs_numbers(value: Explained) -> bool:
+    """Whether the values, or the closed form, need sums over rows of data without missing values."""
     form = form_of(value)
-    return learns_from_data(value) or (form is not None and form.learns)
+    return learns_from_data(value) or (form is not None and form.learns and not form.takes_missing)
 
 
 def reads_data(value: Explained) -> bool:
@@ -344,5 +344,5 @@ def refuse_to_prepare(value: Explained, missing: str) -> None:
     """Raise an InputError for a value function that learns nothing from data, or not these."""
     kind = only_kind(value) or kind_of_value(value)
     refuse("prepare", (kind,), value=type(value).__name__)
-    if missing == "pass" and learns(value):
+    if missing == "pass" and needs_numbers(value):
         raise not_together("missing", "learned", verb="prepare")

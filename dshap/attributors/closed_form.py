@@ -43,6 +43,8 @@ class ClosedForm(ABC):
     """The closed form is exact and the only method; where False, a design may also be used."""
     learns = True
     """Whether the state needs sums over all rows of the data."""
+    takes_missing = False
+    """Whether these rows may have missing values."""
 
     def moments(self, rows: FloatArray) -> Moments:
         """Sums over these rows (n, columns) of the data."""

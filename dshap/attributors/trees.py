@@ -12,7 +12,7 @@ from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.core.records import Cost, FloatArray, Moments, State
 from dshap.trees.exact import ExactTrees
 from dshap.trees.patterns import Counts
-from dshap.values.trees import Trees
+from dshap.values.trees import INTERVENTIONAL, Trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,7 @@ class TreeForm(PairedForm):
     """
 
     kind = "trees"
+    takes_missing = True
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "made": {}}
@@ -35,7 +36,7 @@ class TreeForm(PairedForm):
     @property
     def learns(self) -> bool:  # type: ignore[override]
         """Whether patterns of background rows are counted."""
-        return self.value.data is not None
+        return self.value.how == INTERVENTIONAL
 
     @property
     def _player_of(self) -> NDArray[np.int64]:
@@ -60,7 +61,7 @@ class TreeForm(PairedForm):
         return replace(self, n_threads=n_threads)
 
     def with_interactions(self) -> Self:
-        """This form: it has the interactions of all trees."""
+        """Return this form, which has the interactions of all trees."""
         return self
 
     def moments(self, rows: FloatArray) -> Moments:
@@ -90,9 +91,7 @@ class TreeForm(PairedForm):
             axis=0, initial=0.0
         )
         largest = np.abs(gap).max(axis=0, initial=0.0)
-        return Checked(
-            self.value.model.trees.rounding * reach, {"largest_gap": largest.tolist()}
-        )
+        return Checked(self.value.model.trees.rounding * reach, {"largest_gap": largest.tolist()})
 
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
         """Shapley interaction indices (n, pairs, k) of the pairs i < j."""
@@ -102,7 +101,7 @@ class TreeForm(PairedForm):
         return f"{self.value.how}, by patterns of decisions"
 
     def stated_error(self, state: State) -> dict[str, Any]:
-        """What the values are, with no error but rounding."""
+        """The kind of the values, which have no error but rounding."""
         return {"kind": "trees", "by": self.describe()}
 
     def cost(self, n: int = 1) -> Cost:

@@ -260,8 +260,9 @@ class ChosenBackgroundKeys(Table):
 class TreeBackgroundKeys(Table):
     """The key of the background of trees."""
 
-    background: Annotated[int, Field(ge=1)] | None = None
-    """The number of background rows; where left out, values are path-dependent."""
+    background: Background | None = None
+    """The background: "all" rows of the table, or this number of them, counted by the patterns of
+    the trees' decisions; where left out, values are path-dependent."""
 
 
 class CategoriesKeys(Table):
@@ -525,11 +526,17 @@ def _fitted(given: Any, context: Context) -> Any:
     return context.model.model
 
 
-def _tree_background(given: Any, context: Context) -> FloatArray | None:
-    """A seeded sample (b, columns) of the rows without NaN; None for path-dependent values."""
+def _tree_background(given: Any, context: Context) -> Any:
+    """The table itself for all rows, else a seeded sample without NaN; None: path-dependent."""
     if given.background is None:
         return None
-    return context.table.sample(min(given.background, context.table.n_rows))
+    table = context.table
+    if given.background == "all" or given.background >= table.n_rows:
+        return table.reader
+    sample = table.sample(given.background)
+    if table.frame is not None:
+        return table.frame.rebuilt(sample)
+    return sample
 
 
 def _seed(given: Any, context: Context) -> int:
@@ -585,6 +592,7 @@ TREE_PARTS: Mapping[str, ConstructedArgument | None] = {
     "feature_names": ConstructedArgument(lambda given, context: context.table.reader.feature_names),
     "model": ConstructedArgument(_fitted),
     "output_names": None,
+    "players": ConstructedArgument(lambda given, context: given.players),
 }
 """Parameter of the value function of trees -> how it is built."""
 LINEAR_PARTS: Mapping[str, ConstructedArgument | None] = {

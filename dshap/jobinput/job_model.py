@@ -19,9 +19,9 @@ from dshap.jobfile.model_tables import (
 )
 from dshap.jobfile.schema import Job
 from dshap.models.adapters.model_files import LoadedModel, feature_names_of, n_columns_of
-from dshap.trees.tree_kinds import is_ensemble
 from dshap.run.fitting import fit_stages
 from dshap.tables import Census, check_targets
+from dshap.trees.tree_kinds import is_ensemble
 
 
 class PlannedModel(NamedTuple):

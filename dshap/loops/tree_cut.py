@@ -143,7 +143,7 @@ def cut_trees(first, right, player, parent, end, on_path, pairs, is_group):
 def fill_groups(tops, player, parent, end, weight, bits, literals, leaves):
     """Fill the literals of every group's bits, and what its leaves ask of their players.
 
-    See `trees.groups.Groups`; tops (groups,) are the nodes above the leaves of each group.
+    See `trees.groups.LeafGroups`; tops (groups,) are the nodes above the leaves of each group.
     """
     first_leaf, node_of, first_player, held_player, wanted, unwanted, ratio = leaves
     above_players = np.empty(MAX_PLAYERS, np.int64)

@@ -150,13 +150,13 @@ def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factor
 
     Parameters
     ----------
-    first_bit, leaves : arrays of `trees.groups.Groups`
+    first_bit, leaves : arrays of `trees.groups.LeafGroups`
     values (nodes, w) : what leaves add to the margins
     columns : for each leaf's players, or pairs of them, the table of its group
     start (groups,) : the first number of a group's tables, which follow each other by value
     shares : (counts, first of each group, total); no counts where ratios are taken
     """
-    first_leaf, node_of, first_player, held_player, wanted, unwanted, ratio = leaves
+    first_leaf, node_of, first_player, _, wanted, unwanted, ratio = leaves
     first_column, column_of, n_columns = columns
     counts, first_count, total = shares
     n_values = values.shape[1]

@@ -24,7 +24,7 @@ LEAST_SHARE = 1e-280
 
 @njit(nogil=True, cache=True)
 def shares_passed(first, right, player, parent, weight, before, share):
-    """Of each node the earlier decision of the same player, and the share that passes; (nodes,).
+    """Fill the earlier decision of the same player, and the share that passes, of each node (nodes,).
 
     before : the node above that an earlier decision of the player led to; −1 without one
     share : of the training weight that passes all decisions of the player down to this node
@@ -125,7 +125,7 @@ def _carry(sums, above, n_points, is_first):
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
-def add_products(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_players, out):
+def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_players, out):
     """out (k · rows of values, lanes) += the values of coded rows (C, lanes) in some trees.
 
     Parameters
@@ -192,7 +192,8 @@ def add_products(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_playe
                         while parent[above] >= 0:
                             other = player[parent[above]]
                             if other != own:
-                                i, j = min(own, other), max(own, other)
+                                i = min(own, other)
+                                j = max(own, other)
                                 row = i * n_players - i * (i + 1) // 2 + j - i - 1
                                 for value in range(n_values):
                                     into = out[(output[tree] + value) * n_rows + row]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-NUMBER, ZERO_MISSING, NEVER_MISSING, CATEGORY = range(4)
+NUMBER, NEAR_ZERO, ZERO_MISSING, NEVER_MISSING, CATEGORY = range(5)
 """How a column is read.
 
-As a number or missing (NaN); the same with zeros missing too; as a number, NaN being 0; as the code
-of a category.
+As a number or missing (NaN); the same, with numbers near zero being 0; with zeros missing too; as a
+number, NaN being 0; as the code of a category.
 """
 ZERO = float(np.float32(1e-35))
 """Numbers up to this magnitude are zeros for LightGBM."""
@@ -44,19 +44,19 @@ def code_rows(rows, columns, kinds, thresholds, starts, n_codes, is_single, miss
             if x == missing:
                 x = np.nan
             if kind == CATEGORY:
-                if np.isnan(x) or x <= -1.0:
+                if np.isnan(x):
                     codes[c, i] = n_codes[c] + 1
-                elif x >= n_codes[c]:
+                elif x >= n_codes[c] or x <= -1.0 or (is_single and x < 0.0):
                     codes[c, i] = n_codes[c]
                 else:
                     codes[c, i] = np.int64(x)
                 continue
+            is_zero = kind != NUMBER and abs(x) <= ZERO
             if np.isnan(x):
-                if kind != NEVER_MISSING and kind != ZERO_MISSING:
-                    codes[c, i] = largest
-                    continue
+                is_zero = kind in (ZERO_MISSING, NEVER_MISSING)
+            if is_zero:
                 x = 0.0
-            if kind == ZERO_MISSING and abs(x) <= ZERO:
+            if np.isnan(x) or (is_zero and kind == ZERO_MISSING):
                 codes[c, i] = largest
                 continue
             low = first
@@ -122,7 +122,7 @@ def _number(decisions, bits, literals, first_node, first_bit, patterns):
 def add_tables(codes, nodes, sets, groups, entries, tables, out):
     """out (rows, lanes) += the table entries of every row's pattern in every group.
 
-    codes (C, lanes).  Tuples of arrays: `nodes` of a `TreeEnsemble`, `groups` of `Groups`.
+    codes (C, lanes).  Tuples of arrays: `nodes` of a `TreeEnsemble`, `groups` of `LeafGroups`.
     An entry (row of out, first number of its table) adds to one row of `out`.
     """
     first, code, place, missing_left, set_of = nodes

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.attributors.choice import check_kinds, design_of, learns, reads_data
+from dshap.attributors.choice import check_kinds, design_of, needs_numbers, reads_data
 from dshap.attributors.method import Facts
 from dshap.attributors.states import States
 from dshap.core.capabilities import is_scaled, streams_data, tried_predictions
@@ -132,7 +132,7 @@ class Explanation:
             missing=session.options.missing,
             key=key,
             census=census,
-            learns=learns(value),
+            learns=needs_numbers(value),
             reads_data=streams_data(value) or (prepared is None and reads_data(value)),
         )
         if prepared or inputs.data is None:

@@ -21,7 +21,7 @@ from dshap.attributors.choice import (
     check_options,
     choose,
     design_of,
-    learns,
+    needs_numbers,
     only_kind,
     reads_data,
 )
@@ -145,7 +145,7 @@ def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
         )
     if options.stochastic:
         raise not_together("stochastic", "prepared", path="a method that stays the same")
-    if options.missing == "pass" and learns(value):
+    if options.missing == "pass" and needs_numbers(value):
         raise not_together("missing", "learned", verb="explain")
 
 
@@ -167,7 +167,7 @@ def _data_of(wanted: Wanted) -> DataToLearn:
         wanted.session,
         missing=wanted.session.options.missing,
         names=None,
-        learns=learns(value),
+        learns=needs_numbers(value),
     )
     return DataToLearn(reader, DataSummary.of(reader, census))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.attributors.choice import learns
+from dshap.attributors.choice import needs_numbers
 from dshap.core.errors import InputError, shown
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
@@ -77,7 +77,7 @@ def measured_quality(prepared: Prepared, rows: Any, path: Place, session: Sessio
         rows,
         session,
         missing=options.missing,
-        learns=learns(prepared.value),
+        learns=needs_numbers(prepared.value),
         reads_data=False,
     )
     value = inputs.value

@@ -1,4 +1,4 @@
-"""Columns of a tree ensemble as codes: whole numbers that all its decisions compare."""
+"""TableColumns of a tree ensemble as codes: whole numbers that all its decisions compare."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CodedColumns:
     kinds: Whole
     """(C,): how it is read, `NUMBER` and others of `loops.tree_rows`."""
     thresholds: FloatArray
-    """Those of each coded column, increasing, one column after the other."""
+    """The thresholds of each coded column, increasing, one column after the other."""
     starts: Whole
     """(C + 1,): the first threshold of each coded column."""
     n_codes: Whole
@@ -52,7 +52,9 @@ class CodedColumns:
 
     def codes(self, rows: FloatArray) -> NDArray[Any]:
         """Codes (C, n) of rows (n, columns)."""
-        is_short = np.diff(self.starts).max(initial=0) <= SHORT and self.n_codes.max(initial=0) <= SHORT
+        is_short = (
+            np.diff(self.starts).max(initial=0) <= SHORT and self.n_codes.max(initial=0) <= SHORT
+        )
         codes = np.empty((len(self.columns), len(rows)), np.uint16 if is_short else np.uint32)
         code_rows(
             rows,

@@ -16,8 +16,10 @@ from dshap.loops.tree_rows import CATEGORY, NUMBER, TILE, add_leaves
 from dshap.trees.coding import CategorySplit, CodedDecisions, coded_decisions
 
 Whole = NDArray[np.int64]
-SINGLE, DOUBLE = 2.0**-23, 2.0**-50
-"""Relative rounding error of one addition by a library, in single and in double precision."""
+SINGLE = 2.0**-23
+"""Relative rounding error of one addition by a library in single precision."""
+DOUBLE = 2.0**-50
+"""Relative rounding error of one addition by a library in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ class TreeEnsemble:
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64] | BoolArray, ...]:
-        """What the loops over rows read of the nodes."""
+        """The arrays of nodes that the loops over rows read."""
         own = self.decisions
         return self.first, own.code, own.place, self.missing_left, own.set_of
 

@@ -14,8 +14,8 @@ from dshap.core.records import FloatArray
 from dshap.loops.tree_cut import MAX_BITS
 from dshap.loops.tree_rows import TILE
 from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.groups import Groups, TreeShape
-from dshap.trees.patterns import Counts, PatternTables, counted
+from dshap.trees.groups import LeafGroups, TreeShape
+from dshap.trees.patterns import Counts, PatternTables, count_rows
 from dshap.trees.products import TreeProducts
 
 Whole = NDArray[np.int64]
@@ -57,7 +57,7 @@ class ExactTrees:
         elif not is_looked_up.all():
             raise _too_many(ensemble, shape)
         tree_of = np.repeat(np.arange(len(costs)), np.diff(ensemble.first))
-        groups = Groups.of(ensemble, shape, np.flatnonzero(is_top & is_looked_up[tree_of]))
+        groups = LeafGroups.of(ensemble, shape, np.flatnonzero(is_top & is_looked_up[tree_of]))
         tables = PatternTables.of(ensemble, groups, n_players, counts, pairs=pairs)
         products = TreeProducts.of(
             ensemble, shape, np.flatnonzero(~is_looked_up), n_players, pairs=pairs
@@ -77,11 +77,11 @@ class ExactTrees:
         is_top, costs = shape.cut(ensemble, pairs=False)
         if not np.isfinite(costs).all():
             raise _too_many(ensemble, shape)
-        groups = Groups.of(ensemble, shape, np.flatnonzero(is_top))
+        groups = LeafGroups.of(ensemble, shape, np.flatnonzero(is_top))
         counts = np.zeros(int(groups.sizes.sum()), np.int64)
         for start in range(0, len(rows), TILE):
             codes = ensemble.decisions.columns.codes(rows[start : start + TILE])
-            counts += counted(ensemble, groups, codes)
+            counts += count_rows(ensemble, groups, codes)
         return counts
 
     def values(self, rows: FloatArray, n_threads: int = 1) -> FloatArray:
@@ -93,10 +93,11 @@ class ExactTrees:
 
         def add(tile: slice) -> None:
             codes = self.ensemble.decisions.columns.codes(rows[tile])
-            found = np.zeros((self.ensemble.n_outputs * self.n_rows, codes.shape[1]))
-            self.tables.add(codes, found)
-            self.products.add(codes, found)
-            out[tile] = found.reshape(-1, self.n_rows, codes.shape[1]).transpose(2, 1, 0)
+            found = np.zeros((self.ensemble.n_outputs, self.n_rows, codes.shape[1]))
+            by_row = found.reshape(self.ensemble.n_outputs * self.n_rows, codes.shape[1])
+            self.tables.add(codes, by_row)
+            self.products.add(codes, by_row)
+            out[tile] = found.transpose(2, 1, 0)
 
         tiles = [slice(start, start + TILE) for start in range(0, len(rows), TILE)]
         if n_threads > 1 and len(tiles) > 1:
@@ -132,7 +133,5 @@ def _expected(ensemble: TreeEnsemble) -> FloatArray:
     shares = shares / ensemble.weight[ensemble.first[:-1]][tree_of]
     expected = np.zeros(ensemble.n_outputs)
     for value in range(ensemble.values.shape[1]):
-        np.add.at(
-            expected, ensemble.output[tree_of] + value, shares * ensemble.values[:, value]
-        )
+        np.add.at(expected, ensemble.output[tree_of] + value, shares * ensemble.values[:, value])
     return expected

@@ -58,7 +58,7 @@ class TreeShape:
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class LeafGroups:
     """The groups of leaves that an ensemble is cut into, and the bits that number their patterns."""
 
     of_tree: Whole
@@ -70,9 +70,9 @@ class Groups:
     literals: Whole
     """(literals, 2): node, and whether the literal holds where a row goes left there."""
     leaves: tuple[NDArray[Any], ...]
-    """Of each group its first leaf; of each leaf its node and first player.
+    """The first leaf of each group, and the node and first player of each leaf.
 
-    Of each player of a leaf the player, the bits that must be set for a row to pass the player's
+    Then, for each player of a leaf the player, the bits that must be set for a row to pass the player's
     decisions, those that must not be, and the share of the training weight that passes.
     """
 
@@ -124,7 +124,7 @@ class Groups:
 
     @property
     def arrays(self) -> tuple[Whole, ...]:
-        """What the loops over rows read."""
+        """The arrays that the loops over rows read."""
         return self.of_tree, self.first_bit, self.bits, self.literals
 
 

@@ -13,7 +13,7 @@ from dshap.loops.tree_cut import list_pairs
 from dshap.loops.tree_games import FACTORIALS, fill_tables
 from dshap.loops.tree_rows import add_tables, count_patterns
 from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.groups import Groups
+from dshap.trees.groups import LeafGroups
 
 Whole = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TableColumns:
     """The tables of each group: one for each player, or pair of players, of its leaves."""
 
     n_rows: int
@@ -43,7 +43,7 @@ class Columns:
     """For each table of a group the player, or pair."""
 
     @classmethod
-    def of(cls, groups: Groups, n_players: int, *, pairs: bool) -> Self:
+    def of(cls, groups: LeafGroups, n_players: int, *, pairs: bool) -> Self:
         """The tables of groups whose leaves test some of `n_players` players."""
         first_leaf, _, first_player, held_player, *_ = groups.leaves
         group_of_leaf = np.repeat(np.arange(len(groups)), np.diff(first_leaf))
@@ -72,10 +72,10 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class PatternTables:
-    """What every pattern of every group adds to the values of players, or of pairs of them."""
+    """Tables of the values that every pattern of every group adds, of players or of pairs of them."""
 
     ensemble: TreeEnsemble
-    groups: Groups
+    groups: LeafGroups
     entries: tuple[Whole, Whole, Whole]
     """The first table of each group; of each table its row of values and its first number."""
     tables: FloatArray
@@ -88,14 +88,14 @@ class PatternTables:
     def of(
         cls,
         ensemble: TreeEnsemble,
-        groups: Groups,
+        groups: LeafGroups,
         n_players: int,
         counts: Counts | None = None,
         *,
         pairs: bool = False,
     ) -> Self:
         """The tables, against counted background rows or by the ratios of training weights."""
-        columns = Columns.of(groups, n_players, pairs=pairs)
+        columns = TableColumns.of(groups, n_players, pairs=pairs)
         n_values = ensemble.values.shape[1]
         sizes = groups.sizes
         n_tables = columns.n * n_values
@@ -146,7 +146,7 @@ class PatternTables:
 
 
 def _entries(
-    columns: Columns, output: Whole, n_values: int, start: Whole, sizes: Whole
+    columns: TableColumns, output: Whole, n_values: int, start: Whole, sizes: Whole
 ) -> tuple[Whole, Whole, Whole]:
     """The entries of `PatternTables`: tables by group, then value, then column."""
     n = columns.n * n_values
@@ -159,7 +159,7 @@ def _entries(
     return first_entry, row, start[group] + place * sizes[group]
 
 
-def counted(ensemble: TreeEnsemble, groups: Groups, codes: NDArray[Any]) -> Whole:
+def count_rows(ensemble: TreeEnsemble, groups: LeafGroups, codes: NDArray[Any]) -> Whole:
     """How many coded rows (C, n) have each pattern of each group, one group after the other."""
     counts = np.zeros(int(groups.sizes.sum()), np.int64)
     start = np.cumsum(groups.sizes) - groups.sizes

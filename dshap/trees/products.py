@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 from dshap.loops.product_games import exact_nodes, legendre_nodes
-from dshap.loops.tree_products import add_products, shares_passed
+from dshap.loops.tree_products import add_integrals, shares_passed
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import TreeShape
 
@@ -42,7 +42,8 @@ class TreeProducts:
         pairs: bool = False,
     ) -> Self:
         """The products of some trees of an ensemble."""
-        before, share = np.zeros(len(shape.player), np.int64), np.zeros(len(shape.player))
+        before = np.zeros(len(shape.player), np.int64)
+        share = np.zeros(len(shape.player))
         shares_passed(
             ensemble.first,
             ensemble.right,
@@ -74,7 +75,7 @@ class TreeProducts:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
         if not len(self.trees):
             return
-        add_products(
+        add_integrals(
             codes,
             self.ensemble.arrays,
             self.ensemble.decisions.sets,

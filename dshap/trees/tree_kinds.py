@@ -1,4 +1,4 @@
-"""Recognising tree ensembles of XGBoost, LightGBM and scikit-learn, also inside other models."""
+"""Recognising tree ensembles of each library, also inside other models."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 from dshap.core.duck_typing import estimator_of, has_member, of_estimator
 from dshap.core.errors import InputError, shown
+from dshap.trees.tree_catboost import CatBoostTrees
 from dshap.trees.tree_libraries import LightGBMTrees, XGBoostTrees
 from dshap.trees.tree_scikit import ScikitTrees
 
-BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees}
+BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees, "catboost": CatBoostTrees}
 """Package -> the class that reads its models."""
 OF_SKLEARN = ("tree_", "estimators_", "_predictors")
 """Attributes of scikit-learn's fitted trees, forests and gradient boosting.

@@ -17,12 +17,12 @@ from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.scales import LOG_ODDS, TARGET
 from dshap.predictors.frames import Frame
-from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.parsers.lightgbm_trees import lightgbm_ensemble
-from dshap.trees.parsers.xgboost_trees import xgboost_ensemble
-from dshap.trees.tree_categories import kept_categories
 from dshap.predictors.tree_rounds import BoostingRounds, lightgbm_rounds, xgboost_rounds
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.lightgbm_trees import lightgbm_ensemble
+from dshap.trees.tree_categories import kept_categories
 from dshap.trees.tree_scale import own_predictions
+from dshap.trees.xgboost_trees import xgboost_ensemble
 
 Categories = Mapping[int, tuple[Any, ...]]
 """Column -> its categories, in the order of their codes."""
@@ -345,7 +345,7 @@ def _with_threads(booster: Any, n_threads: int) -> Any:
 
 
 def _marked_by_lightgbm(text: str) -> list[int]:
-    """Columns that are split by sets of codes.
+    """TableColumns that are split by sets of codes.
 
     By default these are all unordered pandas categories.
     """

@@ -239,7 +239,9 @@ def made_up(
     columns = trees.decisions.columns
     for position, j in enumerate(columns.columns):
         own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
-        if np.isfinite(own).any():
+        if columns.n_codes[position]:
+            probe[:, j] = rng.integers(0, columns.n_codes[position], len(probe))
+        elif np.isfinite(own).any():
             probe[PROBE_ROWS:, j] = rng.choice(own[np.isfinite(own)], PROBE_ROWS)
     for j, kept in codes.items():
         probe[:, j] = rng.integers(0, len(kept), len(probe))

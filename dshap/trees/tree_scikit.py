@@ -15,7 +15,7 @@ from dshap.core.scales import TARGET
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_rounds import BoostingRounds
 from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.parsers.scikit_trees import scikit_ensemble
+from dshap.trees.scikit_trees import scikit_ensemble
 from dshap.trees.tree_libraries import Categories
 from dshap.trees.tree_scale import own_predictions
 
@@ -48,7 +48,7 @@ class ScikitTrees:
         return {}
 
     def with_threads(self, n_threads: int) -> Self:
-        """This object: scikit-learn predicts with the threads that the model was made with."""
+        """Return this object: scikit-learn uses the threads that the model was made with."""
         return self
 
     def parsed(self) -> TreeEnsemble:

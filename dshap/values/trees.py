@@ -12,6 +12,9 @@ from dshap.trees.tree_kinds import is_ensemble
 from dshap.trees.tree_model import TreeModel, model_of_trees
 from dshap.values.base import TableValue
 
+INTERVENTIONAL = "interventional"
+"""Absent players are those of background rows."""
+
 
 def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -> Any:
     """The `Trees` of a fitted tree ensemble, of some of its classes; other objects unchanged.
@@ -120,6 +123,8 @@ class Trees(TableValue):
     """
 
     model: TreeModel
+    how: str
+    """The kind of the game: "path-dependent", or "interventional" with a background."""
 
     def __init__(
         self,
@@ -138,13 +143,10 @@ class Trees(TableValue):
         if note := explained.library.rounds.note:
             self.notes = {"rounds": {"note": note}}
         super().__init__(explained, background, players)
-
-    @property
-    def how(self) -> str:
-        """What absent players are, in a word."""
-        if self.data is None:
-            return "path-dependent"
-        return "interventional"
+        if background is None:
+            self.how = "path-dependent"
+        else:
+            self.how = INTERVENTIONAL
 
     def of_classes(self, classes: Sequence[Any]) -> Trees:
         """A copy that explains some classes of a classifier.

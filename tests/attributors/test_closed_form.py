@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.ensemble import GradientBoostingRegressor
 
 from dshap import designs
-from dshap.attributors.choice import check_options, choose, form_of, learns, restored_method
+from dshap.attributors.choice import check_options, choose, form_of, needs_numbers, restored_method
 from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
 from dshap.attributors.linear import Linear
 from dshap.attributors.method import Closed
@@ -80,7 +80,7 @@ def test_which_value_functions_have_one():
     marginal = Marginal(lambda x: x[:, 0], DATA)
     assert form_of(marginal) is None
     assert form_of(KernelInterventional) is None
-    assert [learns(value) for value in (linear(), kernel(), trees(), marginal)] == [
+    assert [needs_numbers(value) for value in (linear(), kernel(), trees(), marginal)] == [
         True,
         True,
         False,

@@ -358,8 +358,8 @@ def test_another_model_in_the_file_is_another_run(rows):
         ),
         (
             {"kind": "xgboost", "path": "m"},
-            {"name": "a", "value": "trees", "background": 1_001},
-            r"\[\[explain\]\] a background = 1001: give at most 1000",
+            {"name": "a", "value": "trees", "background": "most"},
+            r'\[\[explain\]\] a background = "most": give "all"',
         ),
     ],
 )

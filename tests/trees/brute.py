@@ -36,8 +36,9 @@ def path_dependent(
         if int(player_of[ensemble.column[node]]) in present:
             return below(left if goes_left(ensemble, codes, node) else right)
         weights = ensemble.weight
-        share = weights[left] / weights[node]
-        return share * below(left) + weights[right] / weights[node] * below(right)
+        # no row of the fit came to a node without weight: both branches count alike
+        shares = weights[[left, right]] / weights[node] if weights[node] > 0 else (0.5, 0.5)
+        return shares[0] * below(left) + shares[1] * below(right)
 
     for tree, output in enumerate(ensemble.output):
         found = below(int(ensemble.first[tree]))

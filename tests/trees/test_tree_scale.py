@@ -307,7 +307,7 @@ def test_what_travels_leaves_the_estimator_behind():
     np.testing.assert_array_equal(
         dshap.explain(again, X[:5]).attribution, dshap.explain(value, X[:5]).attribution
     )
-    again.model.ensemble.factor = 2.0
+    again.model.library.factor = 2.0
     with pytest.raises(InputError, match="the model itself predicts"):
         again.model.check_own(X[:5].to_numpy())
 

@@ -12,8 +12,8 @@ import pytest
 import dshap
 from dshap.core.errors import InputError
 from dshap.cube import verify_cube
-from dshap.trees.tree_categories import kept_categories
 from dshap.tables import ParquetSource
+from dshap.trees.tree_categories import kept_categories
 from dshap.values import Trees
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -321,10 +321,6 @@ def shared(library, table):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda m, r: Trees(m, r[:5]),
-            r"fitted on categories, and shap, .*leave background out \(path-dependent\)",
-        ),
         (
             lambda m, r: dshap.explain(Trees(m), r.assign(job=1.0)),
             "column 'job' holds double here, and text where",

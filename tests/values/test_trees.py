@@ -1,5 +1,4 @@
-"""Trees by their libraries' own TreeSHAP: brute force over path-dependent games, other programs,
-and the engine."""
+"""Values of tree ensembles: brute force over path-dependent games, `Marginal`, other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import dshap
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.cube import verify_cube
 from dshap.engine import Plan
-from dshap.trees.tree_shap import ThroughShap
+from dshap.trees.exact import ExactTrees
 from dshap.values import Marginal, Trees
 from tests.values.oracles import shapley
 
@@ -53,7 +52,6 @@ def lightgbm_models(x, y, labels):
 
 
 def sklearn_models(x, y, labels):
-    pytest.importorskip("shap", reason="shap is not installed")
     yield (
         ensemble.RandomForestRegressor(8, max_depth=4, random_state=0).fit(x, y),
         lambda m, r: m.predict(r),
@@ -105,7 +103,6 @@ def path_dependent(model, x, inside):
 
 
 def test_one_tree_against_brute_force(table):
-    pytest.importorskip("shap", reason="shap is not installed")
     x, y, _ = table
     model = tree.DecisionTreeRegressor(max_depth=5, random_state=0).fit(x, y)
     cube = dshap.explain(Trees(model), x[:5])
@@ -118,7 +115,6 @@ def test_one_tree_against_brute_force(table):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_background_gives_the_values_of_marginal(library, table):
     """Interventional values by TreeSHAP, and by all 2^5 coalitions of the model's margin."""
-    pytest.importorskip("shap", reason="shap is not installed")
     x = table[0]
     for model, _ in LIBRARIES[library](*table):
         value = Trees(model, x[:30])
@@ -140,12 +136,10 @@ def rounded_models(x, y, labels):
 
 
 @pytest.mark.slow
-def test_rows_on_thresholds(table, monkeypatch):
-    """shap alone sends them the wrong way: values that are far off, by sums that are nearly
-    right."""
-    pytest.importorskip("shap", reason="shap is not installed")
+def test_rows_on_thresholds(table):
+    """They go the model's way, in its precision."""
     x, y, labels = table
-    x, n_refused = (10 * x).round() / 10, 0
+    x = (10 * x).round() / 10
     for model in rounded_models(x, y, labels):
         value, rows = Trees(model, x[:40]), x[100:140]
         called = dshap.explain(Marginal(value.model, x[:40].to_numpy()), rows.to_numpy())
@@ -153,31 +147,10 @@ def test_rows_on_thresholds(table, monkeypatch):
         np.testing.assert_allclose(
             dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale
         )
-        with monkeypatch.context() as patch:
-            patch.setattr(ThroughShap, "contributions", by_shap_alone)
-            try:
-                Trees(model, x[:40])
-            except InputError as error:
-                n_refused += "miss" in str(error)
-    assert n_refused >= 2
-
-
-def by_shap_alone(self, rows):
-    import shap
-
-    explainer = shap.TreeExplainer(
-        self.model, self.background, feature_perturbation="interventional", model_output="raw"
-    )
-    phi = np.asarray(explainer.shap_values(rows, check_additivity=False), dtype=float)
-    margins = np.asarray(self.predict(self.background), dtype=float)
-    return phi.reshape(len(rows), self.n_columns, -1), margins.reshape(len(margins), -1).mean(
-        axis=0
-    )
 
 
 @pytest.mark.slow
 def test_missing_values_with_a_background(table):
-    pytest.importorskip("shap", reason="shap is not installed")
     x, y, _ = table
     holes = x.copy()
     holes.iloc[::3, 0] = np.nan
@@ -205,7 +178,6 @@ def test_rounds_after_the_best_one_do_not_count(table):
 @pytest.mark.slow
 def test_columns_go_by_name_and_constant_ones_count(table):
     """A column of one value in the rows to explain still has what the trees give it."""
-    pytest.importorskip("shap", reason="shap is not installed")
     x, y, _ = table
     model = ensemble.RandomForestRegressor(5, max_depth=4, random_state=0).fit(x, y)
     one = dshap.explain(Trees(model), x[:1][NAMES[::-1]])
@@ -227,10 +199,8 @@ def test_missing_values_go_the_trees_own_way(table):
     np.testing.assert_allclose(booster.attribution, cube.attribution)
 
 
-def test_what_a_library_gets_wrong_is_refused(table):
-    """Contributions that do not add up to the margins: sums are checked when the value is made, and
-    for every row."""
-    pytest.importorskip("shap", reason="shap is not installed")
+def test_trees_that_are_not_read(table):
+    """Decisions by categories of scikit-learn, and forests whose margins are no sum of leaves."""
     x, y, _ = table
     x = x.assign(e=np.digitize(x.e, [-1, 0, 1]))
     split = ensemble.HistGradientBoostingRegressor(categorical_features=["e"], max_iter=30).fit(
@@ -239,7 +209,7 @@ def test_what_a_library_gets_wrong_is_refused(table):
     for model in (split, ensemble.IsolationForest(n_estimators=5, random_state=0).fit(x)):
         with pytest.raises(
             InputError,
-            match=r"categorical splits|miss the model's margins|does not take this|no fitted tree ensemble",
+            match=r"decisions by categories|miss its own margins|no fitted tree ensemble",
         ):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
@@ -268,7 +238,6 @@ def test_blanks_are_met_only_where_no_name_is_the_models_own(table):
 
 def test_a_model_that_was_stored_is_the_same(table):
     """The digest is of the trees' numbers, not of a pickle, which differs from load to load."""
-    pytest.importorskip("shap", reason="shap is not installed")
     model = ensemble.RandomForestRegressor(5, max_depth=4, random_state=0).fit(*table[:2])
     again = pickle.loads(pickle.dumps(model))
     other = ensemble.RandomForestRegressor(5, max_depth=4, random_state=1).fit(*table[:2])
@@ -284,32 +253,28 @@ def boosted(library, table, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("library", "kind"), [("xgboost", "XGBoostTrees"), ("lightgbm", "LightGBMTrees")]
-)
-def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_a_plain_loop_takes_all_threads(library, table, monkeypatch):
     """Tasks come one after the other there; one thread each on a cluster.  The bits are the
     same."""
-    value, x = Trees(boosted(library, table, n_estimators=9)), table[0]
-    used = []
+    value = Trees(boosted(library, table, n_estimators=9))
+    x = pd.concat([table[0]] * 10, ignore_index=True)
+    plain, used = ExactTrees.values, []
+
+    def watched(self, rows, n_threads=1):
+        used.append(n_threads)
+        return plain(self, rows, n_threads)
+
+    monkeypatch.setattr(ExactTrees, "values", watched)
+    found = []
     for n_threads in (1, 3):
         monkeypatch.setattr(
             "dshap.run.explanation.process_threads", lambda n_threads=n_threads: n_threads
         )
-        with monkeypatch.context() as patch:
-            plain = getattr(dshap.trees.tree_libraries, kind).contributions
-
-            def watched(self, rows, plain=plain):
-                used.append((self.n_threads, len(rows)))
-                return plain(self, rows)
-
-            patch.setattr(f"dshap.trees.tree_libraries.{kind}.contributions", watched)
-            found = dshap.explain(value, x).attribution
-        # the empty coalition and the probe apart
-        assert {own for own, n in used if n > 64} == {n_threads}
+        found.append(dshap.explain(value, x).attribution)
+        assert set(used) == {n_threads}
         used.clear()
-        monkeypatch.setattr("dshap.run.explanation.process_threads", lambda: 1)
-        np.testing.assert_array_equal(found, dshap.explain(value, x).attribution)
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.slow
@@ -321,31 +286,30 @@ def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
         Trees(boosted(library, table, n_estimators=9)),
         pd.concat([table[0]] * 5, ignore_index=True),
     )
-    counts = {"predict": 0, "contributions": 0}
-    for name in counts:
-        plain = getattr(type(value.model.ensemble), name)
+    counts = {"predict": 0, "values": 0}
+    for name, owner in (("predict", type(value.model.library)), ("values", ExactTrees)):
+        plain = getattr(owner, name)
 
-        def counted(self, rows, name=name, plain=plain):
+        def counted(self, rows, *more, name=name, plain=plain):
             counts[name] += len(rows)
-            return plain(self, rows)
+            return plain(self, rows, *more)
 
-        monkeypatch.setattr(type(value.model.ensemble), name, counted)
+        monkeypatch.setattr(owner, name, counted)
     dshap.explain(value, x)
-    assert len(x) <= counts["contributions"] <= len(x) + 20
+    assert len(x) <= counts["values"] <= len(x) + 20
     assert len(x) <= counts["predict"] <= len(x) + 200
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 @pytest.mark.parametrize(
-    ("options", "least", "most"), [({"n_estimators": 5}, 1, 1), ({"n_estimators": 400}, 2, 32)]
+    ("options", "n", "least", "most"),
+    [({"n_estimators": 5}, 1_000, 1, 1), ({"n_estimators": 400}, 60_000, 2, 64)],
 )
-def test_tasks_follow_from_the_size_of_the_trees(library, options, least, most, table, tmp_path):
+def test_tasks_follow_from_the_size_of_the_trees(library, options, n, least, most, table, tmp_path):
     """A thousand rows of a small model are one task: they were 32."""
-    value, x = (
-        Trees(boosted(library, table, **options)),
-        pd.concat([table[0]] * 2, ignore_index=True)[:1_000],
-    )
+    value = Trees(boosted(library, table, **options))
+    x = pd.concat([table[0]] * 100, ignore_index=True)[:n]
     dshap.explain(value, x, store=tmp_path / "cube.zarr", compute=False)
     plan = Plan.from_json((tmp_path / "cube.zarr" / "state" / "plan.json").read_bytes())
     assert least <= len(plan.instance_spans) <= most
@@ -423,12 +387,8 @@ def test_explain_takes_the_ensemble_itself(library, table):
             "RandomForestRegressor is no fitted tree ensemble .*fit it",
         ),
         (
-            lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), x[:5, :2]),
-            r"background has shape \(5, 2\)",
-        ),
-        (
-            lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), np.zeros((1_001, D))),
-            r"give 1 to 1,000 rows of 5 columns, such as those of dshap\.choose_background",
+            lambda x, y: dshap.explain(Trees(tree.DecisionTreeRegressor().fit(x, y), x[:5, :2]), x),
+            r"the rows have 2 columns, the value function was made for 5 columns",
         ),
         (
             lambda x, y: dshap.explain(
@@ -439,7 +399,6 @@ def test_explain_takes_the_ensemble_itself(library, table):
     ],
 )
 def test_bad_input_is_refused(make, message, table):
-    pytest.importorskip("shap", reason="shap is not installed")
     with pytest.raises(InputError, match=message):
         make(table[0].to_numpy(), table[1])
 
@@ -468,7 +427,6 @@ def test_some_classes_of_a_fitted_classifier(table, classifier, chosen):
 
 
 def test_interactions_of_one_class(table, classifier):
-    pytest.importorskip("shap", reason="shap is not installed")
     rows = table[0][:4]
     whole = dshap.explain(classifier, rows, interactions=True).isel(output=[1])
     found = dshap.explain(classifier, rows, classes=["b"], interactions=True)
@@ -491,7 +449,6 @@ def test_either_of_two_classes(table):
 
 
 def test_some_classes_of_a_forest_and_of_a_background(table):
-    pytest.importorskip("shap", reason="shap is not installed")
     x, _, labels = table
     model = ensemble.RandomForestClassifier(3, max_depth=3, random_state=0).fit(x, labels)
     found = dshap.explain(model, x[:5], classes=[2])
@@ -539,7 +496,6 @@ def test_a_booster_without_names_is_given_those_of_all_classes(table):
     ],
 )  # fmt: skip
 def test_classes_that_do_not_apply_are_refused_in_a_line(table, classifier, value, classes, said):
-    pytest.importorskip("shap", reason="shap is not installed")
     x, y, _ = table
     with pytest.raises(InputError, match=said) as caught:
         dshap.explain(value(classifier, x, y), x[:3], classes=classes)
@@ -550,7 +506,6 @@ def test_classes_that_do_not_apply_are_refused_in_a_line(table, classifier, valu
 def test_a_number_that_means_missing_to_xgboost(background):
     """`missing=` of its scikit-learn classes; the model is asked to predict each row itself."""
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
-    pytest.importorskip("shap", reason="shap is not installed")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3)).round()
     y = np.where(x[:, 0] == 0, 3.0, x[:, 0]) * x[:, 1] + x[:, 2]

@@ -29,8 +29,8 @@ from dshap.models.adapters.xgboost_files import (
     read_xgboost,
     scale_of_xgboost,
 )
-from dshap.trees.tree_kinds import is_ensemble, library_of
 from dshap.predictors.tree_rounds import rounds_note
+from dshap.trees.tree_kinds import is_ensemble, library_of
 
 METHODS = ("auto", "predict_proba", "predict", "decision_function", "predict_log_proba")
 """Methods of an estimator that may be explained; "auto" is the first of the next two it has."""

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from dshap.core.errors import InputError
-from dshap.trees.tree_libraries import OF_OBJECTIVES
 from dshap.predictors.tree_rounds import use_all_rounds
+from dshap.trees.tree_libraries import OF_OBJECTIVES
 
 CLASSES: Mapping[str, str] = {
     "classifier": "XGBClassifier",

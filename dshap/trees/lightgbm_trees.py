@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import InputError
-from dshap.loops.tree_rows import NEVER_MISSING, NUMBER, ZERO_MISSING
+from dshap.loops.tree_rows import NEAR_ZERO, NEVER_MISSING, ZERO_MISSING
 from dshap.trees.coding import CategorySplit
 from dshap.trees.ensemble import Tree, TreeEnsemble
 
-KINDS = {"NaN": NUMBER, "Zero": ZERO_MISSING, "None": NEVER_MISSING}
+KINDS = {"NaN": NEAR_ZERO, "Zero": ZERO_MISSING, "None": NEVER_MISSING}
 """LightGBM's missing type -> how a decision reads its column."""
 
 
@@ -58,7 +58,8 @@ def _tree(root: Mapping[str, Any], output: int, factor: float) -> Tree:
             # a tree of one leaf has no count
             weight[i] = node.get("leaf_count", 1.0)
             continue
-        left[i], right[i] = children, children + 1
+        left[i] = children
+        right[i] = children + 1
         column[i] = node["split_feature"]
         weight[i] = node["internal_count"]
         missing_left[i] = node["default_left"]

@@ -23,7 +23,6 @@ def _log_odds(share: float) -> float:
 MARGIN_OF: Mapping[str, Callable[[float], float]] = {
     "reg:logistic": _log_odds,
     "binary:logistic": _log_odds,
-    "binary:logitraw": _log_odds,
     "count:poisson": math.log,
     "reg:gamma": math.log,
     "reg:tweedie": math.log,
@@ -104,7 +103,7 @@ def _values(
     condition: NDArray[np.float32],
     width: int,
 ) -> FloatArray:
-    """What each leaf adds to the margins (nodes, w)."""
+    """The numbers that leaves add to the margins (nodes, w)."""
     if width <= 1:
         return condition.astype(np.float64)[:, None]
     is_leaf = left < 0

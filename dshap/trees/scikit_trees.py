@@ -76,7 +76,7 @@ def _width(model: Any) -> int:
 
 
 def _leaf_values(model: Any) -> FloatArray:
-    """What each node of a tree predicts (nodes, w): numbers, or shares of classes."""
+    """The predictions of all nodes (nodes, w): numbers, or shares of classes."""
     values = np.asarray(model.tree_.value, np.float64)  # (nodes, outputs, classes)
     if of_estimator(model, "classes_") is None:
         return values[:, :, 0]

@@ -1,1 +1,0 @@
-"""One file for every library: its own dump of a model as a `TreeEnsemble`."""

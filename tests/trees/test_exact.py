@@ -1,0 +1,358 @@
+"""Values of parsed trees against all coalitions of them, for every kind of model in one table.
+
+A kind is a fitted model with its own predict function and, where its library has one, its own
+path-dependent values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.loops.tree_cut import MAX_BITS
+from dshap.trees.ensemble import Tree, TreeEnsemble
+from dshap.trees.exact import ExactTrees
+from dshap.trees.patterns import Counts
+from dshap.values import Trees
+from tests.trees.brute import interventional, path_dependent, shapley, shapley_pairs
+
+D = 6
+PLAYERS = {
+    "columns": np.arange(D),
+    "groups": np.array([0, 0, 1, 2, 2, 3]),
+    "one player": np.zeros(D, np.int64),
+}
+"""Name -> the player of each column."""
+
+
+def rows_with(kind: str, n: int = 500) -> tuple[Any, Any]:
+    """Rows (n, D) and a target with interactions of every order."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, D))
+    if kind == "rounded":
+        x = x.round(1)
+    y = (1 + x[:, 0]) * (1 - x[:, 1]) * (1 + x[:, 2]) + np.sin(3 * x[:, 3]) * x[:, 4] - x[:, 5]
+    if kind == "holes":
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[::7, 1] = 0.0
+    if kind == "codes":
+        x[:, 0] = rng.integers(0, 9, n)
+        x[:, 3] = rng.integers(0, 30, n)
+        y = y + 3 * (x[:, 0] % 3) - (x[:, 3] % 2) * x[:, 1]
+    return x, y
+
+
+def labels(y: Any) -> Any:
+    return np.digitize(y, [0.0, 1.5])
+
+
+def xgboost_of(rows: str = "holes", target: Callable[[Any], Any] = lambda y: y, **options: Any):
+    def make() -> tuple[Any, Any]:
+        xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+        x, y = rows_with(rows)
+        types = ["c" if rows == "codes" and j in (0, 3) else "float" for j in range(D)]
+        data = xgboost.DMatrix(x, target(y), feature_types=types, enable_categorical=True)
+        options.setdefault("max_depth", 4)
+        n_rounds = options.pop("rounds", 5)
+        return xgboost.train({"nthread": 1, "eta": 0.3, **options}, data, n_rounds), x
+
+    return make
+
+
+def lightgbm_of(rows: str = "holes", target: Callable[[Any], Any] = lambda y: y, **options: Any):
+    def make() -> tuple[Any, Any]:
+        lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+        x, y = rows_with(rows)
+        coded = [0, 3] if rows == "codes" else "auto"
+        data = lightgbm.Dataset(x, target(y), categorical_feature=coded)
+        given = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 12}
+        return lightgbm.train({**given, **options}, data, 5), x
+
+    return make
+
+
+def scikit_of(
+    name: str, rows: str = "rounded", target: Callable[[Any], Any] = lambda y: y, **options: Any
+):
+    def make() -> tuple[Any, Any]:
+        ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+        tree = pytest.importorskip("sklearn.tree")
+        kind = getattr(ensemble, name, None) or getattr(tree, name)
+        x, y = rows_with(rows)
+        return kind(**{"random_state": 0, **options}).fit(x, target(y)), x
+
+    return make
+
+
+def catboost_of(
+    name: str = "CatBoostRegressor",
+    rows: str = "holes",
+    target: Callable[[Any], Any] = lambda y: y,
+    **options: Any,
+):
+    def make() -> tuple[Any, Any]:
+        catboost = pytest.importorskip("catboost", reason="catboost is not installed")
+        x, y = rows_with(rows)
+        quiet = {"verbose": 0, "thread_count": 1, "allow_writing_files": False}
+        made = getattr(catboost, name)(iterations=4, **{"depth": 4, **quiet, **options})
+        return made.fit(x, target(y)), x
+
+    return make
+
+
+def two_targets(y: Any) -> Any:
+    return np.column_stack([y, 3 - 2 * y])
+
+
+def shares(y: Any) -> Any:
+    return (y > 0).astype(float)
+
+
+FEW = {"n_estimators": 4, "max_depth": 4}
+KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "xgboost": xgboost_of(),
+    "xgboost stumps": xgboost_of(max_depth=1, rounds=9),
+    "xgboost deep": xgboost_of(max_depth=22, rounds=2, min_child_weight=0),
+    "xgboost by leaves": xgboost_of(grow_policy="lossguide", max_leaves=20, max_depth=0),
+    "xgboost dart": xgboost_of(booster="dart", rate_drop=0.5, eta=1.0),
+    "xgboost forest": xgboost_of(num_parallel_tree=3, subsample=0.5, rounds=2),
+    "xgboost codes": xgboost_of("codes", max_cat_to_onehot=1),
+    "xgboost one code": xgboost_of("codes", max_cat_to_onehot=99),
+    "xgboost logistic": xgboost_of(target=shares, objective="binary:logistic"),
+    "xgboost logitraw": xgboost_of(target=shares, objective="binary:logitraw"),
+    "xgboost classes": xgboost_of(target=labels, objective="multi:softprob", num_class=3),
+    "xgboost poisson": xgboost_of(target=abs, objective="count:poisson"),
+    "xgboost gamma": xgboost_of(target=lambda y: abs(y) + 0.1, objective="reg:gamma"),
+    "xgboost vectors": xgboost_of(target=two_targets, multi_strategy="multi_output_tree"),
+    "xgboost targets": xgboost_of(target=two_targets),
+    "lightgbm": lightgbm_of(),
+    "lightgbm rounded": lightgbm_of("rounded"),
+    "lightgbm codes": lightgbm_of("codes", cat_smooth=1.0, min_data_per_group=1),
+    "lightgbm dart": lightgbm_of(boosting="dart", drop_rate=0.5),
+    "lightgbm forest": lightgbm_of(boosting="rf", bagging_freq=1, bagging_fraction=0.5),
+    "lightgbm zeros": lightgbm_of(zero_as_missing=True),
+    "lightgbm no missing": lightgbm_of(use_missing=False),
+    "lightgbm binary": lightgbm_of(target=shares, objective="binary", sigmoid=2.0),
+    "lightgbm classes": lightgbm_of(target=labels, objective="multiclass", num_class=3),
+    "lightgbm poisson": lightgbm_of(target=abs, objective="poisson"),
+    "lightgbm leaf": lightgbm_of(min_data_in_leaf=400),
+    "catboost": catboost_of(),
+    "catboost largest missing": catboost_of(nan_mode="Max", depth=6),
+    "catboost of two": catboost_of("CatBoostClassifier", target=shares),
+    "catboost of three": catboost_of("CatBoostClassifier", target=labels),
+    "catboost poisson": catboost_of(target=abs, loss_function="Poisson"),
+    "catboost targets": catboost_of(target=two_targets, loss_function="MultiRMSE"),
+    "tree": scikit_of("DecisionTreeRegressor", max_depth=9),
+    "tree of leaves": scikit_of("DecisionTreeRegressor", max_leaf_nodes=15),
+    "tree of classes": scikit_of("DecisionTreeClassifier", target=labels, max_depth=5),
+    "tree of targets": scikit_of("DecisionTreeRegressor", target=two_targets, max_depth=5),
+    "tree with holes": scikit_of("DecisionTreeRegressor", "holes", max_depth=5),
+    "forest": scikit_of("RandomForestRegressor", **FEW),
+    "forest of classes": scikit_of("RandomForestClassifier", target=labels, **FEW),
+    "forest of seven": scikit_of(
+        "RandomForestClassifier", target=lambda y: np.digitize(y, range(-2, 4)), **FEW
+    ),
+    "forest with holes": scikit_of("RandomForestRegressor", "holes", **FEW),
+    "extra trees": scikit_of("ExtraTreesRegressor", **FEW),
+    "boosting": scikit_of("GradientBoostingRegressor", **FEW),
+    "boosting of two": scikit_of("GradientBoostingClassifier", target=shares, **FEW),
+    "boosting exponential": scikit_of(
+        "GradientBoostingClassifier", target=shares, loss="exponential", **FEW
+    ),
+    "boosting of three": scikit_of("GradientBoostingClassifier", target=labels, **FEW),
+    "histogram": scikit_of("HistGradientBoostingRegressor", "holes", max_iter=4),
+    "histogram gamma": scikit_of(
+        "HistGradientBoostingRegressor", target=lambda y: abs(y) + 0.1, loss="gamma", max_iter=4
+    ),
+    "histogram of three": scikit_of(
+        "HistGradientBoostingClassifier", "holes", target=labels, max_iter=3
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def fitted(request):
+    model, x = KINDS[request.param]()
+    return Trees(model).model, x
+
+
+def checked_rows(model: Any, x: Any) -> Any:
+    """A few rows, one of them with every value on a threshold of a tree."""
+    columns = model.trees.decisions.columns
+    rows = x[[3, 14]].copy()
+    rows = np.concatenate([rows, rows[:1]])
+    for c, j in enumerate(columns.columns):
+        own = columns.thresholds[columns.starts[c] : columns.starts[c + 1]]
+        if len(own):
+            rows[2, j] = own[len(own) // 2]
+    return rows
+
+
+def differ(found: Any, wanted: Any, scale: float) -> float:
+    return float(np.abs(found - wanted).max(initial=0.0)) / scale
+
+
+@pytest.mark.parametrize("grouping", PLAYERS)
+def test_all_coalitions(fitted, grouping):
+    """Values and pairs, without and with a background of one row and of many: 1e-12 of the largest
+    value."""
+    model, x = fitted
+    trees, player_of = model.trees, PLAYERS[grouping]
+    n_players = int(player_of.max()) + 1
+    rows = checked_rows(model, x)
+    for background in (None, x[:1], x[:40]):
+        if background is None:
+            counts = None
+        else:
+            counts = Counts(ExactTrees.counted(trees, player_of, background), len(background))
+        exact = ExactTrees.of(trees, player_of, counts)
+        pairs = ExactTrees.of(trees, player_of, counts, pairs=True)
+        found, of_pairs = exact.values(rows), pairs.values(rows)
+        for i, row in enumerate(rows):
+
+            def worth(present, row=row, background=background):
+                if background is None:
+                    return path_dependent(trees, row, present, player_of)
+                return interventional(trees, row, present, player_of, background)
+
+            wanted = shapley(worth, n_players)
+            scale = max(np.abs(wanted).max(), np.abs(trees.values).max(initial=1e-300))
+            assert differ(found[i], wanted, scale) < 1e-12
+            assert differ(exact.base, worth(frozenset()), scale) < 1e-12
+            total = exact.base + found[i].sum(axis=0)
+            assert differ(total, trees.margins(row[None])[0], scale) < 1e-12
+            if n_players > 1:
+                assert differ(of_pairs[i], shapley_pairs(worth, n_players), scale) < 1e-12
+
+
+def test_margins_are_the_models_own(fitted):
+    """Sums of leaves in double precision, to the rounding of the library."""
+    model, x = fitted
+    own = np.asarray(model.library.predict(x), np.float64).reshape(len(x), -1)
+    reach = np.abs(own).max()
+    np.testing.assert_allclose(model.trees.margins(x), own, atol=2 * model.trees.rounding * reach)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in KINDS if kind.startswith(("xgboost", "lightgbm", "catboost"))],
+)
+def test_the_librarys_own_path_dependent_values(kind):
+    """XGBoost's in single precision; LightGBM's times what its predictions are times."""
+    model, x = KINDS[kind]()
+    value = Trees(model).model
+    found = ExactTrees.of(value.trees, np.arange(D)).values(x[:50])
+    if kind.startswith("xgboost"):
+        import xgboost
+
+        types = model.feature_types
+        data = xgboost.DMatrix(x[:50], feature_types=types, enable_categorical=True, nthread=1)
+        wanted = model.predict(data, pred_contribs=True).reshape(50, -1, D + 1)
+        tolerance = 1e-5
+    elif kind.startswith("catboost"):
+        import catboost
+
+        own = model.get_feature_importance(catboost.Pool(x[:50]), type="ShapValues")
+        wanted = own.reshape(50, -1, D + 1)
+        tolerance = 1e-11
+    else:
+        own = model.predict(x[:50], pred_contrib=True, num_threads=1)
+        wanted = value.library.factor * own.reshape(50, -1, D + 1)
+        tolerance = 1e-11
+    wanted = wanted[..., :D].swapaxes(1, 2)
+    np.testing.assert_allclose(found, wanted, atol=tolerance * max(1.0, np.abs(wanted).max()))
+
+
+def test_counts_of_parts_add_up(fitted):
+    """Integers: the same whichever way rows are split; rows that are taken away again leave none."""
+    model, x = fitted
+    player_of = np.arange(D)
+    whole, first, rest = (
+        ExactTrees.counted(model.trees, player_of, rows) for rows in (x, x[:123], x[123:])
+    )
+    assert whole.dtype == np.int64
+    np.testing.assert_array_equal(first + rest, whole)
+    np.testing.assert_array_equal(whole - rest, first)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n", [1, 15, 63, 64, 65, 2_047, 2_048, 2_049, 5_000])
+def test_a_row_has_the_same_bits_among_any_others(n, n_threads):
+    """Tiles of rows, their rest, threads: looked up and integrated."""
+    for kind in ("lightgbm codes", "xgboost deep"):
+        model, x = KINDS[kind]()
+        trees = Trees(model).model.trees
+        rows = np.tile(x, (11, 1))[:n]
+        exact = ExactTrees.of(trees, np.arange(D))
+        wanted = np.concatenate([exact.values(rows[i : i + 1]) for i in (0, n // 2, n - 1)])
+        found = exact.values(rows, n_threads)[[0, n // 2, n - 1]]
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_columns_that_no_tree_reads_get_nothing():
+    model, x = KINDS["tree of leaves"]()
+    wide = np.concatenate([x, x[:, ::-1]], axis=1)
+    trees = Trees(type(model)(max_leaf_nodes=3).fit(wide, x[:, 0])).model.trees
+    unread = np.setdiff1d(np.arange(2 * D), trees.column)
+    for counts in (None, Counts(ExactTrees.counted(trees, np.arange(2 * D), wide), len(wide))):
+        found = ExactTrees.of(trees, np.arange(2 * D), counts).values(wide[:9])
+        assert (found[:, unread] == 0.0).all()
+
+
+def chain(k: int, rng: Any) -> tuple[TreeEnsemble, Any]:
+    """A chain of k decisions, one on each column, with a leaf on the left; and the shares left."""
+    n = 2 * k + 1
+    left, right, column = np.full((3, n), -1)
+    inner = 2 * np.arange(k)
+    left[inner], right[inner], column[inner] = inner + 1, inner + 2, np.arange(k)
+    share = rng.uniform(0.1, 0.5, k)
+    weight = np.ones(n)
+    weight[inner + 2] = np.cumprod(1 - share)
+    weight[inner + 1] = share * weight[inner]
+    values = np.where(left < 0, rng.normal(size=n), 0.0)[:, None]
+    tree = Tree(left, right, column, np.zeros(n), np.zeros(n, bool), weight, values)
+    return TreeEnsemble.of([tree], np.zeros(1), is_single=False), share
+
+
+def test_more_players_than_tables_hold():
+    """A leaf of 40 players by quadrature, against polynomials of coalition sizes."""
+    k, rng = 40, np.random.default_rng(0)
+    ensemble, share = chain(k, rng)
+    rows = rng.normal(size=(5, k))
+    exact = ExactTrees.of(ensemble, np.arange(k))
+    assert k > MAX_BITS
+    assert len(exact.products.trees) == 1
+    found = exact.values(rows)[..., 0]
+    np.testing.assert_allclose(found.sum(axis=1) + exact.base, ensemble.margins(rows)[:, 0])
+    leaves = ensemble.values[ensemble.column < 0, 0]
+    wanted = [chain_values(row <= 0.0, share, leaves) for row in rows]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_a_background_of_more_players_than_tables_hold_is_refused():
+    ensemble, _ = chain(MAX_BITS + 1, np.random.default_rng(0))
+    with pytest.raises(InputError, match="tests 13 players, and a background is counted"):
+        ExactTrees.counted(ensemble, np.arange(MAX_BITS + 1), np.zeros((1, MAX_BITS + 1)))
+
+
+def chain_values(goes_left: Any, share: Any, leaves: Any) -> Any:
+    """φ (k,) of a chain: each leaf a product of its players, by polynomials of coalition sizes."""
+    k = len(share)
+    phi = np.zeros(k)
+    for position, value in enumerate(leaves):
+        depth = min(position + 1, k)
+        passes, ratio = ~goes_left[:depth], 1 - share[:depth]
+        if position < k:
+            passes[-1], ratio[-1] = goes_left[position], share[position]
+        weights = [1 / (depth * math.comb(depth - 1, size)) for size in range(depth)]
+        for j in range(depth):
+            poly = np.ones(1)
+            for i in set(range(depth)) - {j}:
+                poly = np.convolve(poly, [ratio[i], float(passes[i])])
+            phi[j] += value * (passes[j] - ratio[j]) * np.dot(weights, poly)
+    return phi
